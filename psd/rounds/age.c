@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AGES: how old gradients were when they were applied, a histogram for each container. A push may say which version of the
- * variable its gradient was computed from; its age is how many mutations have completed since. It is told, and decides nothing.
+ * AGES: how old gradients were when they were applied, as a histogram for each container. A push may say from which version of
+ * the variable its gradient was computed. The age is the number of mutations that have completed since. Ages are only reported.
  * Failure: without memory for the list RESOURCE_EXHAUSTED.
  */
 
@@ -17,7 +17,8 @@
 
 void psd_age_note(const struct psd_variable *v, uint64_t version, uint64_t from)
 {
-    uint64_t age = version - from; /* version: after it; from: 1 + the one that it came from */
+    /* from is 1 + the version that the gradient was computed from, and version is the one after the push */
+    uint64_t age = version - from;
     if (from != 0 && from <= version) {
         v->container->ages[age < PSD_AGES - 1 ? age : PSD_AGES - 1]++;
     }

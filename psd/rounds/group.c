@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a group decides (rounds.h): pure, of its own state and the time.
+ * The decisions of a group (groups.h): pure functions of the group's state and the time.
  *
- * Happy path: SETTING until every owner has it -> COLLECTING -> enough members are complete: an attempt with all of these,
- * PREPARING -> every owner has built it: COMMITTING, decided -> every owner has committed: the round is over, COLLECTING.
- * Failure: an owner lacks a contribution: COLLECTING without the member that said it was complete. A member that is lost: as the
- * options say. What ends the group (a loss with `fail`, an owner without its part) waits until a round that is decided is
- * committed wherever the group still is: FAILED.
+ * Happy path: SETTING until every owner has the group -> COLLECTING until enough members are complete; these make an attempt ->
+ * PREPARING until every owner has built it -> COMMITTING: the round is decided, until every owner has committed -> COLLECTING.
+ * Failure: an owner lacks a contribution: back to COLLECTING, and the member that reported it counts as incomplete. A lost
+ * member: on_loss says. A reason to end the group (a loss with `fail`, an owner without its part) waits until a decided round is
+ * committed wherever the group still is; then FAILED.
  */
 #include "groups.h"
 
@@ -32,7 +32,7 @@ static void move(struct psd_group *g, enum psd_group_phase to)
     g->phase = to;
 }
 
-/* ---- its life ---- */
+/* ---- groups ---- */
 
 struct psd_group *psd_group_find(const struct psd_task *t, const char *container)
 {
@@ -97,7 +97,7 @@ void psd_group_without(struct psd_group *g, uint32_t gone)
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers)
 {
     free_members(g);
-    for (uint32_t i = 0; i < g->owner_count; i++) { /* what is on its way there is of the old one */
+    for (uint32_t i = 0; i < g->owner_count; i++) { /* answers on their way from owners belong to the old generation */
         struct psd_group_owner *owner = &g->owners[i];
         *owner = (struct psd_group_owner){.at = owner->at == PSD_GROUP_NOT_THERE && owner->asked == 0 ? PSD_GROUP_NOT_THERE
                                                                                                       : PSD_GROUP_OTHER};
@@ -129,7 +129,7 @@ static bool is_same_place(const struct psd_group_member *a, const struct psd_gro
     return a->task == b->task && strcmp(a->job, b->job) == 0;
 }
 
-/* By task, then job, then id. */
+/* Members are sorted by task, then job, then id. */
 static bool comes_before(const struct psd_group_member *a, const struct psd_group_member *b)
 {
     int order = strcmp(a->job, b->job);
@@ -171,11 +171,11 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
-    if (m->last_taken != 0) { /* a full ring forgets the member that was freed first */
+    if (m->last_taken != 0) { /* the ring overwrites the member that was freed first */
         g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
     }
     psi_list_remove(&m->link);
-    PSI_IGNORE(psi_u64_map_remove(&g->by_id, m->id)); /* it is in it */
+    PSI_IGNORE(psi_u64_map_remove(&g->by_id, m->id)); /* always present */
     g->member_count--;
     psi_free(m->at);
     psi_free(m);
@@ -218,7 +218,7 @@ struct psd_group_member *psd_group_at_place(const struct psd_group *g, const str
 
 static void go(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
-    g->over = g->over || (m->active && m->left); /* until a round is closed: for those that are left it goes on */
+    g->over = g->over || (m->active && m->left); /* the others continue; a closed round resets it */
     m->gone = true;
     m->active = m->complete = m->vacant = false;
     m->since_ms = now_ms;
@@ -235,7 +235,7 @@ static void leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_
         return;
     }
     if (m->left && !g->opened) {
-        psd_group_without(g, g->gone + 1); /* it will not come back */
+        psd_group_without(g, g->gone + 1); /* a worker that has finished does not join again */
     }
     go(g, m, now_ms);
 }
@@ -246,7 +246,7 @@ void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t n
     leave(g, m, now_ms);
 }
 
-/* The others may have finished without one of them. */
+/* The other workers may finish a training while one of them is lost. */
 static bool may_lack_one(const struct psd_group *g)
 {
     return g->options.on_loss == PSD_ON_LOSS_SHRINK || (g->options.replicas != 0 && g->options.replicas < g->full);
@@ -256,7 +256,7 @@ static void fail_by_loss(struct psd_group *g, const struct psd_group_member *m)
 {
     struct psi_err err;
     PSI_IGNORE(psi_fail(&err, PS_ABORTED, "/job:%s/task:%u is lost, and the rounds of container '%s' are to fail then", m->job,
-                        m->task, g->container)); /* kept below */
+                        m->task, g->container)); /* psd_group_fail() keeps it */
     psd_group_fail(g, &err);
 }
 
@@ -267,7 +267,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
         go(g, m, now_ms);
         return;
     }
-    m->active = m->vacant = m->lost = true; /* owners may have it there already */
+    m->active = m->vacant = m->lost = true; /* some owners may already have m in this place */
     m->since_ms = before->since_ms;
     go(g, before, now_ms);
     if (g->options.on_loss == PSD_ON_LOSS_FAIL) {
@@ -275,7 +275,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
     }
 }
 
-/* Its place is kept, and it has nothing any more. */
+/* Keep the place of m, which has contributed nothing to this round. */
 static void vacate(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     if (!m->active) {
@@ -297,7 +297,7 @@ void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_
         if (is_same_place(old, m)) {
             vacate(g, old, now_ms);
         } else if (memcmp(old->session, m->session, sizeof(m->session)) == 0) {
-            leave(g, old, now_ms); /* it goes on as m */
+            leave(g, old, now_ms); /* the session goes on as m */
         }
     }
 }
@@ -401,7 +401,7 @@ uint64_t psd_group_slowest(const struct psd_group *g)
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* Where a new member's count begins, as far as steps are known; false: that somebody who lives has yet to say his. */
+/* The steps at which a new member starts. False while a living member has not reported its steps. */
 static bool first_step(const struct psd_group *g, uint64_t *out)
 {
     uint64_t least = UINT64_MAX;
@@ -417,7 +417,7 @@ static bool first_step(const struct psd_group *g, uint64_t *out)
     return true;
 }
 
-/* Every owner has room for what it contributes. */
+/* Every owner has allocated the member. */
 static bool is_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -431,17 +431,17 @@ static bool is_everywhere(const struct psd_group *g, const struct psd_group_memb
 static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     struct psd_group_member *before = psd_group_at_place(g, m);
-    PSI_IGNORE(first_step(g, &m->steps)); /* it is known */
+    PSI_IGNORE(first_step(g, &m->steps)); /* let_in() has checked that it is known */
     m->active = true;
     m->since_ms = now_ms;
     if (before != NULL) {
         go(g, before, now_ms);
     }
-    g->over = g->over && g->opened; /* before the opening it is the first of the next training */
+    g->over = g->over && g->opened; /* before the opening m is the first member of the next training */
 }
 
-/* Members that wait enter the round that is collected: before the opening, in a place that is open, where nobody else is in it,
- * or because it has just begun. */
+/* Let waiting members enter the round that is being collected: before the opening, into a vacant place, where nobody else is
+ * active, or because the round has just begun. */
 static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
 {
     bool changed = false;
@@ -464,14 +464,14 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Places that are not kept: those whose successor has given up, where nobody is waited for. */
+/* Free places that are no longer kept: their successor has given up, and with `shrink` nobody is waited for. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
     bool changed = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->leaving && !m->complete && !m->gone) { /* an owner lacked what it said it had contributed */
+        if (m->leaving && !m->complete && !m->gone) { /* an owner lacked the contribution that it had reported */
             go(g, m, now_ms);
             changed = true;
         } else if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
@@ -509,7 +509,7 @@ void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const st
     }
 }
 
-/* Every owner has listed; those that have nothing any more as well. */
+/* Every owner has listed the group, or listed without it. */
 static bool all_told(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -533,7 +533,7 @@ static bool all_there(const struct psd_group *g)
 static bool begin_attempt(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint32_t complete = 0;
-    PSI_IGNORE(psd_group_count(g, &complete)); /* only those that are complete */
+    PSI_IGNORE(psd_group_count(g, &complete)); /* only the complete members matter here */
     uint32_t needed = psd_group_needed(g);
     if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed || g->hold_until_ms > now_ms) {
         return false;
@@ -562,7 +562,7 @@ static bool all_ready(const struct psd_group *g)
     return true;
 }
 
-/* An owner that has lost its part never will; the group fails then. */
+/* Every owner has committed. In a group that fails, an owner without its part is not waited for. */
 static bool all_committed(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -574,7 +574,7 @@ static bool all_committed(const struct psd_group *g)
     return true;
 }
 
-/* The round is over. */
+/* Every owner has committed: begin the next round. */
 static void flip(struct psd_group *g, uint64_t now_ms)
 {
     g->over = false;
@@ -602,10 +602,10 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     g->round++;
     g->since_ms = now_ms;
     move(g, PSD_GROUP_COLLECTING);
-    PSI_IGNORE(let_in(g, true, now_ms)); /* it has changed anyway */
+    PSI_IGNORE(let_in(g, true, now_ms)); /* the phase has changed in any case */
 }
 
-/* Each owner has a member in the place of m, but not all of them one member: a session was to take the place. */
+/* Each owner has some member in the place of m, but no member is at all owners: the place was changing hands. */
 static bool is_place_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -620,7 +620,8 @@ static bool is_place_everywhere(const struct psd_group *g, const struct psd_grou
     return true;
 }
 
-/* Members as the owners tell them: who is at all of them; and places, kept open, where they differ. */
+/* Members from the owners' lists: a member that all owners have is active. A place that the owners list with different members is
+ * kept open. */
 static void recover_members(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;
@@ -641,12 +642,13 @@ static void recover_members(struct psd_group *g, uint64_t now_ms)
     }
 }
 
-/* How many does it wait for? An owner that has done the last order says so; it is said with each that adds or takes a member. So
- * with members the least is right; without, all have left, or some owner has not heard that they have. */
+/* Restore how many members are awaited. Each order that adds or removes a member carries the number, and owners list it. While
+ * there are members the least number is the newest. Without members all have left, and an owner with a lower number missed an
+ * order. */
 static void recover_opening(struct psd_group *g)
 {
     uint32_t least = UINT32_MAX, most = 0, complete = 0, active = psd_group_count(g, &complete);
-    bool over = false; /* who has not heard of it still lists the member that has left, which the others do not */
+    bool over = false; /* an owner that missed the order still lists the member that has left */
     for (uint32_t i = 0; i < g->owner_count; i++) {
         const struct psd_group_owner *o = &g->owners[i];
         if (o->part && o->at == PSD_GROUP_THERE) {
@@ -662,7 +664,8 @@ static void recover_opening(struct psd_group *g)
     g->over = over && (g->opened || active == 0);
 }
 
-/* All owners have listed: which round is under way? Where one has lost its part, the others get what is decided, and it fails. */
+/* All owners have listed: find the round under way. If an owner has lost its part, the others commit what is decided, and the
+ * group fails. */
 static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint64_t highest = 0, least = UINT64_MAX;
@@ -676,7 +679,8 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     bool behind = least < highest, apart = behind && least + 1 < highest;
     if (apart) {
         PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "the owners of container '%s' are rounds apart: %llu and %llu",
-                               g->container, (unsigned long long)least, (unsigned long long)highest)); /* kept below */
+                               g->container, (unsigned long long)least,
+                               (unsigned long long)highest)); /* psd_group_fail() keeps it */
         psd_group_fail(g, &err);
     }
     g->round = behind ? highest : highest + 1;
@@ -689,15 +693,15 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        m->taken = behind && m->last_taken == highest; /* as those say who are not behind */
+        m->taken = behind && m->last_taken == highest; /* owners that have committed the highest round list who contributed */
     }
     recover_opening(g);
     g->attempt = attempt;
     move(g, behind ? PSD_GROUP_COMMITTING : PSD_GROUP_COLLECTING);
 }
 
-/* It is not at work: gone, or about to take an empty place; where others may have finished without it also lost, or about to take
- * the place of one that is, as another process. */
+/* The member is not at work: it is gone, or is about to enter a place that nobody has. Where others may finish without it, it is
+ * also out if it is lost, or if it is another process that is about to take the place of a lost one. */
 static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
 {
     const struct psd_group_member *before = m->active || m->gone ? NULL : psd_group_at_place(g, m);
@@ -707,8 +711,8 @@ static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
     return m->gone || (g->options.mode == PSD_SYNC_ROUNDS && (empty || (lost && may_lack_one(g))));
 }
 
-/* All have left: who comes now begins anew, with all the others. So does who was lost before the last one left, or has been since
- * without closing a round: neither it nor a successor goes on alone. */
+/* All have finished: whoever comes now begins a new training together with all the others. That includes a member that was lost
+ * before the last one left, or has since closed no round: neither it nor its successor continues alone. */
 static bool begin_anew(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;
@@ -731,7 +735,7 @@ static bool begin_anew(struct psd_group *g, uint64_t now_ms)
     g->used = come;
     g->anew = true;
     g->opened = false;
-    g->since_ms = now_ms; /* members are waited for from now on */
+    g->since_ms = now_ms; /* the wait for members begins now */
     psd_group_without(g, 0);
     return true;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the directory has the owners of a group do (rounds.h), and what it hears of them.
+ * The orders of the directory to the owners of a group, and the owners' answers and lists (groups.h).
  *
- * Happy path: psd_group_tell() compares what each owner has with what the group needs there, and sends the one order that comes
- * next: the group itself -> COMMIT -> what is prepared in vain -> members that go, members that come -> PREPARE. The answer
- * changes what the owner has. One order is on its way to an owner at a time, so each finds what the one before it left.
- * Failure: a connection that ends takes its order with it, and the next list of that owner says what it has. An owner that lists
- * without its part of the group has lost it: the group fails. The directory's own part is asked without a connection.
+ * Happy path: psd_group_tell() compares what each owner has with what the group needs there, and sends the one order that is
+ * next: the group itself -> COMMIT -> void a useless PREPARE -> members to remove, members to add -> PREPARE. The answer updates
+ * what the owner has. An owner gets its next order only after it has answered the previous one. Failure: a connection that ends
+ * takes its order with it, and the next list of that owner says what it has. An owner whose list lacks its part of the group has
+ * lost it: the group fails. The directory's own part is ordered without a connection.
  */
 #include "groups.h"
 
@@ -20,16 +20,16 @@ static struct psd_group_member *member_at(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_group_member, link);
 }
 
-/* ---- what comes next at an owner ---- */
+/* ---- the next order for an owner ---- */
 
 struct order {
-    uint8_t op; /* 0: nothing */
+    uint8_t op; /* 0: no order */
     struct psd_group_member *member;
-    bool end; /* TASK_ROUNDS: the group ends; PREPARE: what is prepared is void */
+    bool end; /* TASK_ROUNDS: end the group; PREPARE: drop what is prepared */
 };
 
-/* A member that is to go there, or to come: one that comes to a place takes it from whoever has it there, so that the place is
- * never empty, whenever a directory dies. */
+/* The next member to remove at owner i, or to add. A successor replaces the member of its place within one order, so that the
+ * place is never empty if the directory dies in between. */
 static struct order next_member(const struct psd_group *g, uint32_t i)
 {
     struct psi_list *it = NULL;
@@ -41,9 +41,10 @@ static struct order next_member(const struct psd_group *g, uint32_t i)
         }
         const struct psd_group_member *other = psd_group_at_place(g, m);
         if (m->at[i] && (other == NULL || other->at[i])) {
-            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* first: it makes room */
+            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* removals go first: they free memory */
         }
-        if (!m->at[i] && (other == NULL || (!m->active && other->vacant))) { /* what that one contributed has gone */
+        if (!m->at[i] &&
+            (other == NULL || (!m->active && other->vacant))) { /* the contribution of the vacant member has been applied */
             joins = m;
         }
     }
@@ -78,7 +79,7 @@ static struct order next_order(const struct psd_group *g, uint32_t i)
     return (struct order){.op = PS_OP_PREPARE};
 }
 
-/* ---- what an owner has done ---- */
+/* ---- the answer of an owner ---- */
 
 static void broken(struct psd_task *t, struct psd_group *g, const struct psd_peer *p, const char *why)
 {
@@ -116,11 +117,12 @@ static void set_done(struct psd_group *g, uint32_t i, bool end, const struct psi
     } else if (!end) {
         psd_group_fail(g, err);
     } else {
-        o->at = PSD_GROUP_NOT_THERE; /* it says that it cannot, not that it has not heard */
+        o->at = PSD_GROUP_NOT_THERE; /* an answered refusal means that the owner does not have the group */
     }
 }
 
-/* The order of owner i is answered; err NULL: it has done it. step: the global step as it is now, UINT64_MAX: it does not say. */
+/* Owner i has answered its order; err NULL: it has carried it out. step: the global step after it, UINT64_MAX: not in the
+ * answer. */
 static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psi_err *err, uint64_t step)
 {
     struct psd_group_owner *o = &g->owners[i];
@@ -159,7 +161,7 @@ static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const stru
     }
 }
 
-/* Owner i lacks what a member of the attempt was to contribute. */
+/* Owner i lacks a contribution of a member of the attempt. */
 static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_t id, const char *name, uint32_t count)
 {
     const struct psd_peer *p = &t->peers[i];
@@ -180,7 +182,7 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
     t->rounds_moved = true;
 }
 
-/* ---- at the directory itself ---- */
+/* ---- orders to this task itself ---- */
 
 static struct psd_round_spec round_spec(const struct psd_task *t, const struct psd_group *g, uint64_t members[PS_MEMBERS_MAX])
 {
@@ -202,7 +204,8 @@ static struct psd_round_spec round_spec(const struct psd_task *t, const struct p
                                    .rate = g->rate_taken.rate};
 }
 
-/* Names of the group at peer i, the step first: [*out_count], to be freed; false: no memory. */
+/* The names of the group's variables at peer i, [*out_count], to be freed by the caller; *out_step: the global step, if it is
+ * there. False: no memory. */
 static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const char ***out, uint32_t *out_count,
                      const char **out_step)
 {
@@ -262,7 +265,7 @@ static ps_status set_here(struct psd_task *t, const struct psd_group *g, bool en
     return st;
 }
 
-/* What was asked here and goes on: has it come to its end? */
+/* Finish an order to this task itself that took several slices, if it has come to its end. */
 static void look_here(struct psd_task *t, struct psd_group *g)
 {
     struct psd_group_owner *o = &g->owners[t->self];
@@ -330,7 +333,7 @@ static void order_here(struct psd_task *t, struct psd_group *g, struct order wha
     }
 }
 
-/* ---- at another task ---- */
+/* ---- orders to another task ---- */
 
 static void member_to_msg(const struct psd_group_member *m, ps_v1_MemberItem *out)
 {
@@ -386,7 +389,7 @@ static bool add_set(const struct psd_task *t, const struct psd_group *g, uint32_
     return ok;
 }
 
-/* An order about a group. */
+/* The struct psd_order.what of an order about a group. */
 struct group_order {
     const struct psd_group *group;
     struct order what;
@@ -461,7 +464,7 @@ bool psd_group_tell(struct psd_task *t, struct psd_group *g)
     return here;
 }
 
-/* ---- what is heard ---- */
+/* ---- answers and lists ---- */
 
 static void take_missing(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psd_request *r)
 {
@@ -482,10 +485,10 @@ void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
     struct psd_group *g = psd_group_find(t, a->container);
     struct psd_group_owner *o = g == NULL ? NULL : &g->owners[p->index];
     if (o == NULL || o->asked != a->op || o->ask_id != a->id) {
-        return; /* of a group that is gone */
+        return; /* the group of this order has ended */
     }
     t->rounds_moved = true;
-    if (r == NULL) { /* its connection is gone */
+    if (r == NULL) { /* the connection was lost */
         o->asked = 0;
         return;
     }
@@ -628,7 +631,7 @@ void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p)
     t->rounds_moved = true;
 }
 
-/* ---- our own list ---- */
+/* ---- the groups in this task's own list ---- */
 
 static void add_group(const struct psd_rounds *g, struct psd_list *l)
 {

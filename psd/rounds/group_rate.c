@@ -3,11 +3,10 @@
  * SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with the same round.
  *
  * Happy path: the client asks with a token. The directory notes the rate and answers UNAVAILABLE, LATER. The next attempt to
- * close a round takes the rate along with PREPARE and COMMIT. Each owner builds the round with it, and has it from the flip on.
- * The client, which asks again, is told OK.
- * Failure: an attempt that fails takes no rate to any owner; the next attempt takes it along again. A directory that restarts
- * has forgotten the rate; the client asks again. A client that does not ask again has given up, and no later round takes its
- * rate. Where no round can be closed soon, or none before a worker of the asking process has contributed, the answer is OK at
+ * close a round sends the rate with PREPARE and COMMIT. Each owner builds the round with it, and keeps it from the commit on. The
+ * client asks again and gets OK. Failure: an attempt that fails changes no rate; the next attempt sends it again. A directory
+ * that restarts has forgotten the rate; the client asks again. A client that stops asking has given up, and no later round takes
+ * its rate. Where no round can be closed soon, or none before a worker of the asking process has contributed, the answer is OK at
  * once. No round is then closed for a second, in which the client sets the rate at each task.
  */
 #include "groups.h"
@@ -16,9 +15,9 @@
 
 #include <stdio.h>
 
-enum { RETRY_MS = 50, ASKED_MS = 2000 /* many retries */, HOLD_MS = 1000 };
+enum { RETRY_MS = 50, ASKED_MS = 2000 /* time for many retries */, HOLD_MS = 1000 };
 
-/* At least as many members live as close a round, or a round is being closed. */
+/* Enough members are alive to close a round, or a round is being closed. */
 static bool goes_on(const struct psd_group *g)
 {
     uint32_t living = 0;
@@ -30,7 +29,7 @@ static bool goes_on(const struct psd_group *g)
     return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
 }
 
-/* The round waits for a worker of the process that asks, which may contribute only when it has its answer. */
+/* The round waits for a worker of the process that asks. That worker may contribute only after SET_RATE is answered. */
 static bool waits_for_asker(const struct psd_group *g, const struct psd_record *asker)
 {
     struct psi_list *it = NULL;
@@ -59,7 +58,7 @@ static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_r
         g->hold_until_ms = t->now_ms + HOLD_MS;
         return PS_OK;
     }
-    if (g->rate_asked.token != want->token) { /* else it is asked again, and waits for the same round */
+    if (g->rate_asked.token != want->token) { /* otherwise the client repeats its request and waits for the same round */
         char who[96], rate[32];
         PSI_IGNORE(snprintf(rate, sizeof(rate), "%g", want->rate)); /* fits */
         psd_log(t, PSI_LOG_INFO, "rate_asked", PSI_KV("peer", psd_record_text(asker, who, sizeof(who))),
@@ -84,7 +83,7 @@ static ps_status set_rate(struct psd_task *t, const struct psd_conn *c, const st
     st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
     struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
     if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {
-        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* which is why they are missing */
+        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* the reason for the missing lists */
             return PS_FAILED_PRECONDITION;
         }
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
@@ -102,7 +101,7 @@ void psd_rpc_rate(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     const struct ps_reply_meta meta = {.result_bytes = sizeof(none)};
     if (psi_msg_decode(&ps_v1_SetRate_msg, &m, r->meta, r->header.meta_bytes, &err) != PS_OK || m.name.size > 0 || m.token == 0 ||
         !t->is_directory) {
-        psd_rpc_set_rate(t, c, r); /* at this task, at once */
+        psd_rpc_set_rate(t, c, r); /* rates of this task only */
         return;
     }
     ps_status st = set_rate(t, c, r, &m, &err);

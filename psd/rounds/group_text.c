@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups in words, for `psctl waits` and the ends of deadlines, and as the list ROUNDS; options as messages. */
+/* Texts about groups, for `psctl waits` and expired deadlines; the list ROUNDS; sync options as messages. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
@@ -48,7 +48,7 @@ const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, s
     return buf;
 }
 
-/* ---- what is missing ---- */
+/* ---- who is waited for ---- */
 
 static struct psd_group_member *member_at(struct psi_list *it)
 {
@@ -59,7 +59,8 @@ enum { STATE_WORKS = 1, STATE_COMPLETE, STATE_LOST, STATE_ENTERS, STATE_WAITS };
 
 static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, const struct psd_group_member *m)
 {
-    if (g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING) { /* nobody looks at them any more */
+    if (g->phase == PSD_GROUP_FAILED ||
+        g->phase == PSD_GROUP_ENDING) { /* the directory no longer updates members in these phases */
         const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
         return r != NULL && r->member ? STATE_WORKS : STATE_LOST;
     }
@@ -76,7 +77,7 @@ static bool is_unheard(const struct psd_task *t, const struct psd_group_member *
     return m->process == 0 && !m->lost && !m->vacant && psi_map_find(&t->records, m->session, sizeof(m->session)) == NULL;
 }
 
-/* Owners that are away, or have built something and have not heard what becomes of it. */
+/* Owners that are away. "in doubt": the owner has prepared a round and does not know whether it is committed. */
 static void add_owners(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -89,8 +90,8 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
     }
 }
 
-/* Members that the others wait for. In rounds: those that have not completed the round. With bounded staleness, where somebody
- * waits: those with the least steps, and those whose steps are not known. */
+/* Members that the others wait for. In rounds: those that have not completed the round. With bounded staleness, while some member
+ * waits: those with the least steps, or those whose steps are not known. */
 static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
     const bool staleness = g->options.mode == PSD_SYNC_STALENESS, unknown = psd_group_is_unknown(g);
@@ -113,7 +114,7 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
     }
 }
 
-/* Places of the listed workers that no process has in this training. */
+/* Workers of the cluster spec that are not members yet. */
 static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
 {
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
@@ -121,7 +122,7 @@ static void add_absent(const struct psd_task *t, const struct psd_group *g, stru
     for (uint32_t i = 0; i < listed && listed == g->workers; i++) {
         uint32_t task = psi_cluster_task_index(&t->cluster, "worker", i);
         bool there = false;
-        for (; it != &g->members && member_at(it)->task <= task; it = it->next) { /* by ascending task */
+        for (; it != &g->members && member_at(it)->task <= task; it = it->next) { /* members are sorted by task */
             const struct psd_group_member *m = member_at(it);
             there = there || (m->task == task && m->active && strcmp(m->job, "worker") == 0);
         }
@@ -175,7 +176,7 @@ void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, stru
         return;
     }
     uint32_t complete = 0, active = psd_group_count(g, &complete);
-    PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* it is in release */
+    PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* the text is in release */
     if (g->options.mode == PSD_SYNC_STALENESS && w->op == PS_OP_STEP && g->opened) {
         const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
         char slowest[32];
@@ -193,25 +194,25 @@ void psd_group_expire(struct psd_task *t, struct psd_wait *w)
     const struct psd_group *g = psd_group_find(t, w->rounds.container);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     if (g == NULL) {
-        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the rounds are gone")); /* answered by the caller */
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the rounds are gone")); /* the caller answers with it */
         return;
     }
     const char *missing = psd_group_missing_text(t, g, buffer, sizeof(buffer));
     if (g->options.mode == PSD_SYNC_STALENESS && g->opened && psd_group_is_unknown(g)) {
         PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY,
                                "container '%s': the directory was restarted, and does not know who is the slowest: waits for %s",
-                               g->container, missing)); /* answered by the caller */
+                               g->container, missing)); /* the caller answers with it */
         return;
     }
     if (g->options.mode == PSD_SYNC_STALENESS && g->opened) {
         PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY,
                                "more than %u steps ahead of the slowest in container '%s', at step %llu: waits for %s",
                                g->options.staleness, g->container, (unsigned long long)psd_group_slowest(g),
-                               missing)); /* answered by the caller */
+                               missing)); /* the caller answers with it */
         return;
     }
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "round %llu of container '%s' waits for %s",
-                           (unsigned long long)g->round, g->container, missing)); /* answered by the caller */
+                           (unsigned long long)g->round, g->container, missing)); /* the caller answers with it */
 }
 
 /* ---- ROUNDS ---- */
@@ -256,7 +257,7 @@ static void list_member(const struct psd_task *t, const struct psd_group *g, con
     psd_list_add(l, &ps_v1_MemberAnswer_msg, &a);
 }
 
-/* Tasks have yet to list: whoever looks for a container that is not among those that are known must not take it for one without
+/* Add a row for the tasks that have not listed yet. A client that misses its container must not conclude that it has no
  * rounds. */
 static void list_unknown(const char *missing, struct psd_list *l)
 {
@@ -279,7 +280,8 @@ void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_req
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
     const bool unknown = psd_lists_missing(t, &missing);
-    if (psi_list_empty(&t->groups) && unknown) { /* none is no answer: who exports would believe it */
+    if (psi_list_empty(&t->groups) &&
+        unknown) { /* an empty list would claim that there are no rounds, and an export would rely on it */
         struct psi_err err;
         if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) {
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,

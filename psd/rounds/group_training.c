@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has finished a training (rounds.h), so that its rounds open without them when its model was lost and is made anew: its
- * group is gone then, with all that it knew.
+ * Which workers have finished a training (groups.h). If the model is lost and made anew, its group is gone, and this record lets
+ * the new rounds open without the workers that have finished.
  *
- * Happy path: SYNC begins a training and gives it a number -> JOIN tells the number to each member -> LEAVE notes who has
- * finished -> the model is lost, RESET. SYNC of a process that was a member then says the number: the training goes on, and
- * those that have finished are not waited for. When all have finished, the training is over and the next one has another
- * number. A process that was lost meanwhile, and says the number of the training before, becomes no member of the next one.
- * Failure: nothing of this is kept over a restart, or without memory: then all are waited for.
+ * Happy path: SYNC begins a training and gives it an id -> JOIN tells the id to each member -> LEAVE notes who has finished ->
+ * the model is lost, RESET. SYNC of a process that was a member then says the id: the training goes on, and those that have
+ * finished are not waited for. When all have finished, the training is over and the next one has another id. A process that was
+ * lost meanwhile, and says the id of the previous training, becomes no member of the next one. Failure: after a restart of the
+ * directory, or without memory, all workers are waited for.
  */
 #include "groups.h"
 
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { TRAININGS_MAX = 256 /* the oldest are forgotten */ };
+enum { TRAININGS_MAX = 256 /* beyond that the oldest is forgotten */ };
 
 struct place {
     char job[PS_JOB_BYTES_MAX + 1];
@@ -32,9 +32,10 @@ struct psd_training {
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    /* number of the training before, where all that were left had finished it; 0: there is none */
+    /* id of the previous training, if all its remaining workers had finished it; 0: none */
     uint64_t over_id;
-    struct places finished, before; /* who has finished this training; who had finished the one of over_id */
+    /* finished: who has finished this training. before: who had finished the training of over_id */
+    struct places finished, before;
 };
 
 static struct psd_training *find(const struct psd_task *t, const char *container)
@@ -58,7 +59,7 @@ static void forget(struct psd_task *t, struct psd_training *training)
     t->training_count--;
 }
 
-/* Another one begins. */
+/* Turn the record into that of a new training. */
 static void renew(struct psd_task *t, struct psd_training *training)
 {
     training->id = psd_random(t) | 1;
@@ -116,7 +117,7 @@ bool psd_training_join(struct psd_task *t, const char *container, const char *jo
     if (p != NULL) {
         *p = training->finished.at[--training->finished.count];
     } else if (training == NULL) {
-        PSI_IGNORE(begin(t, container)); /* without memory nobody is known to have finished */
+        PSI_IGNORE(begin(t, container)); /* without memory no worker counts as finished */
     }
     return p != NULL;
 }
@@ -131,7 +132,7 @@ void psd_training_finish(struct psd_task *t, const char *container, const char *
     if (in->count == in->capacity) {
         struct place *more = in->count < PS_MEMBERS_MAX ? psi_grow(in->at, in->count, &in->capacity, sizeof(*more)) : NULL;
         if (more == NULL) {
-            return; /* it is waited for */
+            return; /* without memory the worker is waited for */
         }
         in->at = more;
     }
@@ -146,7 +147,7 @@ uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const 
     if (training != NULL && training->id != id) {
         renew(t, training);
     }
-    PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* it is counted anew */
+    PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* added again below if it has finished */
     if (finished) {
         psd_training_finish(t, container, w->record->job, w->record->task);
     }
@@ -161,7 +162,7 @@ void psd_training_over(struct psd_task *t, const char *container)
         const struct places before = training->before;
         training->over_id = training->id;
         training->before = training->finished;
-        training->finished = before; /* its memory */
+        training->finished = before; /* reuse the memory */
         renew(t, training);
     }
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JOIN, STEP and LEAVE, and the end of an event, at which groups move (rounds.h).
+ * JOIN, STEP and LEAVE, and the end of an event, at which groups decide (groups.h).
  *
- * Happy path: JOIN makes a member -> its owners have room for it -> it enters: answered. STEP says that it is complete -> the
- * round is over: answered. LEAVE -> its owners have dropped it: answered. All hang on their group, whose state says each time
- * that it has moved which of them are done; a STEP that comes late finds its round over and is done at once.
- * Failure: no group, one that failed, other options, somebody else's place: refused. A directory that has just started, or a
- * group that is not settled: UNAVAILABLE, to be asked again. A deadline: with who is missing.
+ * Happy path: JOIN makes a member -> the owners allocate it -> it enters: answered. STEP reports that it is complete -> the round
+ * is closed: answered. LEAVE -> the owners have dropped the member: answered. The requests wait in their group, and after each
+ * change the group's state tells which of them end. A STEP that comes late finds its round closed and ends at once. Failure: no
+ * group, a failed group, other options, another session's place: refused. A directory that has just started, or a group whose
+ * owners have not all answered: UNAVAILABLE, to be repeated. An expired deadline names who is missing.
  */
 #include "groups.h"
 
@@ -29,9 +29,9 @@ static struct psd_group *group_at(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_group, link);
 }
 
-/* ---- what a request has come to ---- */
+/* ---- do waiting requests end? ---- */
 
-/* A worker of a training that all others have finished does not begin the next one: there it would wait for all of them. */
+/* A worker of a training that all others have finished must not begin the next one, where it would wait for all of them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
     return psi_fail(err, PS_OUT_OF_RANGE,
@@ -40,7 +40,7 @@ static ps_status fail_over(const char *container, struct psi_err *err)
                     container);
 }
 
-/* The session of w is not a member (any more): who has its place, or that it may join again. */
+/* End w, whose session is not a member: name the session that has its place, or let it join again. */
 static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     char who[96];
@@ -52,21 +52,21 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
             strcmp(m->job, w->record->job) == 0) {
             PSI_IGNORE(psi_fail_as(&w->err, PS_ABORTED, PS_REASON_CONFLICT,
                                    "%s has taken the place of this session in the rounds",
-                                   psd_record_text(r, who, sizeof(who)))); /* answered by this */
+                                   psd_record_text(r, who, sizeof(who)))); /* sent by the caller */
             return true;
         }
     }
     w->rounds.result.taken = psd_group_took(g, w->rounds.member, w->rounds.round);
     bool over = g->over && !g->used;
     if (over && g->options.mode == PSD_SYNC_STALENESS) {
-        PSI_IGNORE(fail_over(g->container, &w->err)); /* answered by this */
+        PSI_IGNORE(fail_over(g->container, &w->err)); /* sent by the caller */
     } else if (over && w->rounds.round >= g->round) {
         PSI_IGNORE(
             psi_fail(&w->err, PS_OUT_OF_RANGE,
                      "the training of container '%s' is over: all other workers have finished, after round %llu, while this "
                      "session was lost; a new session begins the next one",
-                     g->container, (unsigned long long)(g->round - 1))); /* answered by this */
-    } else if (over) { /* it learns the step, by which most programs see that they are at their end */
+                     g->container, (unsigned long long)(g->round - 1))); /* sent by the caller */
+    } else if (over) { /* the global step tells most programs that they have finished */
         w->rounds.result.round = g->round;
         w->rounds.result.step = g->step;
     } else {
@@ -102,7 +102,8 @@ static bool step_ends(const struct psd_task *t, struct psd_group *g, struct psd_
         return staleness_ends(t, g, m, w);
     }
     if (w->rounds.round >= g->round || g->phase == PSD_GROUP_COMMITTING) {
-        return false; /* the latter: a directory that has restarted knows but the step of the round that is being committed */
+        /* while committing, a restarted directory knows only the global step of the round that is being committed */
+        return false;
     }
     w->rounds.result =
         (struct ps_step_result){.round = g->round, .step = g->step, .taken = psd_group_took(g, m->id, w->rounds.round)};
@@ -121,15 +122,16 @@ static bool join_ends(const struct psd_group *g, struct psd_wait *w)
             w->err = m->err;
             w->retry_after_ms = m->err.code == PS_RESOURCE_EXHAUSTED || m->err.code == PS_UNAVAILABLE ? RETRY_MS : 0;
         } else {
-            PSI_IGNORE(
-                psi_fail(&w->err, PS_ABORTED, "this session was lost, or has joined again, before it could enter")); /* below */
+            PSI_IGNORE(psi_fail(&w->err, PS_ABORTED,
+                                "this session was lost, or has joined again, before it could enter")); /* sent by the caller */
         }
         return true;
     }
     return false;
 }
 
-/* As far as owners are connected; one that is away hears of it when it comes. What counts still goes with its round. */
+/* LEAVE ends when no connected owner has the member; an owner that is away learns it with its next list. A contribution that
+ * counts stays until its round is closed. */
 static bool leave_ends(const struct psd_task *t, const struct psd_group *g, const struct psd_wait *w)
 {
     const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
@@ -159,7 +161,7 @@ static bool is_over(const struct psd_group *g)
     return g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING;
 }
 
-/* w is done; w->err says how. */
+/* True if w ends; w->err is the result. */
 static bool ends(const struct psd_task *t, struct psd_group *g, struct psd_wait *w)
 {
     if (w->op == PS_OP_SYNC) {
@@ -173,7 +175,7 @@ static bool ends(const struct psd_task *t, struct psd_group *g, struct psd_wait 
             w->err = g->failure;
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_ABORTED, "the rounds of container '%s' were ended by their chief",
-                                g->container)); /* below */
+                                g->container)); /* sent by the caller */
         }
         return true;
     }
@@ -198,7 +200,7 @@ static void end(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* The rounds have opened: no STEP waits for workers that are yet to start. */
+/* The rounds have opened: shorten the deadline of a STEP that allowed time for workers to start. */
 static void hurry(struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     if (g->opened && w->rounds.open_timeout_ms != 0) {
@@ -279,19 +281,19 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
-            /* a worker may have come before the recovery */
+            /* a worker may have asked before the recovery was complete */
             t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING);
             if (g->anew) {
                 psd_training_over(t, g->container);
                 g->anew = false;
             }
-            if (g->failing && !g->noted) { /* what the chief of now has made ready is no more */
+            if (g->failing && !g->noted) { /* the model that the chief had sealed is void */
                 psd_chief_note_failure(psd_chief_find(&t->chiefs, g->container));
             }
             g->noted = g->failing;
             end_waits(t, g);
-            PSI_IGNORE(psd_group_tell(t, g)); /* what was done here has set t->rounds_moved */
-            end_waits(t, g);                  /* a JOIN that was refused here hears why before its member is freed */
+            PSI_IGNORE(psd_group_tell(t, g)); /* an order to this task has set t->rounds_moved */
+            end_waits(t, g);                  /* a refused JOIN must get its reason before its member is freed */
             free_gone(g);
             if (g->phase == PSD_GROUP_ENDING && psd_group_is_nowhere(g)) {
                 end_waits(t, g);
@@ -313,7 +315,7 @@ void psd_groups_tick(struct psd_task *t)
         }
         PSI_LIST_FOREACH(at, &group_at(it)->members) {
             struct psd_group_member *m = member_at(at);
-            if (m->grace_ms != 0 && m->grace_ms <= t->now_ms) { /* its session has not come in time */
+            if (m->grace_ms != 0 && m->grace_ms <= t->now_ms) { /* the session has not come back in time */
                 m->grace_ms = 0;
                 t->rounds_moved = true;
             }
@@ -331,9 +333,10 @@ void psd_groups_reset(struct psd_task *t, const char *container)
     while ((it = psi_list_first(&g->waiters)) != NULL) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         PSI_IGNORE(psi_fail_as(&w->err, PS_ABORTED, PS_REASON_LOST, "container '%s' is reset, and its rounds with it",
-                               container)); /* below */
-        if (w->op == PS_OP_LEAVE) {         /* it was not told that it has: it joins again */
-            PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* the group goes */
+                               container)); /* sent by end() */
+        if (w->op == PS_OP_LEAVE) {         /* the worker does not know that it has left, and joins again */
+            /* only the record of the training matters */
+            PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task));
         }
         end(t, w);
     }
@@ -344,7 +347,7 @@ void psd_groups_fini(struct psd_task *t)
 {
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&t->groups)) != NULL) {
-        psi_list_init(&group_at(it)->waiters); /* the requests are gone already */
+        psi_list_init(&group_at(it)->waiters); /* the waiting requests have been freed */
         psd_group_free(group_at(it));
     }
 }
@@ -359,7 +362,7 @@ void psd_groups_check_invariants(const struct psd_task *t)
 
 /* ---- the requests ---- */
 
-/* Its client gives up, or is answered: a JOIN that has not entered makes no member. */
+/* The JOIN was answered or its client has given up: a member that has not entered is removed. */
 static void drop_join(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_group *g = psd_group_find(t, w->rounds.container);
@@ -376,7 +379,7 @@ static void answer_join(struct psd_task *t, struct psd_conn *c, const struct psd
     const struct psd_group_member *m = g == NULL ? NULL : psd_group_member(g, w->rounds.member);
     ps_v1_JoinAnswer a = ps_v1_JoinAnswer_init_zero;
     a.member = w->rounds.member;
-    a.round = g == NULL ? 1 : g->round; /* where it is none any more its STEP hears of it */
+    a.round = g == NULL ? 1 : g->round; /* without a group the next STEP fails and says why */
     a.steps = m == NULL ? 0 : m->steps;
     a.training = psd_training_id(t, w->rounds.container);
     if (g != NULL) {
@@ -411,7 +414,7 @@ ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wai
     return PS_OK;
 }
 
-/* The group of the container that r names. */
+/* Find the group of the container that r names. */
 static ps_status find_group(struct psd_task *t, const struct psd_request *r, struct psd_group **out, struct psi_err *err)
 {
     ps_v1_ContainerItem item;
@@ -440,7 +443,7 @@ static ps_status find_group(struct psd_task *t, const struct psd_request *r, str
                              "container '%s' has no rounds: a reset, or their chief, has ended them", container);
 }
 
-/* It takes members and steps. */
+/* OK if the group takes JOIN and STEP. */
 static ps_status check_group(const struct psd_group *g, struct psi_err *err)
 {
     if (g->failing && (is_over(g) || g->phase == PSD_GROUP_RECOVERING)) {
@@ -457,8 +460,8 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* The training may begin again, and its chief may ask for other options: all members have left, or all that had come are lost.
- * In rounds a member that has left counts only if it has closed a round. */
+/* True between two trainings, when the chief may set other options: all members have left, or all that had joined are lost. In
+ * rounds a member that has left counts only if a round was closed. */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;
@@ -487,7 +490,7 @@ static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOption
     return st;
 }
 
-/* Some member of the group is of this session's task. A process that begins again goes on in that place, also of a full group. */
+/* True if a member has the job and task of this session. A restarted process takes its old place, even in a full group. */
 static bool has_place(const struct psd_group *g, const struct psd_record *record)
 {
     struct psi_list *it = NULL;
@@ -517,7 +520,7 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s has no place in rounds",
                         record->job[0] == '\0' ? "a session without job and task" : "an evaluator, which trains nothing,");
     }
-    uint32_t most = has_place(g, record) ? 2 * PS_MEMBERS_MAX : PS_MEMBERS_MAX; /* as many as an owner may list */
+    uint32_t most = has_place(g, record) ? 2 * PS_MEMBERS_MAX : PS_MEMBERS_MAX; /* the number that an owner may list */
     if (g->member_count >= most) {
         return psi_fail_as(
             err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
@@ -560,7 +563,8 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (member != NULL && !ours) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP of another session's member");
     }
-    if (member != NULL && g->options.mode == PSD_SYNC_ROUNDS && m.round > g->round) { /* who is none joins again */
+    if (member != NULL && g->options.mode == PSD_SYNC_ROUNDS &&
+        m.round > g->round) { /* a session that is no member is told to join again */
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP for round %llu; round %llu is under way", (unsigned long long)m.round,
                         (unsigned long long)g->round);
     }
@@ -572,7 +576,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (st != PS_OK || member == NULL || !member->active || member->vacant) {
         return st;
     }
-    member->err = (struct psi_err){0}; /* of an earlier one */
+    member->err = (struct psi_err){0}; /* drop the error of an earlier STEP */
     if (g->options.mode == PSD_SYNC_STALENESS) {
         member->steps = m.steps > member->steps ? m.steps : member->steps;
         member->since_ms = t->now_ms;

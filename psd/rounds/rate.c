@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SET_RATE: a learning rate in place of that of a variable's optimizer, or of all optimizers of a container, until it is cleared.
- * It stands beside the definition (DESIGN 10): no chief's INIT changes it, nobody's definition is compared with it.
+ * SET_RATE: a learning rate that replaces that of one variable's optimizer, or of all optimizers of a container, until it is
+ * cleared. The rate is not part of the definition (DESIGN 10): no INIT changes it, and no definition is compared with it.
  *
- * Happy path: every variable that is meant can have the rate -> each has it, in one event: the next push that begins captures it,
- * one in progress keeps its own. Asked again it changes nothing.
- * A container may have a million variables, so others are served meanwhile: slices check all of them; in one event the container
- * says that the rate is in force (psd_container_rate()); slices write it to the records, each with a change; the client is told.
- * A SET_RATE in the same container is refused meanwhile and comes again.
- * Variables in rounds change together, with one round: the directory is asked for that (psd/rounds/group_rate.c).
- * Failure: a name that is not there names the nearest one; a variable without an optimizer; a rate that an optimizer does not
- * take: nothing has changed then.
+ * Happy path: all variables are checked -> each gets the rate, in one event. The next push that begins uses the rate; a push in
+ * progress keeps its own. A repeated SET_RATE changes nothing. A container may have a million variables, so the work is sliced:
+ * slices check all variables; in one event the container says that the rate is in force (psd_container_rate()); slices write it
+ * to the records, each with a change; the client is answered. Another SET_RATE in the same container is refused meanwhile with
+ * UNAVAILABLE and is repeated by its client. Variables in rounds change together, with one round: the directory is asked for that
+ * (psd/rounds/group_rate.c). Failure: a name that is not there (the error names the nearest), a variable without an optimizer, a
+ * rate that an optimizer does not take. Nothing has changed then.
  */
 #include "rounds.h"
 
@@ -27,11 +26,11 @@
 
 enum { RETRY_MS = 50 };
 
-/* What is asked for. */
+/* A SET_RATE request. */
 struct setting {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    char name[PS_NAME_BYTES_MAX + 1]; /* "": all */
-    double rate;                      /* 0: cleared */
+    char name[PS_NAME_BYTES_MAX + 1]; /* "": all variables */
+    double rate;                      /* 0: clear the rate */
 };
 
 static ps_status parse(const struct psd_request *r, struct setting *out, struct psi_err *err)
@@ -56,7 +55,7 @@ static ps_status parse(const struct psd_request *r, struct setting *out, struct 
                : psi_fail(err, PS_INVALID_ARGUMENT, "SET_RATE: the rate is 0, it must be > 0; to stop training, stop it");
 }
 
-/* v can have it. */
+/* PS_OK if v accepts the rate. */
 static ps_status check(const struct psd_task *t, const struct psd_variable *v, double rate, struct psi_err *err)
 {
     ps_optimizer with = v->optimizer;
@@ -135,17 +134,17 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
                     nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
-/* ---- all of a container ---- */
+/* ---- all variables of a container ---- */
 
 struct psd_rate_set {
     struct psi_list link;  /* task->rate_sets */
-    struct psd_conn *conn; /* NULL: nobody is told */
+    struct psd_conn *conn; /* NULL: the connection has ended, nobody is answered */
     uint64_t id;           /* of the request */
     const struct psd_container *container;
     double rate;
-    uint32_t before; /* it is for the variables that were there when it came, whose handles are below */
-    uint64_t cursor; /* of the container's variables */
-    bool in_force;   /* all are checked: the rate is written to records */
+    uint32_t before; /* store.next_handle at the request: only variables with a smaller handle are set */
+    uint64_t cursor; /* in the container's variables */
+    bool in_force;   /* all variables are checked, and the rate is being written to records */
     uint64_t count, changed;
     char peer[96]; /* for the log */
 };
@@ -180,7 +179,7 @@ static void set_over(struct psd_task *t, struct psd_rate_set *s, const struct ps
     if (s->in_force) {
         psd_container_rated(s->container);
     }
-    if (s->changed > 0) { /* one line for all, because a container may have a million */
+    if (s->changed > 0) { /* one log line for all, because a container may have a million variables */
         psd_rate_log(t, s->peer, s->container->name, s->changed, s->rate);
     }
     if (s->conn != NULL) {
@@ -189,10 +188,10 @@ static void set_over(struct psd_task *t, struct psd_rate_set *s, const struct ps
     psi_free(s);
 }
 
-/* One variable. */
+/* Check or write one variable. */
 static ps_status step(struct psd_task *t, struct psd_rate_set *s, const struct psd_variable *v, struct psi_err *err)
 {
-    if (v->optimizer.kind == PS_OPT_NONE || v->handle >= s->before) { /* queues too */
+    if (v->optimizer.kind == PS_OPT_NONE || v->handle >= s->before) { /* queues have no optimizer either */
         return PS_OK;
     }
     if (!s->in_force) {
@@ -203,7 +202,8 @@ static ps_status step(struct psd_task *t, struct psd_rate_set *s, const struct p
     return PS_OK;
 }
 
-/* So many variables more. The first pass checks, and the second one writes: all variables or none. True: s is over, and freed. */
+/* Handle the next `most` variables. The first pass checks and the second one writes: all variables or none. True: s has ended and
+ * is freed. */
 static bool go_on(struct psd_task *t, struct psd_rate_set *s, uint32_t most)
 {
     struct psi_err err;
@@ -235,7 +235,7 @@ static void set_all(struct psd_task *t, struct psd_conn *c, uint64_t id, const s
     }
     struct psd_rate_set *s = psi_calloc(1, sizeof(*s));
     if (s == NULL) {
-        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory to set a learning rate", t->name)); /* told */
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory to set a learning rate", t->name)); /* sent below */
         answer(t, c, id, 0, &err, RETRY_MS);
         return;
     }
@@ -246,7 +246,7 @@ static void set_all(struct psd_task *t, struct psd_conn *c, uint64_t id, const s
     s->before = t->store.next_handle;
     PSI_IGNORE(snprintf(s->peer, sizeof(s->peer), "%s", c->text)); /* fits */
     psi_list_push_back(&t->rate_sets, &s->link);
-    (void)go_on(t, s, t->config.list_slice_rows); /* over, or psd_rates_work() goes on */
+    (void)go_on(t, s, t->config.list_slice_rows); /* psd_rates_work() continues what is left */
 }
 
 bool psd_rates_have_work(const struct psd_task *t)
@@ -256,14 +256,14 @@ bool psd_rates_have_work(const struct psd_task *t)
 
 void psd_rates_work(struct psd_task *t)
 {
-    (void)go_on(t, at(psi_list_first(&t->rate_sets)), t->config.list_slice_rows); /* over, or it goes on */
+    (void)go_on(t, at(psi_list_first(&t->rate_sets)), t->config.list_slice_rows); /* continued by the next call */
 }
 
 void psd_rates_finish(struct psd_task *t, const struct psd_container *in)
 {
     struct psd_rate_set *s = set_of(t, in);
     if (s != NULL && s->in_force) {
-        (void)go_on(t, s, UINT32_MAX); /* over: a task has fewer variables */
+        (void)go_on(t, s, UINT32_MAX); /* always ends: a task has fewer variables */
     }
 }
 
@@ -305,7 +305,7 @@ void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = parse(r, &s, &err);
     const struct psd_container *in = st == PS_OK && !t->fenced ? psd_container_find(&t->store, s.container) : NULL;
-    if (in != NULL && set_of(t, in) != NULL) { /* the records must end with the later of the two */
+    if (in != NULL && set_of(t, in) != NULL) { /* otherwise the records could end with the earlier of the two rates */
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_READY,
                          "%s still sets another learning rate of all variables in container '%s'", t->name, s.container);
     } else if (st == PS_OK && s.name[0] != '\0') {

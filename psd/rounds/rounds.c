@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds at an owner: what a directory has it do. Which round closes with whom is the directory's to decide, what a member
- * contributes comes in push.c, what is remembered and built is in psd/store/rounds.c.
+ * Rounds at an owner: the orders of a directory. The directory decides which round closes with which members. Contributions come
+ * in push.c. psd/store/rounds.c remembers the groups and builds the values.
  *
- * Happy path: set -> join ... -> PREPARE: a slice at once, the others between the turns of the loop (psd_rounds_work()), READY is
- * answered -> COMMIT: the flip, in the same event.
- * Failure: memory, at set and join only. A PREPARE for members who have not contributed to all is answered with what is missing.
- * One that another order overtakes ends ABORTED. A connection that ends takes its question with it: what was built stays, and an
- * order for the same members finds it. A COMMIT to an owner that has not prepared is carried out when it has built.
+ * Happy path: set -> join ... -> PREPARE: one slice at once, the others between the turns of the loop (psd_rounds_work()), then
+ * READY is answered -> COMMIT: the values are exchanged in the same event. Failure: no memory, at set and join only. A PREPARE
+ * for members that have not contributed to all variables is answered with the list of what is missing. A PREPARE or COMMIT ends
+ * with ABORTED if another order comes before its answer. A connection that ends takes its order with it, but what was built
+ * stays, and an order for the same members uses it. A COMMIT that was not prepared is carried out when the round is built.
  */
 #include "rounds.h"
 
@@ -19,9 +19,9 @@
 
 #include <stdlib.h>
 
-enum { ORDER_BYTES_MAX = 128 << 20 /* of a list in several frames */ };
+enum { ORDER_BYTES_MAX = 128 << 20 /* limit of a list that comes in several frames */ };
 
-/* ---- what there is ---- */
+/* ---- find ---- */
 
 const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *container)
 {
@@ -29,7 +29,7 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
     return in == NULL ? NULL : in->rounds;
 }
 
-/* The group that the directory means. */
+/* Find the group of this generation. */
 static ps_status find(const struct psd_task *t, const char *container, uint64_t generation, struct psd_rounds **out,
                       struct psi_err *err)
 {
@@ -41,9 +41,9 @@ static ps_status find(const struct psd_task *t, const char *container, uint64_t 
                              *out == NULL ? "none at all" : "others");
 }
 
-/* ---- a PREPARE or COMMIT that waits for its answer ---- */
+/* ---- the answer of a PREPARE or COMMIT that waits ---- */
 
-/* An empty list: READY. */
+/* A list of what is missing; empty: READY. */
 static void answer_prepare(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint64_t id)
 {
     struct psd_list l;
@@ -61,7 +61,7 @@ static void answer_prepare(struct psd_task *t, struct psd_conn *c, const struct 
     psd_list_end(&l);
 }
 
-/* With the global step, where it is here. */
+/* With the global step, if this task has it. */
 static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint8_t op, uint64_t id)
 {
     uint64_t step = g->step == NULL ? 0 : psd_step_value(g->step);
@@ -69,7 +69,7 @@ static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_reply(t, c, op, 0, id, 0, NULL, 0, &m, (const uint8_t *)&step);
 }
 
-/* Whatever is asked of g has no answer any more but err. */
+/* Answer the waiting order of g, if there is one, with err. */
 static void refuse_ask(struct psd_task *t, struct psd_rounds *g, const struct psi_err *err)
 {
     struct psd_conn *c = g->ask_conn;
@@ -86,7 +86,7 @@ static void overtake_ask(struct psd_task *t, struct psd_rounds *g, const char *w
     refuse_ask(t, g, &err);
 }
 
-/* g has moved: who asked hears of it, if that was what it asked for. */
+/* Answer the waiting order of g, if its result is known. */
 static void look(struct psd_task *t, struct psd_rounds *g)
 {
     struct psd_conn *c = g->ask_conn;
@@ -96,7 +96,7 @@ static void look(struct psd_task *t, struct psd_rounds *g)
     }
     g->ask_conn = NULL;
     if (g->ask_op == PS_OP_COMMIT) {
-        PSI_ASSERT(g->build == PSD_BUILD_NONE); /* it flips as soon as it is READY */
+        PSI_ASSERT(g->build == PSD_BUILD_NONE); /* a decided round is committed as soon as it is READY */
         answer_step(t, c, g, PS_OP_COMMIT, g->ask_id);
     } else {
         answer_prepare(t, c, g, g->ask_id);
@@ -148,7 +148,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* All that can be refused, but for memory. */
+/* Check everything that can be refused, except memory. */
 static ps_status resolve(const struct psd_task *t, const struct psd_container *in, const struct psd_rounds_spec *spec,
                          struct psd_rounds_def *out, uint64_t *creations, struct psi_err *err)
 {
@@ -246,7 +246,7 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
 
 /* ---- members ---- */
 
-/* c takes a member out, who may be one of the round that is built: who asked for that hears of it. */
+/* Commit c, which removes a member. If that ends the round that is being built, its PREPARE or COMMIT is answered. */
 static void withdraw(struct psd_task *t, struct psd_rounds *g, const struct psd_change *c, uint64_t member)
 {
     bool built = g->source_count > 0, decided = g->decided;
@@ -308,7 +308,7 @@ void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t g
     withdraw(t, g, &c, member);
 }
 
-/* ---- a round closes ---- */
+/* ---- close a round ---- */
 
 static void flip(struct psd_task *t, struct psd_rounds *g)
 {
@@ -330,7 +330,7 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
     psd_commit(t, &c);
     uint64_t changed = 0;
     if (set_rate) {
-        psd_rates_finish(t, g->container); /* which came before this one */
+        psd_rates_finish(t, g->container); /* a SET_RATE that came before this round */
     }
     for (uint32_t i = 0; set_rate && i < g->part_count; i++) {
         changed += psd_rate_change(t, g->parts[i].variable, rate);
@@ -340,7 +340,7 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
     }
 }
 
-/* A slice; at its end the flip, if it is decided. */
+/* Build a slice. After the last slice, commit the round if it is decided. */
 static void go_on(struct psd_task *t, struct psd_rounds *g)
 {
     if (!psd_rounds_build(g, t->config.round_slice_bytes)) {
@@ -352,7 +352,7 @@ static void go_on(struct psd_task *t, struct psd_rounds *g)
     }
 }
 
-/* *out_open: it is the round that is collected; otherwise it is committed already. */
+/* *out_open: true if the round is being collected; false if it is already committed. */
 static ps_status check_round(const struct psd_task *t, const struct psd_rounds *g, const struct psd_round_spec *spec,
                              bool *out_open, struct psi_err *err)
 {
@@ -368,7 +368,7 @@ static ps_status check_round(const struct psd_task *t, const struct psd_rounds *
     return PS_OK;
 }
 
-/* Build it, or go on with what is being built. */
+/* Build the round, or continue. */
 static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bool decided, struct psd_rounds **out,
                        bool *out_open, struct psi_err *err)
 {
@@ -423,7 +423,7 @@ ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec
 
 bool psd_rounds_has_work(const struct psd_task *t)
 {
-    return !psi_list_empty(&t->building) && !psd_cut_is_full(&t->store); /* what is built may lie where a cut has to copy first */
+    return !psi_list_empty(&t->building) && !psd_cut_is_full(&t->store); /* building may write where a cut has to copy first */
 }
 
 void psd_rounds_work(struct psd_task *t)
@@ -433,9 +433,9 @@ void psd_rounds_work(struct psd_task *t)
     look(t, g);
 }
 
-/* ---- as requests of the directory at another task ---- */
+/* ---- handlers of the directory's requests ---- */
 
-/* The items of a request's body, one after the other. */
+/* The items of a request's body, read one by one. */
 struct body {
     const uint8_t *p;
     size_t n;
@@ -446,7 +446,7 @@ static ps_status next(struct body *b, const pb_msgdesc_t *d, void *out, bool *ou
     return psi_list_next(&b->p, &b->n, d, out, out_end, err);
 }
 
-/* The group that r is about; b is behind it. */
+/* Read the group that r is about; b is left at the item after it. */
 static ps_status parse_group(const struct psd_request *r, struct body *b, ps_v1_RoundsItem *out,
                              char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
 {
@@ -464,7 +464,7 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_reply(t, c, r->header.op, 0, r->header.id, 0, st == PS_OK ? NULL : err, 0, NULL, NULL);
 }
 
-/* What a TASK_ROUNDS points to. */
+/* The memory that a parsed TASK_ROUNDS points to. */
 struct spec_memory {
     char (*names)[PS_NAME_BYTES_MAX + 1];
     const char **pointers;
@@ -510,7 +510,7 @@ static ps_status parse_names(struct body *b, struct psd_rounds_spec *spec, struc
     }
 }
 
-/* *out: what is there then; NULL: nothing. */
+/* *out: the container's group afterwards; NULL: none. */
 static ps_status set_by(struct psd_task *t, const struct psd_request *r, const struct psd_rounds **out, struct psi_err *err)
 {
     ps_v1_RoundsItem group;
@@ -562,7 +562,7 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, const s
     return st;
 }
 
-/* Items of a list in several frames, until all are here. */
+/* Append the frame to a list that comes in several frames. */
 static ps_status collect(struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
 {
     size_t bytes = 0;
@@ -583,7 +583,7 @@ void psd_rpc_task_rounds(struct psd_task *t, struct psd_conn *c, const struct ps
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     ps_status st = more || c->order.len > 0 ? collect(c, r, &err) : PS_OK;
     if (st != PS_OK) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of this list would be misread */
         return;
     }
     if (more) {
@@ -635,7 +635,7 @@ void psd_rpc_task_join(struct psd_task *t, struct psd_conn *c, const struct psd_
     answer(t, c, r, st, &err);
 }
 
-/* The ids of the members that follow in b, into out. */
+/* Read the ids of the members that follow in b. */
 static ps_status parse_members(struct body *b, uint64_t *out, uint32_t *out_count, struct psi_err *err)
 {
     for (*out_count = 0;; (*out_count)++) {
@@ -670,7 +670,7 @@ void psd_rpc_task_leave(struct psd_task *t, struct psd_conn *c, const struct psd
     answer(t, c, r, st, &err);
 }
 
-/* PREPARE and COMMIT. */
+/* Handle PREPARE or COMMIT. */
 static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                         ps_status (*order)(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err))
 {
@@ -704,7 +704,7 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         answer(t, c, r, st, &err);
         return;
     }
-    if (spec.round <= g->committed && r->header.op == PS_OP_COMMIT) { /* now or before */
+    if (spec.round <= g->committed && r->header.op == PS_OP_COMMIT) { /* committed now or before */
         answer_step(t, c, g, PS_OP_COMMIT, r->header.id);
         return;
     }
