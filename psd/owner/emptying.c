@@ -2,12 +2,12 @@
 /*
  * A container that is reset may have a million variables: they are dropped in slices, so that others are served meanwhile.
  *
- * Happy path: psd_emptying_begin() -> the container's group and what is in progress to its variables end, and no request, list or
- * creation finds a variable of it any more (psd_container.emptying) -> psd_emptying_work() drops some in each turn of the shell's
- * loop -> the container gets another incarnation -> whoever asked is told, and creations are taken again. So the reset has its
- * effect in one event, and only memory is given back later. A checkpoint's cut that goes has what it had at its instant, and none
- * begins meanwhile. Failure: without memory for the slices the container is emptied at once. Another reset of the container
- * meanwhile is told with the first one.
+ * Happy path: psd_emptying_begin() -> the container's group and everything in progress to its variables end, and requests, lists
+ * and creations find no variable of it any more (psd_container.emptying) -> psd_emptying_work() drops some in each turn of the
+ * shell's loop -> the container gets another incarnation -> `done` tells whoever asked, and creations are accepted again. The
+ * reset takes effect in one event, and only the memory is freed later. A checkpoint's cut under way still has the variables, and
+ * no cut begins meanwhile. Failure: without memory for the slices the container is emptied at once. Another reset of the
+ * container meanwhile ends together with the first one.
  */
 #include "owner.h"
 
@@ -21,11 +21,11 @@
 struct psd_emptying {
     struct psi_list link; /* task->emptying */
     const struct psd_container *container;
-    char name[PS_CONTAINER_BYTES_MAX + 1]; /* of container, which may go when it is empty */
-    uint64_t cursor;                       /* of its variables */
-    bool over;                             /* the container is empty: only `done` is left */
+    char name[PS_CONTAINER_BYTES_MAX + 1]; /* name of container, which may be freed when it is empty */
+    uint64_t cursor;                       /* in the container's variables */
+    bool over;                             /* the container is empty: only `done` remains to be called */
     psd_emptied_fn done;
-    uint64_t id, bar; /* as given */
+    uint64_t id, bar; /* as given to psd_emptying_begin() */
 };
 
 static struct psd_emptying *at(struct psi_list *link)
@@ -39,7 +39,7 @@ void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_f
     bool little = in == NULL || (!in->emptying && psi_map_count(&in->variables) <= t->config.reset_slice_names);
     struct psd_emptying *e = little ? NULL : psi_calloc(1, sizeof(*e));
     if (e == NULL) {
-        (void)psd_reset_here(t, container); /* whether it was there does not matter */
+        (void)psd_reset_here(t, container); /* it may not exist */
         done(t, container, id, bar);
         return;
     }
@@ -71,13 +71,13 @@ void psd_emptying_overtaken(struct psd_task *t, const struct psd_container *in)
     }
 }
 
-/* Drop some variables. The last slice finds none, and ends the reset. */
+/* Drop some variables. The slice that finds none ends the reset. */
 static void slice(struct psd_task *t, struct psd_emptying *e)
 {
     void *value = NULL;
     for (uint32_t left = t->config.reset_slice_names; left > 0; left--) {
         if (!psi_map_next(&e->container->variables, &e->cursor, NULL, NULL, &value)) {
-            (void)psd_reset_here(t, e->name); /* it is there */
+            (void)psd_reset_here(t, e->name); /* it exists */
             return;
         }
         psd_drop_here(t, value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables at their owner: making, dropping and resetting them. Failure: without memory nothing is made, and nothing is changed.
+ * Create, drop and reset variables at their owner. Failure: without memory nothing is created or changed.
  */
 #include "owner.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* The container of this name, made where it is not there. */
+/* Find or make the container of this name. */
 static ps_status container_get(struct psd_task *t, const char *name, const struct psd_container **out, struct psi_err *err)
 {
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER, .container = {.name = name, .incarnation = psd_random(t)}};
@@ -28,7 +28,7 @@ static ps_status container_get(struct psd_task *t, const char *name, const struc
     return st;
 }
 
-/* v is there: as what is asked for? */
+/* FAILED_PRECONDITION or the like if v is defined otherwise than item asks for. */
 static ps_status compare(const struct psd_task *t, const struct psd_variable *v, const struct psd_create *item,
                          struct psi_err *err)
 {
@@ -37,7 +37,7 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
     return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
 }
 
-/* All that the creation of a variable takes of the budget. in NULL: its container is not there yet. */
+/* All memory that the creation takes of the budget. in NULL: its container does not exist yet. */
 static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
 {
     const struct psd_definition *d = &item->definition;
@@ -90,7 +90,7 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
     return st;
 }
 
-/* It is about to go: nothing is in progress to it any more, and nobody waits for it. */
+/* v is about to be dropped: end what is in progress to it and the requests that wait for it. */
 static void abort_all(struct psd_task *t, const struct psd_variable *v)
 {
     if (v->queue != NULL) {

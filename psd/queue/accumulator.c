@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only accumulators have: a gradient is an element with the step of who computed it, dropped where the accumulator's is
- * above that; a take waits for so many of them, and gets the sum of all that are there; SET_STEP, a mutation with a number.
+ * What only accumulators have. A gradient is an element with its worker's global step, and is dropped if the accumulator's step
+ * is higher. A take waits for a number of gradients and gets the sum of all that are there. SET_STEP is a mutation with a number.
  *
- * Happy path: an ENQUEUE whose gradient has come whole has its turn at once (queue_turns.c): it is added in one change, or
- * dropped, which its result says. Failure: one that does not come whole is nowhere. A result that its client has not acknowledged
- * comes back like any element, and is the next take's, however many gradients that asks for: its step is over.
+ * Happy path: an ENQUEUE whose gradient is complete has its turn at once (queue_turns.c): the gradient is added in one change, or
+ * dropped, as the result says. Failure: an incomplete gradient is added nowhere. A sum whose client has not acknowledged it goes
+ * back like any element. The next take gets it, however many gradients it asks for, because the step of that sum is over.
  */
 #include "queue.h"
 
@@ -49,7 +49,7 @@ bool psd_accumulator_has(const struct psd_queue *q, uint64_t gradients)
 
 /* ---- SET_STEP ---- */
 
-/* On PS_OK out is to be committed. */
+/* Check r and fill out, which is to be committed on PS_OK. */
 static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
                         struct psi_err *err)
 {

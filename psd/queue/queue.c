@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ENQUEUE, DEQUEUE, QUEUE_CLOSE: what may be asked of a queue, and the lines in which it waits. And QUEUES, the list.
+ * ENQUEUE, DEQUEUE, QUEUE_CLOSE: what may be asked of a queue, and the lines in which requests wait. And QUEUES, the list.
  *
  * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) stands in one of the two lines of its queue ->
- * its turn comes (queue_turns.c) -> it is done, and kept until the client's ACK.
- * Failure: what is refused before it stands in line has inserted nothing. How it ends there otherwise is in queue_ends.c.
+ * its turn comes (queue_turns.c) -> it is done, and kept until the client's ACK. Failure: a request that is refused before it
+ * stands in line has inserted nothing. Other ends are in queue_ends.c.
  */
 #include "queue.h"
 
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- as waits ---- */
+/* ---- kinds of waits ---- */
 
 static bool is_head(const struct psd_wait *w)
 {
@@ -89,7 +89,7 @@ static void drop(struct psd_task *t, struct psd_wait *w)
         psd_queue_attempt_end(t, w, true);
     }
     if (v != NULL) {
-        psd_queue_touch(t, v->queue); /* somebody else is the head */
+        psd_queue_touch(t, v->queue); /* another request is the head now */
     }
 }
 
@@ -103,7 +103,7 @@ static const struct psd_wait_kind close_kind = {.describe = describe, .expire = 
 static const struct psd_wait_kind dequeue_kind = {
     .describe = describe, .expire = expire, .drop = drop, .forget = forget, .answer = psd_queue_send};
 
-/* ---- how they begin ---- */
+/* ---- begin ---- */
 
 static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
@@ -112,7 +112,7 @@ static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
     psd_wait_refused(t, w, err, later ? PSD_QUEUE_RETRY_MS : 0);
 }
 
-/* It stands in this line from now on. */
+/* Let w stand in this line. */
 static void stand(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const struct psi_list *line)
 {
     struct psi_err err;
@@ -121,7 +121,7 @@ static void stand(struct psd_task *t, struct psd_wait *w, const struct psd_queue
         refuse(t, w, &err);
         return;
     }
-    psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line); /* who waits is no state */
+    psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line); /* the lines are no part of the state */
     psd_wait_open(t, w);
     psd_queue_touch(t, q);
 }
@@ -131,7 +131,7 @@ static ps_status fail_draining(const struct psd_task *t, struct psi_err *err)
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
 }
 
-/* A first frame of a request to a queue. NULL: it is refused, or not the first. */
+/* Begin w by the first frame of a request to a queue. NULL: it is refused, or not the first frame. */
 static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                               const struct psd_wait_kind *kind)
 {
@@ -143,19 +143,19 @@ static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const stru
     }
     if (w->queue.handle != 0) {
         PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu has begun already; the rest of it comes in PUT_PART",
-                            psi_op_name(w->op), (unsigned long long)w->id)); /* answered by this */
+                            psi_op_name(w->op), (unsigned long long)w->id)); /* answered by refuse() */
         refuse(t, w, &err);
         return NULL;
     }
     w->queue.handle = r->header.handle;
     psi_list_init(&w->queue.elements);
     if (r->variable == NULL) {
-        PSI_IGNORE(psd_queue_fail_gone(t, w, &err)); /* answered by this */
+        PSI_IGNORE(psd_queue_fail_gone(t, w, &err)); /* answered by refuse() */
     } else if (t->draining) {
-        PSI_IGNORE(fail_draining(t, &err)); /* answered by this */
+        PSI_IGNORE(fail_draining(t, &err)); /* answered by refuse() */
     } else if (psd_attempt_find(w->record, w->id) != NULL) {
         PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu still holds an item of a work queue", psi_op_name(w->op),
-                            (unsigned long long)w->id)); /* answered by this */
+                            (unsigned long long)w->id)); /* answered by refuse() */
     } else {
         return w;
     }
@@ -204,7 +204,7 @@ static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, cons
     return PS_OK;
 }
 
-/* All its elements are here. */
+/* All elements of w have come. */
 static void enqueue_opens(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v)
 {
     if (w->queue.count == 0) {
@@ -295,7 +295,7 @@ void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_re
 
 /* ---- QUEUE_CLOSE ---- */
 
-/* At once; all that is to be inserted ends. */
+/* Close at once; requests that wait to insert end. */
 static void close_and_cancel(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_wait *w = NULL;
@@ -305,7 +305,7 @@ static void close_and_cancel(struct psd_task *t, const struct psd_variable *v)
         psd_commit(t, &c);
     }
     PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "queue '%s' at %s was closed, and what waited to go in cancelled", v->name,
-                        t->name)); /* answered by this */
+                        t->name)); /* answered by psd_queue_end() */
     while ((w = psd_wait_first(&v->queue->enqueuers)) != NULL) {
         psd_queue_end(t, w, &err);
     }

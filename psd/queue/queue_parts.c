@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a queue's elements on their way: PUT_PART, GET_PART, and the first ones in ENQUEUE and in DEQUEUE's answer.
- * PUT_PART and GET_PART of a CALL come here as well, and go to call.c. The body of such a PUT_PART is read straight into the
- * call's input.
+ * The bytes of elements on their way: PUT_PART, GET_PART, and the first bytes in ENQUEUE and in DEQUEUE's answer. PUT_PART and
+ * GET_PART of a CALL come here too, and are passed to call.c. The body of such a PUT_PART is read straight into the call's input.
  *
- * Happy path: bytes of an ENQUEUE go straight into elements, whose memory is taken when their length is known; the last byte
- * opens the request. What a DEQUEUE took is read where it lies, from any offset, until the ACK.
- * Failure: bytes that do not fit the queue, or no memory: the ENQUEUE is refused, and all that came of it is forgotten.
+ * Happy path: bytes of an ENQUEUE go straight into elements, whose memory is allocated when their length is known; the last byte
+ * opens the request. What a DEQUEUE took is sent from where it lies, from any offset, until the ACK. Failure: bytes that do not
+ * fit the queue, or no memory: the ENQUEUE is refused, and what has come of it is freed.
  */
 #include "queue.h"
 
@@ -76,7 +75,7 @@ static ps_status check_element(struct psd_task *t, const struct psd_queue *q, st
     return PS_OK;
 }
 
-/* The length of the next element. *out: false: it has not come whole. */
+/* Read the length of the next element. False: its head has not come completely. */
 static bool take_head(struct psd_queue_wait *k, const uint8_t **p, size_t *n, uint64_t *out_bytes)
 {
     *out_bytes = k->bytes;
@@ -143,7 +142,7 @@ static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct ps
     return st;
 }
 
-/* The request of this session that m is a part of: of this operation, or a CALL. */
+/* Find the request of this session that m is a part of: of this operation, or a CALL. */
 static ps_status find(const struct psd_task *t, const struct psd_conn *c, uint8_t op, const ps_v1_Part *m, struct psd_wait **out,
                       struct psi_err *err)
 {
@@ -181,14 +180,15 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
-    const bool targeted = c->link->in.targeted, placed = c->brings != NULL; /* the bytes are where they belong */
+    /* placed: the bytes are already in the call's input */
+    const bool targeted = c->link->in.targeted, placed = c->brings != NULL;
     psd_part_end(c);
     const size_t bytes = targeted ? psi_pad8(m.bytes) : r->body_bytes;
     if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != bytes)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, bytes);
     }
     bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING &&
-                 targeted == placed; /* otherwise the ENQUEUE is refused, and has its answer */
+                 targeted == placed; /* otherwise the ENQUEUE was refused, and has its answer */
     const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
     const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;
     if (comes && (m.offset != come || m.bytes > all - come)) {
@@ -205,7 +205,7 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
 
 /* ---- out ---- */
 
-/* Bytes that an element of w takes in the answer. */
+/* Bytes that an element takes in the answer. */
 static uint64_t span(const struct psd_queue_wait *k, const struct psd_element *e)
 {
     return e->bytes + (k->many ? PSI_BATCH_HEAD : 0);
@@ -217,7 +217,7 @@ static uint64_t answer_bytes(const struct psd_queue_wait *k)
     return a == NULL ? 0 : a->bytes + (k->many ? a->element_count * PSI_BATCH_HEAD : 0);
 }
 
-/* The element in which the byte at `offset` of the answer is; *out_in: where in its span. */
+/* The element with the byte at `offset` of the answer; *out_in: the offset within the element's span. */
 static const struct psd_element *element_at(struct psd_queue_wait *k, uint64_t offset, uint64_t *out_in)
 {
     if (k->part == NULL || offset < k->part_at) {
@@ -235,7 +235,7 @@ static const struct psd_element *element_at(struct psd_queue_wait *k, uint64_t o
     }
 }
 
-/* The bytes [offset, offset + bytes) of the answer, where they lie, or gathered. NULL: no memory. */
+/* The bytes [offset, offset + bytes) of the answer, in place or gathered in t->scratch. NULL: no memory. */
 static const uint8_t *gather(struct psd_task *t, struct psd_queue_wait *k, uint64_t offset, uint32_t bytes)
 {
     uint64_t in = 0;
@@ -260,13 +260,13 @@ static const uint8_t *gather(struct psd_task *t, struct psd_queue_wait *k, uint6
     return dst;
 }
 
-/* An answer with this part of the elements. */
+/* Send this part of the elements. */
 static void send_part(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, struct psd_queue_wait *k, uint64_t offset,
                       uint32_t bytes, const void *result, uint16_t result_bytes)
 {
     const uint8_t *body = bytes == 0 ? NULL : gather(t, k, offset, bytes);
     if (bytes > 0 && body == NULL) {
-        psd_conn_close(t, c, false); /* it comes again, and asks again */
+        psd_conn_close(t, c, false); /* the client reconnects and asks again */
         return;
     }
     psd_reply_body(t, c, op, id, result, result_bytes, body, bytes);

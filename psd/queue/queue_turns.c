@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is at a queue: TensorFlow's rules to the letter (docs/TF_MAP.md), at the end of each event that may move one.
+ * Whose turn it is at a queue, by TensorFlow's rules (docs/TF_MAP.md), at the end of each event that may move one.
  *
- * Two lines, as they came: of ENQUEUEs and QUEUE_CLOSEs, and of DEQUEUEs. The heads of the first have their turn until one has to
- * wait, then those of the second, until nothing moves. A head that has to wait holds up those behind it. Elements move one by
- * one, so a request may be half done: what is inserted stays, what is taken lies in its attempt. While a cut holds as much memory
- * as it may, what it would have to encode first stands still, and has its turn at the end of a later event. Failure: no memory to
- * move one: the request ends with that.
+ * There are two lines in order of arrival: of ENQUEUEs and QUEUE_CLOSEs, and of DEQUEUEs. The heads of the first line have their
+ * turn until one has to wait, then those of the second, until nothing moves. A head that has to wait holds up those behind it.
+ * Elements move one by one, so a request may be half done: what is inserted stays, what is taken lies in its attempt. While a cut
+ * holds as much memory as it may, a move that would make it encode more waits for the end of a later event. Failure: no memory to
+ * move an element: the request ends with that error.
  */
 #include "queue.h"
 
@@ -26,7 +26,7 @@ static ps_status fail_closed(const struct psd_task *t, const struct psd_variable
     return psi_fail(err, PS_CANCELLED, "queue '%s' at %s is %s", v->name, t->name, how);
 }
 
-/* One element moves; w has it as its own doing from the first one on. */
+/* Move one element; from the first one on w has an attempt. */
 static ps_status move(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
 {
     ps_status st = psd_change_reserve(t, c, err);
@@ -43,7 +43,7 @@ static struct psd_change change_of(const struct psd_wait *w, enum psd_change_kin
                                .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
 }
 
-/* The next element of w has to wait for a cut. Items of work go in together. */
+/* True if the next element of w has to wait for a cut. Items of work go in together. */
 static bool is_held(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v)
 {
     bool begun = w->queue.fill && w->queue.attempt != NULL;
@@ -71,7 +71,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
-    if (k->apply && k->local_step < v->queue->step) { /* too late: it has gone nowhere, and that is its result */
+    if (k->apply && k->local_step < v->queue->step) { /* the gradient is too late: it is dropped, and the result says so */
         psd_queue_note_dropped(v->queue);
         return DONE;
     }
@@ -79,7 +79,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
     }
-    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all of it goes in, or nothing */
+    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all items go in, or none */
         return DONE;
     }
     while (psd_queue_has_room(v->queue) && !is_held(t, w, v)) {
@@ -109,11 +109,11 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
 
 /* ---- out ---- */
 
-/* The queue is closed, and has fewer than w still needs: true when w ends with what it has and what is left, or with an error. */
+/* The queue is closed and has fewer elements than w still needs. True if w ends now, with what there is or with an error. */
 static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     uint64_t have = psd_queue_moved(w), left = v->queue->size;
-    if (w->queue.up_to && have + left > 0) { /* no ENQUEUE waits any more: it was its turn before, and the queue is closed */
+    if (w->queue.up_to && have + left > 0) { /* no ENQUEUE waits any more, since the queue is closed */
         w->queue.count = (uint32_t)(have + left);
         if (left == 0) {
             struct psd_change c = change_of(w, PSD_CHANGE_ATTEMPT_DONE, v);
@@ -127,7 +127,7 @@ static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_var
     return true;
 }
 
-/* All of an accumulator's sum, or what came back; w's count says how many gradients are to be in it. */
+/* A take gets the accumulator's whole sum, or one that came back. */
 static enum turn take_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
@@ -178,7 +178,7 @@ static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct p
                                     : close_turn(t, v, err);
 }
 
-/* The heads of a line, until one has to wait. True when something moved. *held: also where one waits for a cut. */
+/* Serve the heads of a line until one has to wait. True if something moved. *held: set if the head waits for a cut. */
 static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line, bool *held)
 {
     bool moved = false;
@@ -254,12 +254,12 @@ void psd_queues_check_invariants(const struct psd_task *t)
         check_line(t, q, &q->enqueuers);
         check_line(t, q, &q->dequeuers);
         if (psi_list_linked(&q->dirty)) {
-            continue; /* who waits for a cut could go */
+            continue; /* requests that wait for a cut */
         }
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
         PSI_ASSERT(in == NULL ||
-                   (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
-        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* it would wait for nothing */
+                   (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* otherwise it would wait for nothing */
+        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* otherwise it would wait for nothing */
         PSI_ASSERT(out == NULL || q->sum == NULL || psd_queue_length(q) < out->queue.count);
     }
 }

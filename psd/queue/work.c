@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only work queues have: they are filled once, whoever comes first, and an item that was handed out is done or returned,
- * WORK_END, a mutation with a number.
+ * What only work queues have: they are filled once, by whoever comes first. An item that was handed out is ended (done or
+ * returned) by WORK_END, a mutation with a number.
  *
- * Failure: an item that the session does not hold any more, because its lease ended meanwhile: FAILED_PRECONDITION, which says
- * who has it now. One that is done stays done: OK, and the result says so.
+ * Failure: an item that the session no longer holds, because its lease ended meanwhile: FAILED_PRECONDITION, and the error says
+ * who has the item now. An item that is done stays done: OK, and the result says so.
  */
 #include "queue.h"
 
@@ -25,7 +25,7 @@ ps_status psd_work_filled(const struct psd_task *t, const struct psd_wait *w, co
                     (unsigned long long)w->queue.fill_hash);
 }
 
-/* Who has the item, for an error. */
+/* Fail, and say who has the item. */
 static ps_status fail_not_held(const struct psd_task *t, const struct psd_variable *v, const struct psd_element *e,
                                struct psi_err *err)
 {
@@ -40,7 +40,7 @@ static ps_status fail_not_held(const struct psd_task *t, const struct psd_variab
                     (unsigned long long)e->serial, psd_record_text(a->record, who, sizeof(who)));
 }
 
-/* What r says, decided: on PS_OK out is to be committed. *out_asked: the DEQUEUE of its item that has no ACK yet. */
+/* Check r and fill out, which is to be committed on PS_OK. *out_asked: the DEQUEUE of the item, if it has no ACK yet. */
 static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
                         struct psd_wait **out_asked, struct psi_err *err)
 {
@@ -70,7 +70,8 @@ static ps_status decide(struct psd_task *t, const struct psd_conn *c, const stru
         return fail_not_held(t, v, e, err);
     }
     struct psd_wait *asked = a == NULL ? NULL : psi_u64_map_find(&c->record->waits, a->id);
-    *out_asked = asked != NULL && asked->op == PS_OP_DEQUEUE ? asked : NULL; /* another request may have its number by now */
+    /* the number may be that of another request by now */
+    *out_asked = asked != NULL && asked->op == PS_OP_DEQUEUE ? asked : NULL;
     *out = (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                .work_end = {.record = c->record,
                                             .number = r->header.id,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a trainer: at the directory, of two processes that are the same task of job worker, chief or master, with the same
- * default container, one trains. Programs with models in different containers share a cluster and never meet.
+ * The place of a trainer. Of two processes that are the same task of job worker, chief or master, with the same default
+ * container, the directory lets one train. Programs with models in different containers share a cluster and never conflict.
  *
  * Happy path: HELLO of a session names its task and its process (host and pid) -> no session of another process that is this task
- * is connected -> it is let in. So a process that was killed and started again comes in at once: the system has closed the
- * connection of the one before. Several sessions of one process are no rivals.
+ * is connected -> it is let in. So a process that was killed and started again is let in at once: the system has closed the
+ * connection of the old process. Several sessions of one process are no rivals.
  *
- * Failure: another process is connected. Where it was silent for a lease its connection is closed and the new one let in.
- * Otherwise the new one is kept out, UNAVAILABLE, and asks again. A number is made for its session. The answers to the holder's
- * BEATs say the newest number, and the holder's next BEATs bring it back. Such a BEAT was sent after the number was made, so the
- * holder lived after the new one first asked: FAILED_PRECONDITION, for good. What the holder sent before that proves nothing,
- * however late the network delivers it or this process reads it. So a process that is started again on another machine, while the
- * end of the first one is not known yet, waits and is not refused; a second process beside one that trains is. An older client
- * never brings a number back: beside it the new one is kept out and never refused for good. Nothing is remembered over a restart
- * of the directory: who says HELLO first is let in.
+ * Failure: another process is connected. If it was silent for a lease, its connection is closed and the new process is let in.
+ * Otherwise the new process is refused with UNAVAILABLE and asks again. A challenge number is made for its session. The answers
+ * to the holder's BEATs carry the newest number, and the holder's next BEATs return it. Such a BEAT was sent after the number was
+ * made, so the holder lived after the new process first asked: it is refused for good, FAILED_PRECONDITION. What the holder sent
+ * before proves nothing, however late the network delivers it or this process reads it. So a process that is started again on
+ * another machine, while the end of the old one is not known yet, waits and is not refused; a second process beside one that
+ * trains is refused. A holder with an older client never returns a number: the new process then waits and is never refused for
+ * good. The directory remembers nothing of this over a restart: who says HELLO first is let in.
  */
 
 #include "session.h"
@@ -23,16 +23,16 @@
 #include <string.h>
 
 enum {
-    LOG_MS = 5000,         /* between two lines about the same holder: as of a task that is there twice */
-    RIVAL_KEPT_MS = 300000 /* SESSIONS names a rival for that long */
+    LOG_MS = 5000,         /* between two log lines about one holder */
+    RIVAL_KEPT_MS = 300000 /* for how long SESSIONS names a rival */
 };
 
 /* What a HELLO claims. */
 struct claim {
     const ps_v1_Hello *hello;
-    const char *container; /* the session's default one */
+    const char *container; /* the session's default container */
     char job[PS_JOB_BYTES_MAX + 1], host[PS_JOB_BYTES_MAX + 2];
-    char process[sizeof(((struct psd_record *)NULL)->rival)]; /* who claims, as text */
+    char process[sizeof(((struct psd_record *)NULL)->rival)]; /* the claiming process, as text */
 };
 
 static bool is_of_place(const struct psd_record *r, const struct claim *c)
@@ -40,7 +40,7 @@ static bool is_of_place(const struct psd_record *r, const struct claim *c)
     return r->task == c->hello->task && strcmp(r->job, c->job) == 0 && strcmp(r->container, c->container) == 0;
 }
 
-/* The record of another process, connected, that holds the place; NULL: there is none. */
+/* The record of another, connected process that holds the place; NULL: none. */
 static struct psd_record *find_holder(const struct psd_task *t, const struct claim *c)
 {
     uint64_t cursor = 0;
@@ -55,7 +55,7 @@ static struct psd_record *find_holder(const struct psd_task *t, const struct cla
     return NULL;
 }
 
-/* What is known of the claiming session at the holder of its place; NULL: it has not asked. */
+/* What the holder's record knows of the claiming session; NULL: that session has not asked yet. */
 static struct psd_rival *find_rival(struct psd_record *holder, const struct claim *c)
 {
     for (uint32_t i = 0; i < PSD_RIVALS_KEPT; i++) {
@@ -67,7 +67,8 @@ static struct psd_rival *find_rival(struct psd_record *holder, const struct clai
     return NULL;
 }
 
-/* The holder lived after this session first asked. A session that asks for the first time is given a number. */
+/* True if the holder has proved that it lived after this session first asked. A session that asks for the first time gets a
+ * number. */
 static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct claim *c)
 {
     const struct psd_rival *known = find_rival(holder, c);
@@ -83,7 +84,7 @@ static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct
     return false;
 }
 
-/* This session is let in: whoever kept it out does so no longer, and what was proved to it does not count when it asks again. */
+/* The session is let in: no record names its process as a rival any more, and its challenge number is void. */
 static void forget_rival(const struct psd_task *t, const struct claim *c)
 {
     uint64_t cursor = 0;
@@ -122,14 +123,15 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
     while ((holder = find_holder(t, &c)) != NULL) {
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
-        if (conn->link->paused || silent_ms < t->config.lease_ms) { /* paused: it is this task that does not read */
+        if (conn->link->paused ||
+            silent_ms < t->config.lease_ms) { /* paused: this task does not read the connection, so silence means nothing */
             bool alive = is_alive(t, holder, &c);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
                                    "another process (%u on %s) is not let in as this task; end one of the two, or give this one "
                                    "another task_index; or another container than '%s', where it is another program",
                                    holder->pid, holder->host, c.job, hello->task, (double)(t->now_ms - holder->begun_ms) / 1000,
-                                   (double)silent_ms / 1000, hello->pid, c.host, container)); /* caller */
+                                   (double)silent_ms / 1000, hello->pid, c.host, container)); /* sent by the caller */
             if (strcmp(holder->rival, c.process) != 0 || t->now_ms - holder->rival_logged_ms >= LOG_MS) {
                 holder->rival_logged_ms = t->now_ms;
                 psd_log(t, PSI_LOG_WARN, "worker_refused", PSI_KV("peer", c.process), PSI_KV("st", ps_status_name(err->code)),

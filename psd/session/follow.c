@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of chiefs that a task follows: a lower one than it has seen for a container is refused, a higher one is kept.
+ * The chief numbers that a task follows: a number below the highest known one of its container is refused, a higher one is
+ * remembered.
  *
- * Failure: there is no room for another container's: one that has nothing here, and whose lease nobody holds, is forgotten for
- * it; where there is none, RESOURCE_EXHAUSTED. Numbers given later are above those forgotten (psd_task.chief_number).
+ * Failure: there is no room for another container. A container that has nothing here, and whose chief lease nobody holds, is then
+ * forgotten; if there is none, RESOURCE_EXHAUSTED. Numbers given later are above the forgotten ones (psd_task.chief_number).
  */
 #include "session.h"
 
@@ -25,7 +26,7 @@ ps_status psd_chief_check(const struct psd_task *t, const char *container, uint6
     return PS_OK;
 }
 
-/* One that may be forgotten; NULL: none. */
+/* The entry with the lowest number that may be forgotten; NULL: none. */
 static const struct psd_chief *spare(const struct psd_task *t)
 {
     const struct psd_chief *best = NULL;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and what a task does then (exit_when_done).
+ * The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and the exit of a task (exit_when_done).
  *
- * A trainer is a task of job worker, chief or master. It is done when a session of it has said so, until it opens another one;
- * of two processes that are one trainer what the newer one says counts. The job is done when every trainer that the cluster lists
- * is, and so is every session of other trainers that holds a lease (a third worker where two are listed); one that only serves
- * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not. Programs with models in
- * different containers have trainers of the same number: each of them has to be done. A session that names no job cannot say that
- * it is done; it counts as a trainer while it holds a lease and its BEATs say a global step, as those of psctl never do.
- * It is not done any more when one of these opens a session, and is again when that session has said so too.
+ * A trainer is a task of job worker, chief or master. It is done once a session of it has said JOB_DONE, until it opens another
+ * session. Of two processes that are one trainer the newer one's word counts. The job is done when every trainer that the cluster
+ * lists is done, and so is every session of other trainers that holds a lease (a third worker where two are listed). A listed
+ * task that only serves does not count. If none is listed: when one trainer is done, and every trainer's session that holds a
+ * lease is. Programs with models in different containers may be trainers of one number: each has to be done. A session that names
+ * no job cannot say JOB_DONE. It counts as a trainer while it holds a lease and its BEATs carry a global step, which those of
+ * psctl never do. The job stops being done when a trainer opens a session, and is done again when that session has said so too.
  *
- * Happy path: JOB_DONE of the last one -> the directory tells the other tasks, and in the answers to their beats the sessions ->
- * with exit_when_done a task ends when no session is connected to it; the directory also waits until the others have heard of
- * it. Neither waits longer than a lease. Failure: nothing of this is remembered over a restart of the directory; a session that
- * is still open says it again (its client does), one that has ended does not, and then the job is never done by itself.
+ * Happy path: JOB_DONE of the last trainer -> the directory tells the other tasks, and the sessions in the answers to their beats
+ * -> with exit_when_done a task exits when no session is connected to it; the directory also waits until the other tasks know. No
+ * task waits longer than a lease. Failure: the directory remembers nothing of this over a restart. A session that is still open
+ * repeats its JOB_DONE; one that has ended does not, and the job is then never done by itself.
  */
 
 #include "session.h"
@@ -28,7 +28,7 @@ bool psd_job_trains(const char *job)
     return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
 }
 
-/* A trainer that the cluster lists. */
+/* True for a trainer that the cluster lists. */
 static bool counts(const struct psd_peer *p)
 {
     return psd_job_trains(p->job) && (p->trained || !p->heard);
@@ -44,15 +44,15 @@ static bool any_listed(const struct psd_task *t)
     return false;
 }
 
-/* The session is a trainer's, holds a lease and has not said that the job is done. */
+/* True if the session is a trainer's, holds a lease and has not said JOB_DONE. */
 static bool trains(const struct psd_task *t, const struct psd_record *r)
 {
     bool trainer = r->job[0] == '\0' ? r->step_count > 0 : psd_job_trains(r->job);
     return trainer && !r->done && r->lease_until_ms > t->now_ms;
 }
 
-/* The session trains, and no listed trainer's record (struct psd_peer) stands for it: the cluster does not list its task, or a
- * session of another program was the last one that began as that task. */
+/* True if the session trains and no psd_peer of a listed trainer stands for it: the cluster does not list its task, or a session
+ * of another program was the last one to begin as that task. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
@@ -93,13 +93,13 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
     }
 }
 
-/* Where no trainer is listed: those that are here. */
+/* No trainer is listed: true if the known ones are done. */
 static bool unlisted_are_done(const struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     if (t->dones == 0 || t->now_ms - t->started_ms < t->config.lease_ms) {
-        return false; /* others may be yet to come back to a new directory */
+        return false; /* the others may not have come back to a restarted directory yet */
     }
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         if (trains(t, value)) {
@@ -125,7 +125,7 @@ void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a,
     p->told_done = p->told_done || err == NULL;
 }
 
-/* All have said so. */
+/* True if all trainers are done. */
 static bool is_done(const struct psd_task *t, uint32_t *out_trainers)
 {
     char buffer[PSD_NAMES_HALF];
@@ -149,14 +149,15 @@ static void look(struct psd_task *t)
     }
 }
 
-/* A trainer has come. What the others have said stays: one that was only started again has nothing to do, and says so again. */
+/* A trainer has begun. What the others have said still counts: if only this trainer was restarted, it will say JOB_DONE again. */
 static void begin_anew(struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     uint32_t trainers = 0;
-    t->job_done = is_done(t, &trainers);  /* that may be none of those that count */
-    if (!t->job_done && !any_listed(t)) { /* it is another job, as far as can be told: one word for it is enough */
+    t->job_done = is_done(t, &trainers); /* the new session may not count as a trainer */
+    if (!t->job_done &&
+        !any_listed(t)) { /* without listed trainers the session may begin another job, which ends with one JOB_DONE */
         t->dones = 0;
         while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
             ((struct psd_record *)value)->done = false;
@@ -174,7 +175,7 @@ void psd_job_session(struct psd_task *t, struct psd_record *record)
     }
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
     if (p != NULL && p->done && memcmp(p->done_session, record->session, sizeof(p->done_session)) == 0) {
-        record->done = true; /* it had to give way, and is here again */
+        record->done = true; /* the same session has lost its record and is back */
         return;
     }
     if (p != NULL) {
@@ -202,7 +203,7 @@ void psd_job_session_back(struct psd_task *t, const struct psd_record *record)
     }
 }
 
-/* Another process that is the same trainer, began after that of this record and is heard: it trains yet. NULL: there is none. */
+/* Another process of this trainer that began later, holds a lease and is not done; NULL: none. */
 static const struct psd_record *successor(const struct psd_task *t, const struct psd_peer *p, const struct psd_record *record)
 {
     const struct psd_record *newest = psi_map_find(&t->records, p->newest_session, sizeof(p->newest_session));
@@ -223,7 +224,8 @@ void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
     const struct psd_record *newer = p == NULL ? NULL : successor(t, p, record);
     bool beside =
-        newer != NULL && strcmp(newer->container, record->container) != 0; /* another program's, which counts by itself */
+        /* that process runs another program and counts by itself */
+        newer != NULL && strcmp(newer->container, record->container) != 0;
     if (newer != NULL && !beside) {
         char who[96];
         p->done_older = true;
@@ -255,7 +257,7 @@ void psd_rpc_task_done(struct psd_task *t, struct psd_conn *c, const struct psd_
     psd_reply(t, c, PS_OP_TASK_DONE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
 }
 
-/* Somebody may still need this task. */
+/* True if a session is connected, or a task has not been told yet. */
 static bool is_needed(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -273,7 +275,7 @@ static bool is_needed(const struct psd_task *t)
     return false;
 }
 
-/* The newer process is gone without a word: the older one's counts. */
+/* If the newer process of a trainer is gone without JOB_DONE, the JOB_DONE of the older process counts. */
 static void count_older(struct psd_task *t)
 {
     for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of what this task has, which may be a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
- * directory. A list is made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry
- * is as it is when its turn comes.
+ * Long lists of what this task has, of up to a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
+ * directory. A list is made in slices, so that others are served meanwhile, and no faster than the peer reads. Each entry shows
+ * the state at the time of its slice.
  *
- * Happy path: psd_listing_begin() sends the first slice. Where there is more, the connection is not read. psd_listing_work()
- * makes one slice in each turn of the shell's loop, for one connection after the other. After the last frame, what came behind
- * the request is carried out, and then the connection is read again. Failure: the connection ends, or there is no memory for a
- * frame, which ends the connection. Nothing of the list is left.
+ * Happy path: psd_listing_begin() sends the first slice. If there is more, the connection is not read. psd_listing_work() makes
+ * one slice in each turn of the shell's loop, for one connection after the other. After the last frame the requests that came
+ * behind the list's request are carried out, and the connection is read again. Failure: the connection ends, or is ended because
+ * there is no memory for a frame. The list is forgotten.
  */
 
 #include "session.h"
 
 #include "common/mem.h"
 
-/* The next variable or queue; false: there is none. A client is told of those in containers that it may read. */
+/* Visit the next variable or queue; false: none is left. A client sees only containers that it may read. */
 static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
 {
     void *value = NULL;
@@ -68,7 +68,7 @@ bool psd_listing_goes_on(const struct psd_conn *c)
     return psi_list_linked(&c->listing);
 }
 
-/* The connection whose turn it is. NULL: no connection has room for what its list would send. */
+/* The next connection to serve. NULL: no connection has room for more of its list. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -105,7 +105,7 @@ void psd_listing_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
         if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* answers no BEAT: any frame says that this task lives */
+            psd_beat_answer(t, c, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
         }
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes of a sequence number other than by its last segment: its outcome is kept and sent (again), it is refused, torn,
- * abandoned; and ABANDON, the request for that.
+ * How a sequence number ends other than by its last segment: its outcome is kept and sent (again), or it is refused, torn or
+ * abandoned. Also ABANDON, the request for the latter.
  *
- * Failure: a number out of order, or outside the window, is a GAP: the connection is closed, the client resumes from what HELLO
- * tells it.
+ * Failure: a number out of order, or outside the window, is a GAP: the connection is closed, and the client resumes from what
+ * HELLO tells it.
  */
 
 #include "session.h"
@@ -44,7 +44,7 @@ void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
     psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
 }
 
-/* It ends before its end, and part of it is in the variable. */
+/* True if n is unfinished and part of it has been applied. */
 static bool is_torn(const struct psd_number *n)
 {
     return n != NULL && n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
@@ -62,7 +62,8 @@ void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t 
                                    .status = err->code,
                                    .reason = err->reason,
                                    .applied = err->applied,
-                                   .text = psi_strndup(err->text, strlen(err->text))}}; /* without memory the status must do */
+                                   /* without memory the outcome has no text */
+                                   .text = psi_strndup(err->text, strlen(err->text))}};
     psd_commit(t, &c);
 }
 
@@ -87,7 +88,7 @@ static void abandon(struct psd_task *t, struct psd_record *record, uint64_t numb
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
 {
     t->count.pushes_torn += is_torn(n);
-    bool staged = n->progress->staging != NULL || n->progress->kind == PSD_CONTRIBUTE; /* nothing of it is in a value */
+    bool staged = n->progress->staging != NULL || n->progress->kind == PSD_CONTRIBUTE; /* nothing was applied to a value */
     abandon(t, record, n->number, staged ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
 }
 
@@ -106,7 +107,7 @@ uint8_t psd_push_op(uint8_t kind)
     return psd_push_slot(kind) != 0 ? PS_OP_ASSIGN : ops[kind];
 }
 
-/* What is in progress to v, or of that what adds to its value over some time, ends so. */
+/* Refuse the pushes in progress to v; streams_only: only those that change the value while they come. */
 static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool streams_only, const struct psi_err *why)
 {
     uint64_t cursor = 0;
@@ -165,7 +166,7 @@ ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable
                        v->name, t->name);
 }
 
-/* A session of a member of v's rounds that has a connection here, or a lease; NULL: nobody trains it. */
+/* A session of a member of v's rounds that is connected here or holds a lease; NULL: nobody trains v. */
 static const struct psd_record *trainer_of(const struct psd_task *t, const struct psd_variable *v)
 {
     const struct psd_rounds *g = psd_variable_in_group(v) ? v->container->rounds : NULL;

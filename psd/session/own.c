@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The container that a session says in HELLO is its own, with its key: the directory knows by it which containers of sessions are
- * to stay (psd/directory/own.c). Failure: without memory for it, what the session creates there is refused.
+ * The container that a session names in HELLO as its own, with its key. The directory keeps containers of sessions that are noted
+ * here (psd/directory/own.c). Failure: without memory, what the session creates there is refused.
  *
- * And which sessions have shown the key of a container at its owner, by an OPEN of something in it: a handle is a number that
- * anybody can guess, so it is of use to these sessions alone.
+ * An owner also notes which sessions have shown the key of a container, by an OPEN of something in it. A handle is a number that
+ * anybody can guess, so only these sessions may use handles in the container.
  */
 #include "session.h"
 
@@ -19,7 +19,7 @@ void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct p
         return;
     }
     struct psd_record *before = psi_map_find(&t->owners, own, sizeof(*own));
-    if (before != NULL) { /* the same session under another id: it knows the key */
+    if (before != NULL) { /* the same program under another session id: it knows the key */
         psd_own_leave(t, before);
     }
     record->own = *own;
@@ -31,7 +31,7 @@ void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct p
 void psd_own_leave(struct psd_task *t, struct psd_record *record)
 {
     if (record->own.container[0] != '\0') {
-        PSI_IGNORE(psi_map_remove(&t->owners, &record->own, sizeof(record->own))); /* it is there */
+        PSI_IGNORE(psi_map_remove(&t->owners, &record->own, sizeof(record->own))); /* always present */
         memset(&record->own, 0, sizeof(record->own));
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks of the cluster that somebody waits for: is one here? A task of the directory's job is here while its list has been taken
- * in. A task of another job is here then, and also while a session that says that it is this task holds a lease.
+ * Which tasks of the cluster are up, for requests that wait for them. A task of the directory's job is up while the directory has
+ * its list. A task of another job is also up while a session that names itself so holds a lease.
  */
 
 #include "wait.h"
@@ -59,7 +59,7 @@ void psd_presence_put(struct psd_task *t, struct psd_presence *p)
     if (--p->need_count == 0) {
         char name[PSI_TASK_NAME_MAX];
         PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* fits */
-        PSI_IGNORE(psi_map_remove(&t->presences, name, strlen(name)));         /* it is p */
+        PSI_IGNORE(psi_map_remove(&t->presences, name, strlen(name)));         /* always present */
         psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, PSD_PRESENCE_BYTES);
         psi_free(p);
     }
@@ -71,7 +71,7 @@ void psd_presence_look(struct psd_task *t, const char *job, uint32_t task)
     bool up = p != NULL && is_up(t, p);
     if (p != NULL && up != p->up) {
         p->up = up;
-        psd_wait_look(t, &p->waiters); /* may be the end of p */
+        psd_wait_look(t, &p->waiters); /* p may be freed by this */
     }
 }
 
@@ -81,6 +81,6 @@ void psd_presences_check_invariants(const struct psd_task *t)
     void *value = NULL;
     while (psi_map_next(&t->presences, &cursor, NULL, NULL, &value)) {
         const struct psd_presence *p = value;
-        PSI_ASSERT(p->need_count > 0 && p->up == is_up(t, p)); /* otherwise somebody came or went unheard */
+        PSI_ASSERT(p->need_count > 0 && p->up == is_up(t, p)); /* otherwise a task came or went without psd_presence_look() */
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How requests to queues end other than by their turn, and what becomes of the elements that they took.
+ * How requests to queues end other than by their turn, and where the elements go that they took.
  *
- * An element that was taken stays the queue's until its client's ACK. It goes back, in its place, when the request ends with an
- * error, is given up, or when its session is away for a lease: then the answer that was kept is an error, so that nobody has an
- * element which somebody else gets as well and thinks it is his. Elements that are inserted stay, and an error says how many.
+ * An element that was taken belongs to the queue until its client's ACK. It goes back to its place when the request ends with an
+ * error or is given up, or when its session is away for a lease. In the last case the kept answer becomes an error, so that no
+ * two clients believe to have one element. Inserted elements stay, and an error says how many.
  */
 #include "session.h"
 
@@ -29,7 +29,7 @@ uint64_t psd_queue_moved(const struct psd_wait *w)
 
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
 {
-    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* that somebody looks is no state */
+    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* `dirty` is no part of the state */
     if (!psi_list_linked(dirty)) {
         psi_list_push_back(&t->moved_queues, dirty);
     }
@@ -44,7 +44,7 @@ void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w)
     w->working_bytes = 0;
 }
 
-/* ---- the end of one ---- */
+/* ---- the end of one request ---- */
 
 static void touch(struct psd_task *t, const struct psd_variable *v)
 {
@@ -55,7 +55,7 @@ static void touch(struct psd_task *t, const struct psd_variable *v)
 
 static void attempt_end(struct psd_task *t, const struct psd_attempt *a, bool give_back)
 {
-    const struct psd_variable *v = psd_variable_ref(a->variable); /* the attempt may be the last that has it */
+    const struct psd_variable *v = psd_variable_ref(a->variable); /* the attempt may hold the last reference */
     struct psd_change c = {.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = a->record, .id = a->id, .give_back = give_back}};
     psd_commit(t, &c);
     touch(t, v);
@@ -87,7 +87,7 @@ void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err 
     psd_wait_done(t, w);
 }
 
-/* ---- for all at once ---- */
+/* ---- the end of many requests ---- */
 
 static bool is_ours(const struct psd_wait *w)
 {
@@ -109,8 +109,8 @@ void psd_queue_abort(struct psd_task *t, const struct psd_variable *v)
     psi_list_remove((struct psi_list *)(uintptr_t)&v->queue->dirty); /* nobody waits any more */
 }
 
-/* What r took and has not acknowledged, and the work that it holds, goes back: what it took last first, so that all of it stands
- * in the order in which it was taken. all: nothing of its attempts is remembered. */
+/* Give back what r took and has not acknowledged, and work items that it holds. The last taken goes first, so that all of it
+ * stands in the order in which it was taken. all: also forget attempts that took nothing. */
 static void give_back(struct psd_task *t, struct psd_record *r, bool all)
 {
     struct psi_list *next = NULL;
@@ -121,7 +121,7 @@ static void give_back(struct psd_task *t, struct psd_record *r, bool all)
         if (!all && a->element_count == 0) {
             continue;
         }
-        if (w != NULL && is_ours(w)) { /* another request may have its number by now */
+        if (w != NULL && is_ours(w)) { /* the number may be that of another request by now */
             w->queue.attempt = NULL;
             w->queue.part = NULL;
         }
@@ -136,7 +136,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
     struct psi_err err;
     PSI_IGNORE(psi_fail(&err, PS_ABORTED,
                         "%s: the session was away for longer than its lease (%u ms), which ended what it had asked of queues",
-                        t->name, t->config.lease_ms)); /* kept for it */
+                        t->name, t->config.lease_ms)); /* kept as the requests' outcome */
     give_back(t, r, false);
     while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
         struct psd_wait *w = value;
@@ -148,7 +148,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
         } else if (w->stage == PSD_WAIT_COLLECTING) {
             psd_wait_free(t, w);
         } else if (w->op == PS_OP_DEQUEUE && w->err.code == PS_OK && w->queue.count > 0) {
-            w->err = err; /* its elements are somebody else's */
+            w->err = err; /* its elements may be taken by another client now */
             w->err.applied = PS_NOTHING_APPLIED;
         }
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What gives way when something is short: sessions that are past their lease without a connection.
+ * What is ended when something runs short: work and records of sessions that have had no connection for a lease.
  *
- * Happy path: nothing is short, and nothing happens here but that a session without a connection is entered in a list, the
- * longest silent first. When pushes in progress, memory or lists run short, what such sessions have staged or begun ends
- * (ABANDONED, the record keeps it), then their records go, those with nothing to remember first; when sessions are, records go. A
- * session whose connection ended less than a lease ago loses nothing. What comes back and finds its record gone is told
- * *unknown*, as after session_keep: the record's name tells (docs/PROTOCOL.md §2). Failure: all of them together have not enough:
- * nothing ends, the caller refuses.
+ * Happy path: nothing is short; a session without a connection is only appended to a list, so that the longest silent is first.
+ * When pushes in progress, memory or lists run short, what such sessions have staged or begun ends (ABANDONED, kept in the
+ * record), then their records are dropped, those with nothing to remember first. When session records run short, records are
+ * dropped. A session whose connection ended less than a lease ago loses nothing. A session that comes back and finds its record
+ * gone is told *unknown*, as after session_keep (docs/PROTOCOL.md §2). Failure: all of this together is not enough: nothing is
+ * ended, and the caller refuses.
  */
 
 #include "session.h"
@@ -50,7 +50,7 @@ bool psd_room_session(struct psd_task *t)
 
 /* ---- pushes in progress, memory, lists of waiting requests ---- */
 
-/* By how much n more is too much; 0: it fits. */
+/* By how much n more is too much; 0: there is room. */
 static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n)
 {
     uint64_t most = t->config.pushes_in_progress_max;
@@ -65,7 +65,7 @@ static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n
     return 0;
 }
 
-/* What comes free when r goes. */
+/* What dropping r would free. */
 static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
 {
     switch (what) {
@@ -79,7 +79,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     return 0;
 }
 
-/* All that sessions past their lease hold. */
+/* The sum of what sessions past their lease hold. */
 static uint64_t could_give(const struct psd_task *t, enum psd_room what)
 {
     uint64_t sum = 0;
@@ -97,7 +97,7 @@ static uint64_t could_give(const struct psd_task *t, enum psd_room what)
     return sum;
 }
 
-/* Pushes of r end where they stand; for memory only those that are staged. */
+/* End the pushes of r where they stand; for memory only those that are staged. */
 static void end_pushes(struct psd_task *t, struct psd_record *r, enum psd_room what)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -145,7 +145,8 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
         lacks = missing(t, what, n);
     }
     if (lacks > 0) {
-        t->room_none_ms[what] = t->now_ms; /* one look a tick: a walk for each refusal would cost more than the refusals */
+        /* one walk over the sessions a tick: a walk for each refusal would cost more than the refusals */
+        t->room_none_ms[what] = t->now_ms;
     }
     return lacks == 0;
 }
@@ -162,7 +163,7 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
         p = psd_room_stage(t, bytes);
     }
     if (p == NULL) {
-        p = psd_variable_stage_first(&t->store, v, bytes); /* who staged there may just have given way */
+        p = psd_variable_stage_first(&t->store, v, bytes); /* the push that staged there may have just been ended */
     }
     return p;
 }

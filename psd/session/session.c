@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a session here: its lease, what it holds while it has no connection, its end.
+ * A session at a task: its lease, its time without a connection, its end.
  *
- * Happy path: HELLO makes or finds its record (hello.c) -> each beat renews its lease, by which it is a member of the cluster ->
- * its connection ends: it is silent from then on, and gives way to others after a lease (room.c) -> GOODBYE, or session_keep is
- * over: psd_session_drop(). Nothing here can fail.
+ * Happy path: HELLO makes or finds its record (hello.c) -> each beat renews its lease, which makes it a member of the cluster ->
+ * its connection ends: from then on it is silent, and its resources may be taken after a lease (room.c) -> GOODBYE, or
+ * session_keep is over: psd_session_drop(). Nothing here can fail.
  */
 #include "session.h"
 #include "steps.h"
@@ -54,7 +54,7 @@ bool psd_chief_any(const struct psd_task *t)
 static void silent_begin(struct psd_task *t, struct psd_record *r)
 {
     bool empty = r->highest == 0 && psi_u64_map_count(&r->waits) == 0;
-    r->idle_since_ms = t->now_ms; /* never falls: the lists are in order */
+    r->idle_since_ms = t->now_ms; /* never decreases, so that the lists stay sorted */
     r->just_silent = !r->guest;
     if (r->guest) {
         psi_list_push_front(&t->silent_empty, &r->silent);
@@ -109,9 +109,9 @@ uint64_t psd_session_staged_bytes(const struct psd_record *r)
     return bytes;
 }
 
-/* ---- what it is told ---- */
+/* ---- answers to beats ---- */
 
-/* What the directory says of the chief of a container; "": of all. */
+/* Describe the chief of a container; "": of all containers. */
 static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
 {
     if (container[0] == '\0') {
@@ -131,7 +131,7 @@ static void describe_chief(const struct psd_task *t, const char *container, ps_v
     }
 }
 
-/* The number that the session is asked to bring back (claim.c); 0: none. */
+/* The challenge number that the session is asked to return (claim.c); 0: none. */
 static uint64_t challenge_of(const struct psd_record *record)
 {
     return record->challenge > record->proved ? record->challenge : 0;
@@ -155,7 +155,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
     psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only)
 {

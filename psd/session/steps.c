@@ -2,9 +2,9 @@
 /*
  * The global step of each container: see steps.h.
  *
- * Happy path: once a second the directory looks at the steps that its sessions have said last. Where a container is far enough
- * from its last checkpoint, a checkpoint is begun, and all containers count from where they are. Failure: a container for which
- * there is no memory is not counted; checkpoint_seconds still makes checkpoints of it.
+ * Happy path: once a second the directory looks at the steps that its sessions have last reported. If a container is far enough
+ * ahead of its last checkpoint, a checkpoint is begun, and all containers count from their present steps. Failure: a container
+ * without memory for its entry is not counted; checkpoint_seconds still makes checkpoints of it.
  */
 #include "steps.h"
 
@@ -19,7 +19,7 @@ static struct psd_step_of *next(const struct psd_task *t, uint64_t *cursor)
     return psi_map_next(&t->steps, cursor, NULL, NULL, &value) ? value : NULL;
 }
 
-/* The entry of a container; made where there is none. NULL: no memory. */
+/* Find or make the entry of a container. NULL: no memory. */
 static struct psd_step_of *find(struct psd_task *t, const char *container)
 {
     struct psd_step_of *of = psi_map_find(&t->steps, container, strlen(container));
@@ -69,12 +69,12 @@ uint64_t psd_steps_look_end(struct psd_task *t)
     uint64_t cursor = 0, highest = 0;
     for (struct psd_step_of *of = next(t, &cursor); of != NULL; of = next(t, &cursor)) {
         if (of->said == 0 && !of->noted) {
-            /* cannot fail: the map has `of` under this key */
+            /* always present */
             PSI_IGNORE(psi_map_remove(&t->steps, of->container, strlen(of->container)));
             psi_free(of);
             continue;
         }
-        of->begun = of->said != 0 && of->begun > of->said ? of->said : of->begun; /* the model went back */
+        of->begun = of->said != 0 && of->begun > of->said ? of->said : of->begun; /* the model was restored to an earlier step */
         highest = of->said > highest ? of->said : highest;
     }
     return highest;

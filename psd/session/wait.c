@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of all waiting requests (wait.h) from their beginning on (wait_begin.c): hung on what they wait for, looked at when
- * that changes, ended, kept until their ACK.
+ * Waiting requests (wait.h) after their begin (wait_begin.c): they hang on what they wait for, are looked at when that changes,
+ * end, and are kept until their ACK.
  *
- * Failure: its deadline: what its kind says. A need that is lost ends the request with the reason of its kind.
+ * Failure: the deadline passes, and the kind says what then. A need is lost: the request ends with the kind's reason.
  */
 
 #include "wait.h"
@@ -16,7 +16,7 @@
 
 enum { FREE_MAX = 256 };
 
-/* ---- deadlines: a heap, each with its place in it ---- */
+/* ---- deadlines: a heap; each wait knows its index ---- */
 
 static void heap_put(struct psd_task *t, uint32_t place, struct psd_wait *w)
 {
@@ -24,7 +24,7 @@ static void heap_put(struct psd_task *t, uint32_t place, struct psd_wait *w)
     w->place = place;
 }
 
-/* w goes to where it belongs, from `place` on, which is free. */
+/* Move w to its place in the heap, starting from `place`, which is free. */
 static void heap_settle(struct psd_task *t, uint32_t place, struct psd_wait *w)
 {
     while (place > 1 && t->deadlines[place / 2 - 1]->deadline_ms > w->deadline_ms) {
@@ -95,7 +95,7 @@ void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms
     }
 }
 
-/* ---- their lists: what a peer sends as a few bytes takes up to 600 here, and stays until its ACK ---- */
+/* ---- memory of lists: a few bytes from a peer take up to 600 here, until the ACK ---- */
 
 uint64_t psd_wait_lists_most(const struct psd_task *t)
 {
@@ -141,13 +141,13 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
 {
     item->status = err->code;
     item->reason = err->reason;
-    item->text = psi_strndup(err->text, strlen(err->text)); /* without memory status and reason must do */
+    item->text = psi_strndup(err->text, strlen(err->text)); /* without memory there is no text, only status and reason */
     psd_wait_take(t, w, item->text == NULL ? 0 : strlen(err->text) + 1);
 }
 
 static void free_needs(struct psd_task *t, struct psd_wait *w)
 {
-    if (w->need_capacity > 1) { /* the first is counted with w */
+    if (w->need_capacity > 1) { /* the first need is part of w */
         psd_wait_give_back(t, w, (w->need_capacity - 1) * sizeof(*w->needs));
         psi_free(w->needs);
     }
@@ -169,7 +169,7 @@ static void free_creates(struct psd_task *t, struct psd_wait *w)
     w->create_count = w->create_capacity = 0;
 }
 
-/* ---- memory of waits: a few are kept, so that who waits in steady state allocates nothing ---- */
+/* ---- memory of waits: up to FREE_MAX are reused, so that waiting allocates nothing in steady state ---- */
 
 struct psd_wait *psd_wait_new(struct psd_task *t)
 {
@@ -194,13 +194,13 @@ static void keep(struct psd_task *t, struct psd_wait *w)
     t->free_wait_count++;
 }
 
-/* ---- its answer ---- */
+/* ---- answer ---- */
 
 void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_conn *c = w->record->conn;
     if (c == NULL) {
-        return; /* kept */
+        return; /* the answer is kept until the session reconnects */
     }
     if (w->err.code == PS_OK && w->kind->answer != NULL) {
         w->kind->answer(t, c, w);
@@ -211,7 +211,7 @@ void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* ---- what it waits for ---- */
+/* ---- needs ---- */
 
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters)
 {
@@ -225,7 +225,7 @@ void psd_wait_open(struct psd_task *t, struct psd_wait *w)
     w->stage = PSD_WAIT_OPEN;
     for (uint32_t i = 0; i < w->need_count; i++) {
         struct psd_need *n = &w->needs[i];
-        PSI_ASSERT(n->met || n->wait == w); /* it would wait for ever */
+        PSI_ASSERT(n->met || n->wait == w); /* otherwise it would wait forever */
         n->met = n->met || (w->kind->look != NULL && w->kind->look(w, n));
         w->missing += !n->met;
     }
@@ -236,7 +236,7 @@ void psd_wait_open(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* Its request may end with it. */
+/* n's request may end by this. */
 static void set_met(struct psd_task *t, struct psd_need *n, bool met)
 {
     struct psd_wait *w = n->wait;
@@ -257,7 +257,7 @@ void psd_wait_look(struct psd_task *t, struct psi_list *waiters)
     struct psi_list now, *at = NULL;
     psi_list_init(&now);
     psi_list_move_all(&now, waiters);
-    while ((at = psi_list_pop_front(&now)) != NULL) { /* the end of a request takes its other needs out of either list */
+    while ((at = psi_list_pop_front(&now)) != NULL) { /* a request that ends takes its other needs out of either list */
         struct psd_need *n = PSI_CONTAINER_OF(at, struct psd_need, at);
         psi_list_push_back(waiters, at);
         set_met(t, n, n->wait->kind->look(n->wait, n));
@@ -278,9 +278,9 @@ struct psd_wait *psd_wait_first(const struct psi_list *waiters)
     return first == NULL ? NULL : PSI_CONTAINER_OF(first, struct psd_need, at)->wait;
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
-/* It waits no longer. */
+/* w stops waiting. */
 static void let_go(struct psd_task *t, struct psd_wait *w)
 {
     heap_remove(t, w);
@@ -320,7 +320,7 @@ void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_wait *w = NULL;
     while ((w = psd_wait_first(&v->waiters)) != NULL) {
-        PSI_IGNORE(psd_wait_gone(t, v->name, &w->err)); /* answered by this */
+        PSI_IGNORE(psd_wait_gone(t, v->name, &w->err)); /* sent by psd_wait_done() */
         psd_wait_done(t, w);
     }
 }
@@ -330,7 +330,7 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
     if (w->stage != PSD_WAIT_DONE) {
         let_go(t, w);
     }
-    PSI_IGNORE(psi_u64_map_remove(&w->record->waits, w->id)); /* it is w */
+    PSI_IGNORE(psi_u64_map_remove(&w->record->waits, w->id)); /* always present */
     if (w->out != NULL) {
         psd_store_unstage(&t->store, w->out, w->out_staged);
     }
@@ -348,7 +348,7 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
     struct psd_wait *w = psi_u64_map_find(&c->record->waits, r->header.id);
     if (w != NULL) {
         w->acknowledged = w->stage == PSD_WAIT_DONE && r->header.offset == 0;
-        psd_wait_free(t, w); /* one that is not done is given up by this */
+        psd_wait_free(t, w); /* an ACK of a request that is not done gives it up */
     }
 }
 
@@ -372,9 +372,10 @@ static void check_open(const struct psd_wait *w)
     for (uint32_t i = 0; i < w->need_count; i++) {
         const struct psd_need *n = &w->needs[i];
         bool hangs = n->wait == w && psi_list_linked(&n->at);
-        PSI_ASSERT(n->met || hangs); /* it would wait for ever */
+        PSI_ASSERT(n->met || hangs); /* otherwise it would wait forever */
         if (hangs) {
-            PSI_ASSERT(n->met == (w->kind->look != NULL && w->kind->look(w, n))); /* somebody changed it and did not look */
+            /* otherwise a change was not followed by psd_wait_look() */
+            PSI_ASSERT(n->met == (w->kind->look != NULL && w->kind->look(w, n)));
         }
         missing += !n->met;
     }

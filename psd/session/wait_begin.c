@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a waiting request begins (wait.h): found or made, its deadline, its lists.
+ * How a waiting request begins (wait.h): it is found or made, and gets its deadline and lists.
  *
- * Failure: too many of one session, or no room for its lists: RESOURCE_EXHAUSTED, to be asked again.
+ * Failure: the session has too many, or there is no room for its lists: RESOURCE_EXHAUSTED, to be repeated.
  */
 
 #include "session.h"
