@@ -43,14 +43,14 @@ struct psd_call {
     uint64_t came_ns;     /* monotonic clock: when the core began the call */
     uint64_t queued_ns;   /* from came_ns until run() was first entered; set then */
     char asker[128];
-    bool asks; /* `who` counts, for what the call does elsewhere */
+    bool asks; /* use `who` to check what the call does elsewhere */
     struct psi_identity who;
     char identity[PSI_IDENTITY_TEXT_BYTES]; /* `who` as text */
     /* under calls->mutex: */
     enum call_state state;
-    bool begun;      /* run() has been entered */
-    bool again;      /* while RUNNING: run() is to be entered once more */
-    bool finished;   /* while RUNNING: psd_call_finish() has given the end */
+    bool begun;      /* run() was entered */
+    bool again;      /* while RUNNING: enter run() once more */
+    bool finished;   /* while RUNNING: psd_call_finish() was called */
     bool cancelling; /* cancel() is running, on the task's thread */
     pthread_t canceller;
     ps_reason reason; /* of a failure, as the program says */
@@ -70,10 +70,10 @@ struct psd_reading {
     uint8_t key[PSD_CALL_KEY_BYTES];
 };
 
-/* psd_call_functions.draft, or publish, until its end. */
+/* A psd_call_functions.draft or publish, until it ends. */
 struct psd_writing {
-    struct psi_list link;       /* psd_calls.writes, until the task has heard of it */
-    struct psd_publish publish; /* room NULL: a draft is asked for */
+    struct psi_list link;       /* in psd_calls.writes until the task takes it */
+    struct psd_publish publish; /* room NULL: a draft */
     struct psd_draft_spec what; /* of the draft */
     psd_call_draft_fn done;
     void *ctx;
@@ -225,7 +225,7 @@ static void add_thread(struct psd_calls *c)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Queue a call, after making a thread if all are busy. True: wake a thread. Without any thread the call is over. */
+/* Queue a call, after making a thread if all are busy. True: wake a thread. Without any thread the call ends at once. */
 static bool call_put(struct psd_calls *c, struct psd_call *call)
 {
     uint32_t busy = 1;
@@ -254,7 +254,7 @@ static void call_queue(struct psd_calls *c, struct psd_call *call)
     }
 }
 
-/* The program may still end the call or ask for another run(): run() has been entered, and the call has no end yet. */
+/* True while the program may end the call or ask for another run(): run() was entered, and the call has not ended. */
 static bool goes_on(const struct psd_call *call)
 {
     return call->begun && !call->finished && call->state != CALL_OVER && call->state != CALL_FREE;
@@ -370,7 +370,7 @@ static void read_done(struct psd_copy *copy, const struct psi_err *err)
     psi_free(r);
 }
 
-/* The task is to hear of something that a call asks of it: it is put into a list. Else nothing happens. */
+/* Put a request of a call into a list for the task's thread, unless the call or the task has ended. */
 static ps_status ask_task(psd_call *call, struct psi_list *list, struct psi_list *link, uint64_t *out_call)
 {
     struct psd_calls *c = call->calls;
@@ -385,7 +385,7 @@ static ps_status ask_task(psd_call *call, struct psi_list *list, struct psi_list
     return st;
 }
 
-enum { READ_BYTES_MIN = offsetof(psd_call_read, have_creation) }; /* of a table that was made with an older header */
+enum { READ_BYTES_MIN = offsetof(psd_call_read, have_creation) }; /* size of the struct in an older header */
 
 static ps_status call_read(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx)
 {
@@ -693,7 +693,7 @@ static void cancel(struct psd_calls *c, struct psd_call *call)
     } else if (call->state == CALL_PENDING) {
         call_queue(c, call);
     } else {
-        call->again = true; /* run() may have looked a moment before */
+        call->again = true; /* run() may have checked for cancellation a moment earlier */
     }
 }
 

@@ -2,12 +2,11 @@
 /*
  * disk.h: two threads, one queue.
  *
- * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c). Nothing
- * else runs beside it, except a READ beside a READ: so a checkpoint is read with two CPUs -> it is over when all before it are
- * over, and the loop is woken; for writes once for up to 16, after 10 ms, or when nothing is queued -> on_wake() on the task's
- * thread gives the record back and tells the core.
- * Failure modes: a disk's error is the operation's error. A slow disk holds up only those who wait for it: the loop never waits
- * for the threads, except at the end, for a bounded time.
+ * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c).
+ * Operations run one at a time, except that two READs may run together, so that a checkpoint is read with two CPUs. They are
+ * reported in order: the loop is woken, for writes once for up to 16, after 10 ms, or when nothing is queued -> on_wake() on the
+ * task's thread gives the record back and tells the core. Failure modes: a disk's error is the operation's error. A slow disk
+ * holds up only requests that wait for it: the loop never waits for the threads, except at the end, for a bounded time.
  */
 #include "disk.h"
 
@@ -23,8 +22,8 @@
 
 enum {
     THREADS = 2,       /* one is enough if the system has no more */
-    TOLD_MAX = 16,     /* writes that are over and reported together */
-    TOLD_NS = 10000000 /* longest time between two reports: who waits for memory sees a slow disk move */
+    TOLD_MAX = 16,     /* most ended writes that are reported together */
+    TOLD_NS = 10000000 /* longest time between two reports, so that a slow disk's progress frees memory for waiting requests */
 };
 
 struct job {
@@ -52,7 +51,7 @@ struct psd_disk {
     struct psi_list over;
     uint32_t running;
     bool wake_open, stopping;
-    uint32_t untold; /* operations that are over since the loop was last woken */
+    uint32_t untold; /* ended operations not yet reported to the loop */
     uint64_t told_ns;
     void (*release)(void *arg); /* set when the threads are left behind */
     void *release_arg;
@@ -168,7 +167,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Wake the loop now: writes that follow each other are reported together. */
+/* True if the loop should be woken now; consecutive writes are reported together. */
 static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 {
     return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || d->untold == TOLD_MAX ||
@@ -265,8 +264,9 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
-    if (may_begin(d)) { /* otherwise the thread that is at work begins it: a wake-up for each costs as much as some writes */
-        (void)pthread_cond_signal(&d->changed); /* one is enough: until it is closed nobody else waits for it */
+    if (may_begin(
+            d)) { /* otherwise the working thread takes it next: a wake-up for each operation would cost as much as some writes */
+        (void)pthread_cond_signal(&d->changed); /* one thread is enough: until it is closed nobody else waits for it */
     }
     (void)pthread_mutex_unlock(&d->mutex);
 }

@@ -17,7 +17,7 @@ enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* descriptors that it m
 
 struct psd_disk;
 
-/** An operation is over. Never called from within psd_disk_run(). error [NUL-terminated] if st is not PS_OK. */
+/** An operation has ended. Never called from within psd_disk_run(). error [NUL-terminated] if st is not PS_OK. */
 typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 
 /** Open and lock the task's directory below dir, and remove what is not whole in it. *out_disk: free with psd_disk_end().
@@ -31,9 +31,9 @@ PSI_MUST ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op);
 /** Operations that have not begun never will; nothing is reported any more. Idempotent; NULL is fine. */
 void psd_disk_close(struct psd_disk *d);
-/** Wait at most wait_ms for the operations that have begun, and free d. False: the system does not end them in time. The threads
- * are then left behind; when the operations have ended, the last thread calls release(arg), gives up the directory and frees d.
- * Until then the memory of the operations must stay. True also for NULL, or a disk that never started. */
+/** Wait at most wait_ms for the operations that have begun, and free d. False: they have not ended in time. The threads are then
+ * left behind. When the operations have ended, the last thread calls release(arg), gives up the directory and frees d. Until then
+ * the memory of the operations must stay valid. True also for NULL, and for a disk that never started. */
 PSI_MUST bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *arg), void *arg);
 
 #endif

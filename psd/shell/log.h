@@ -12,7 +12,7 @@ enum { PSD_PEER_EVENTS = 40, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 
 struct psd_server_log {
     struct {
         uint64_t until_ms; /* end of the second that began with its first line */
-        uint32_t said;     /* lines in that second */
+        uint32_t said;     /* lines written in that second */
         uint32_t unsaid;   /* lines left out since the last one written */
     } rows[PSD_PEER_EVENTS];
 };

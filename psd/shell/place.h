@@ -10,7 +10,7 @@
 #include "psd/durable/fs.h"
 
 struct psd_place {
-    int top, lock, above; /* above: DIR, which holds other tasks' directories */
+    int top, lock, above; /* top: the task's directory. above: DIR, which holds other tasks' directories. lock: the lock's file */
     uint32_t task;
     char job[PS_JOB_BYTES_MAX + 1];
     char path[1024]; /* for texts */
