@@ -45,6 +45,7 @@ static const struct message_name NAMES[] = {
     NAME(JoinAnswer),    NAME(Step),
     NAME(Leave),         NAME(RoundAnswer),
     NAME(MemberAnswer),  NAME(AgeAnswer),
+    NAME(Events),        NAME(EventAnswer),
     NAME(RoundsItem),    NAME(MemberItem),
     NAME(MissingItem),   NAME(SetRate),
     NAME(Chief),         NAME(SavedItem),

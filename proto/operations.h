@@ -132,6 +132,8 @@
        "bytes of a file of its part of a checkpoint; the result is their number, fewer at the file's end") \
     OP(WHOAMI,       79, LIST,            0,      0,     NULL,           NULL,             "WhoamiAnswer", \
        "the identity of the connection, and the rows of the table of rights that name it") \
+    OP(EVENTS,       110, LIST,           0,      0,     "Events",       NULL,             "EventAnswer", \
+       "what has happened there, from a number on; waits while there is nothing") \
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \

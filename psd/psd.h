@@ -73,6 +73,8 @@ typedef struct psd_text {
     ROW(uint32_t, spin_us, "spin_us", COUNT, 0, 1000, 50, "50", true,                                                            \
         "Microseconds that a task looks for the next request before it sleeps, where the last ones came that fast and it may "   \
         "run on several CPUs; 0: it sleeps at once.")                                                                            \
+    ROW(uint32_t, events_max, "events_max", COUNT, 0, 4096, 256, "256", true,                                                    \
+        "Events that each task keeps in memory for `psctl events`, at most 600 bytes each; the oldest go. 0: none are kept.")    \
     ROW(int64_t, session_keep_ms, "session_keep", TIME, 1000, PSD_DAY_MS, 600000, "10min", true,                                 \
         "How long a session that is away is remembered, so that it can go on without doing anything twice.")                     \
     ROW(bool, refuse_nonfinite, "refuse_nonfinite", BOOL, 0, 1, true, "true", true,                                              \

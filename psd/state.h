@@ -102,6 +102,9 @@ struct psd_conn {
     uint64_t listing_id, listing_cursor, listing_beat_ms;
     void *listing_at;     /* position for psd_listing.step; owned */
     struct psi_list full; /* in task->full while too many replies of this connection wait; the connection is not read meanwhile */
+    /* in task->followers while the EVENTS of this connection waits for an event of this number or a higher one (base/events.c) */
+    struct psi_list following;
+    uint64_t following_id, following_next, following_until_ms;
     /* bytes that came before reading stopped, from rest_at on, congruent to their position in the stream modulo 8 */
     struct psi_buf rest;
     size_t rest_at;
@@ -307,6 +310,8 @@ struct psd_task {
     ps_reason disk_reason; /* reason of the disk operation that ended last */
     struct psi_list full;  /* connections with requests that wait until replies are out, the longest waiting first */
     struct psi_list held;  /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
+    struct psi_list followers; /* connections whose EVENTS waits (base/events.c), the longest waiting first */
+    struct psd_events *events; /* base/events.c; NULL: nothing has happened */
     struct psi_list listings;  /* connections of lists that go on (session/listing.c), the next one first */
     struct psi_list emptying;  /* containers whose variables are dropped in slices (owner/emptying.c), the oldest first */
     struct psi_list rate_sets; /* SET_RATEs of many variables (rounds/rate.c), the oldest first */

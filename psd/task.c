@@ -8,6 +8,7 @@
  * refused.
  */
 #include "psd/base/disk.h"
+#include "psd/base/events.h"
 #include "psd/base/times.h"
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"
@@ -128,6 +129,7 @@ static void announce(struct psd_task *t)
     }
     if (t->said_ready && !t->said_serving && serves(t)) {
         t->said_serving = psd_effect(t, PSD_EFFECT_SERVING, "");
+        psd_event(t, PSI_LOG_INFO, "serving", PSI_KV("task", t->name));
     }
 }
 
@@ -154,6 +156,7 @@ static void settle(struct psd_task *t)
         psd_task_link_turn(t);
     } while (!psi_list_empty(&t->ended));
     announce(t);
+    psd_events_turn(t);
 }
 
 struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *peer)
@@ -384,6 +387,15 @@ static bool is_away(const struct psd_task *t, const struct psd_record *r)
     return t->now_ms - r->idle_since_ms >= t->config.lease_ms || r->idle_since_ms - r->heard_ms >= t->config.lease_ms;
 }
 
+static void note_away(struct psd_task *t, const struct psd_record *r)
+{
+    char who[96];
+    if (t->is_directory && r->job[0] != '\0') {
+        psd_event(t, PSI_LOG_WARN, "worker_away", PSI_KV("peer", psd_record_text(r, who, sizeof(who))),
+                  PSI_KV("silent_ms", t->now_ms - r->heard_ms));
+    }
+}
+
 static void tick_record(struct psd_task *t, struct psd_record *r)
 {
     if (r->member && r->lease_until_ms <= t->now_ms) {
@@ -392,6 +404,7 @@ static void tick_record(struct psd_task *t, struct psd_record *r)
     }
     if (r->conn == NULL && !r->away && is_away(t, r)) {
         r->away = true;
+        note_away(t, r);
         psd_queue_session_away(t, r);
     }
     if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
@@ -455,6 +468,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_slow_tick(t);
     psd_held_tick(t);
     psd_listing_tick(t);
+    psd_events_tick(t);
     psd_task_link_tick(t);
     psd_job_tick(t);
     psd_save_tick(t);
@@ -548,6 +562,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
     psi_list_init(&t->listings);
+    psi_list_init(&t->followers);
     psi_list_init(&t->emptying);
     psi_list_init(&t->rate_sets);
     psi_list_init(&t->full);
@@ -600,6 +615,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     }
     t->config.cluster = NULL;
     PSI_IGNORE(psi_task_name_format(t->name, sizeof(t->name), config->job, config->task)); /* fits */
+    psd_event(t, PSI_LOG_INFO, "started", PSI_KV("task", t->name));
     *out_task = t;
     return PS_OK;
 }
@@ -621,6 +637,7 @@ void psd_task_free(struct psd_task *t)
         psi_link_free(link);
     }
     psd_conns_free(t);
+    psd_events_free(t);
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
@@ -732,6 +749,7 @@ void psd_task_check_invariants(const struct psd_task *t)
     }
     PSI_ASSERT(conns == t->conn_count && psi_list_empty(&t->ended));
     psd_wait_check_invariants(t);
+    psd_events_check_invariants(t);
     psd_presences_check_invariants(t);
     psd_barriers_check_invariants(t);
     psd_groups_check_invariants(t);

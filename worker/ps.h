@@ -1179,6 +1179,40 @@ typedef struct ps_right_info {
 typedef void (*ps_right_info_fn)(void *ctx, const ps_right_info *info);
 /** Who this session is at one task, and the rows of the task's table of rights that apply to it. Needs no right. */
 PS_API ps_status ps_task_rights(ps_session *s, int task, int64_t timeout_ms, ps_right_info_fn each, void *ctx);
+typedef struct ps_event_info {
+    size_t struct_bytes;
+    uint64_t number; /* 1 and up in each life of the task */
+    uint64_t life;   /* of the task's process */
+    uint64_t age_ms; /* how long ago it happened */
+    uint32_t level;  /* 0 debug, 1 info, 2 warning, 3 error */
+    char event[32];  /* "task_lost": a name, as in the task's log */
+    char text[512];  /* fields, as in the task's log: "peer=/job:ps/task:1" */
+} ps_event_info;
+typedef void (*ps_event_info_fn)(void *ctx, const ps_event_info *info);
+/* A place in a task's list of events. All 0: before the oldest event that the task has. */
+typedef struct ps_event_place {
+    size_t struct_bytes; /* sizeof(ps_event_place) */
+    uint64_t life;       /* of the task's process; 0: nothing has come yet */
+    uint64_t next;       /* number behind the last event that has come */
+    int64_t wait_ms;     /* how long the task waits for an event if there is none, at most 30,000 */
+    uint64_t missed;     /* set by the call: events between the place and the first one that came, which the task has no more */
+} ps_event_place;
+/**
+ * List what has happened at one task: tasks, workers, chiefs, recoveries, checkpoints, resets, denials. The task keeps the newest
+ * ones in its memory (psd --events_max); they end with its process. At most 128 come at once: call again until none comes.
+ *
+ * place       where to begin; moved behind the last event that came. If the task is another process than place->life says, its
+ *             whole list comes.
+ * timeout_ms  as elsewhere, for the answer; the wait of place->wait_ms comes on top of it.
+ * each        called for each event, the oldest first, on the caller's thread.
+ *
+ * Thread      any, but not in a callback. Blocks.
+ * Errors      INVALID_ARGUMENT  place NULL, its struct_bytes or wait_ms out of range
+ *             UNIMPLEMENTED     the task is of a release without events
+ *             all others        as ps_task_waits()
+ */
+PS_API ps_status ps_task_events(ps_session *s, int task, ps_event_place *place, int64_t timeout_ms, ps_event_info_fn each,
+                                void *ctx);
 typedef struct ps_wait_info {
     size_t struct_bytes;
     char job[64]; /* who waits; "": no task */

@@ -212,6 +212,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     psi_buf_init(&c->rest, PS_REST_BYTES_MAX);
     psi_list_init(&c->held);
     psi_list_init(&c->full);
+    psi_list_init(&c->following);
     psi_list_init(&c->listing);
     psi_list_init(&c->timed);
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* a cut text is fine */
@@ -239,6 +240,7 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c)
     psi_list_remove(&c->all);
     psi_list_remove(&c->held);
     psi_list_remove(&c->full);
+    psi_list_remove(&c->following);
     psi_list_remove(&c->listing);
     psi_free(c->listing_at);
     c->listing_at = NULL;

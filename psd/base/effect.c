@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Effects of a task for its shell, log lines among them; and random numbers, which are made of the seed that the task got. */
 #include "base.h"
+#include "events.h"
 
 #include "common/hash.h"
 #include "common/mem.h"
@@ -50,6 +51,7 @@ bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_pe
 
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
 {
+    psd_event_fields(t, level, event, kv, count);
     struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_LOG);
     if (e != NULL) {
         e->level = (int)level;

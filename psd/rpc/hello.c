@@ -8,6 +8,7 @@
  */
 #include "rpc.h"
 
+#include "psd/base/events.h"
 #include "psd/checkpoint/start.h"
 #include "psd/session/steps.h"
 
@@ -356,6 +357,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     c->record = record;
     c->hello_done = true;
     psd_conn_admit(t, c);
+    const bool was_away = record->away;
     describe(t, c, hello, container);
     psd_own_claim(t, record, &own);
     bool known = !fresh && hello->record == record->name;
@@ -366,6 +368,9 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     if (fresh) {
         psd_job_session(t, record);
     }
+    if (t->is_directory && record->job[0] != '\0' && (fresh || was_away)) {
+        psd_event(t, PSI_LOG_INFO, fresh ? "worker_up" : "worker_back", PSI_KV("peer", c->text));
+    }
     psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("who", record->who), PSI_KV("fresh", fresh),
             PSI_KV("unresolved", u.count));
 }
@@ -374,6 +379,9 @@ void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_re
 {
     psd_reply(t, c, PS_OP_GOODBYE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
     if (!c->closing) {
+        if (t->is_directory && c->record->job[0] != '\0') {
+            psd_event(t, PSI_LOG_INFO, "worker_left", PSI_KV("peer", c->text));
+        }
         psd_session_drop(t, c->record);
     }
 }

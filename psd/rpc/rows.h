@@ -75,6 +75,7 @@
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
     ROW(CHECKPOINT_READ, AT_CLIENT | EITHER,                        CLUSTER(ADMINISTER | MEMBER),   psd_rpc_checkpoint_read) \
+    ROW(EVENTS,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_events) \
     ROW(WHOAMI,       AT_CLIENT,                                    NONE,                                 psd_rpc_whoami) \
     ROW(CHECKPOINT_READ, AT_SOURCE | REPLIES,                       NONE,                                 psd_rpc_source_read) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \

@@ -41,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers whoami rounds waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            words="status vars queues work workers whoami rounds events waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         status)
@@ -71,6 +71,10 @@ _psctl() {
         rounds)
             words=""
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch"
+            ;;
+        events)
+            words=""
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task --follow"
             ;;
         waits)
             words=""
@@ -149,7 +153,7 @@ _psctl() {
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task --cluster --dir --user --days"
             ;;
         help)
-            words="status vars queues work workers whoami rounds waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            words="status vars queues work workers whoami rounds events waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         completion)

@@ -84,6 +84,30 @@ static inline void info_denied(struct wire *out)
     list_frame(out, PS_OP_INFO, PS_FLAG_REPLY, 109, &ps_v1_InfoAnswer_msg, &m, sizeof(m), 1);
 }
 
+static inline void events(struct wire *out)
+{
+    const ps_v1_Events m = {.life = UINT64_C(0xfedcba9876543210), .next = 13, .wait_ms = 20000};
+    struct ps_frame_header h = header_of(PS_OP_EVENTS, 0, 111, 0);
+    control(out, &h, &ps_v1_Events_msg, &m, NULL);
+}
+
+static inline void events_answer(struct wire *out)
+{
+    ps_v1_EventAnswer m[2] = {ps_v1_EventAnswer_init_zero, ps_v1_EventAnswer_init_zero};
+    m[0].number = 15; /* 13 and 14 are gone */
+    m[0].life = UINT64_C(0xfedcba9876543210);
+    m[0].age_ms = 1200;
+    m[0].level = 2;
+    PSI_IGNORE(PSI_BYTES_SET(m[0].event, "task_lost")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m[0].text, "peer=/job:ps/task:1"));
+    m[1].number = 16;
+    m[1].life = m[0].life;
+    m[1].level = 1;
+    PSI_IGNORE(PSI_BYTES_SET(m[1].event, "task_connected"));
+    PSI_IGNORE(PSI_BYTES_SET(m[1].text, "peer=/job:ps/task:1"));
+    list_frame(out, PS_OP_EVENTS, PS_FLAG_REPLY, 111, &ps_v1_EventAnswer_msg, m, sizeof(m[0]), 2);
+}
+
 static inline void waits_answer(struct wire *out)
 {
     ps_v1_WaitAnswer m = ps_v1_WaitAnswer_init_zero;

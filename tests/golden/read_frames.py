@@ -433,6 +433,18 @@ def info_denied(f):
     check(items(f.payload, "InfoAnswer") == [{"job": b"ps", "denied": 7}], "denials")
 
 
+def events(f):
+    is_frame(f, "EVENTS", "CRC", id=111, payload=b"")
+    same(message("Events", f.meta), life=0xfedcba9876543210, next=13, wait_ms=20000)
+
+
+def events_answer(f):
+    is_frame(f, "EVENTS", "CRC REPLY", id=111)
+    check(items(f.payload, "EventAnswer") == [
+        {"number": 15, "life": 0xfedcba9876543210, "age_ms": 1200, "level": 2, "event": b"task_lost", "text": b"peer=/job:ps/task:1"},
+        {"number": 16, "life": 0xfedcba9876543210, "level": 1, "event": b"task_connected", "text": b"peer=/job:ps/task:1"}], "events")
+
+
 def waits_answer(f):
     is_frame(f, "WAITS", "CRC REPLY", id=22)
     (wait,) = items(f.payload, "WaitAnswer")
@@ -1040,7 +1052,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival,
             "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "info_denied": info_denied,
-            "waits_answer": waits_answer, "containers_answer": containers_answer,
+            "events": events, "events_answer": events_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
             "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "may": may, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,

@@ -511,6 +511,8 @@ static const struct golden {
     {"sessions_answer_who", sessions_answer_who},
     {"whoami_answer", whoami_answer},
     {"info_denied", info_denied},
+    {"events", events},
+    {"events_answer", events_answer},
     {"waits_answer", waits_answer},
     {"containers_answer", containers_answer},
     {"tasks_answer", tasks_answer},

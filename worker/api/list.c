@@ -113,6 +113,50 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     return st;
 }
 
+enum { EVENTS_WAIT_MS_MAX = 30000 }; /* a task waits no longer */
+
+/* Move place behind event `of`, and count what is missing between the two. */
+static void pass(ps_event_place *place, const ps_event_info *of)
+{
+    const uint64_t expected = of->life != place->life ? (place->life == 0 ? of->number : 1) : place->next;
+    place->missed += of->number > expected ? of->number - expected : 0;
+    place->life = of->life;
+    place->next = of->number + 1;
+}
+
+GATHER(event, ps_event_info)
+ps_status ps_task_events(ps_session *s, int task, ps_event_place *place, int64_t timeout_ms, ps_event_info_fn each, void *ctx)
+{
+    struct psi_err err = {0};
+    struct gather g = {.item_bytes = sizeof(ps_event_info)};
+    struct psi_list_sink sink = {.event = gather_event, .ctx = &g};
+    if (place == NULL || place->struct_bytes != sizeof(*place) || place->wait_ms < 0 || place->wait_ms > EVENTS_WAIT_MS_MAX) {
+        return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT,
+                                             "the place in the list of events: NULL, struct_bytes "
+                                             "is not its size, or wait_ms is not 0 to %d",
+                                             EVENTS_WAIT_MS_MAX));
+    }
+    const struct psi_events_from from = {.life = place->life, .next = place->next, .wait_ms = place->wait_ms};
+    const struct psi_request req = {.kind = PSI_REQ_EVENTS, .src = &from, .dst = &sink};
+    const int64_t whole_ms =
+        timeout_ms > INT64_MAX - place->wait_ms || timeout_ms <= 0 ? timeout_ms : timeout_ms + place->wait_ms;
+    ps_status st = psi_api_admin(s, &req, task, whole_ms, &err);
+    if (st == PS_OK && g.no_memory) {
+        st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the answer");
+    }
+    ps_event_info *items = g.items;
+    place->missed = 0;
+    for (size_t i = 0; st == PS_OK && i < g.count; i++) {
+        items[i].struct_bytes = sizeof(items[i]);
+        pass(place, &items[i]);
+    }
+    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
+        each(ctx, &items[i]);
+    }
+    psi_free(g.items);
+    return psi_api_result(&err, st);
+}
+
 GATHER(checkpoint, ps_checkpoint_info)
 ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx)
 {

@@ -829,6 +829,7 @@ ps_status psi_control_range_check(const struct psi_request *req, struct psi_err 
 ps_status psi_control_build_range(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 ps_status psi_control_build_save(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_events(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_call_build(struct psi_ask *ask, struct psi_err *err) PSI_MUST;

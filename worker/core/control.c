@@ -429,6 +429,13 @@ void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct p
     psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
+ps_status psi_control_build_events(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_events_from *from = ask->req->src;
+    const ps_v1_Events m = {.life = from->life, .next = from->next, .wait_ms = (uint64_t)from->wait_ms};
+    return psi_ask_meta(ask, &ps_v1_Events_msg, &m, err);
+}
+
 ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err)
 {
     const struct psi_saved_name *of = ask->req->src;

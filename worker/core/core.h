@@ -479,7 +479,7 @@ struct psi_list_sink {
  *   SET_RATE_ALL    SET_RATE at the directory: ends when all variables in rounds have the rate, or none is in rounds; dst: 0
  *   STOP, STOP_AT   dst = uint32_t *: number of sessions that were told, or NULL
  *   CHECKPOINT      dst = uint64_t *: number of the checkpoint; CHECKPOINT_RESTORE: of the one that is made after the restore
- *   kinds of lists.h  dst = struct psi_list_sink *
+ *   kinds of lists.h  dst = struct psi_list_sink *; EVENTS: also src = const struct psi_events_from *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   BARRIER         src = const struct psi_barrier *, kept with its texts
  *   CALL            dst = struct psi_call_io *, kept with its memory
@@ -513,6 +513,10 @@ struct psi_saved_range {
     uint64_t offset;
     void *out;
     size_t bytes, out_bytes; /* bytes: at most PS_CONTROL_BODY_MAX; out_bytes: less at the end of the file */
+};
+struct psi_events_from {
+    uint64_t life, next;
+    int64_t wait_ms; /* >= 0 */
 };
 struct psi_saved_name {
     uint64_t number;

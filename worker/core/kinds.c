@@ -27,6 +27,7 @@
         .answer = psi_control_info, .failed = psi_control_info_failed                                                            \
     }
 #define OF_TASK PSI_TO_TASK, PSI_KIND_DST
+#define OF_TASK_FROM PSI_TO_TASK, PSI_KIND_DST | PSI_KIND_SRC, .build = psi_control_build_events
 #define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST
 #define OF_DIRECTORY_SOON PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
 #define LIST(kind, kind_name, whom, ...)                                                                                         \

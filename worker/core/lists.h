@@ -10,7 +10,8 @@
 /* clang-format off */
 /* LIST(operation, name in messages, task that is asked, entry, its type, order, message, fields)
  *       defines a list that programs get by ps_task_<entry>s(). Task: OF_TASK, OF_DIRECTORY, or OF_DIRECTORY_SOON, which ends
- *       when the directory has been unreachable for a while. Order: a function for qsort(); NULL: as in the answer.
+ *       when the directory has been unreachable for a while; OF_TASK_FROM: OF_TASK, with a place in its list.
+ *       Order: a function for qsort(); NULL: as in the answer.
  * OWN(...) has the same arguments, for a list that the library turns into something else.
  * Fields:
  *   SAME(field)           copied
@@ -36,6 +37,8 @@
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
     LIST(WHOAMI, "whoami", OF_TASK, right, ps_right_info, NULL, WhoamiAnswer, \
          TEXT_OF(identity, who) TEXT(role) TEXT(key_id) SAME(open) SAME(rights) TEXT(row)) \
+    OWN(EVENTS, "events", OF_TASK_FROM, event, ps_event_info, NULL, EventAnswer, \
+        SAME(number) SAME(life) SAME(age_ms) SAME(level) TEXT(event) TEXT(text)) \
     OWN(CHECKPOINTS, "checkpoints", OF_DIRECTORY, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
          SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) TEXT(text) OTHER(take_checkpoint)) \
     OWN(ROUNDS, "rounds", OF_DIRECTORY, round, ps_round_info, NULL, RoundAnswer, \

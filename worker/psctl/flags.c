@@ -137,6 +137,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_BY_KEY] = {.name = "by_key", ON, .help = "how many sessions each line of the key file has", FIELD(by_key)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
     [PSCTL_SHOW] = {.name = "show", ON, .help = "what the variables of the cluster manager say", FIELD(show)},
+    [PSCTL_FOLLOW] = {.name = "follow", ON, .help = "and what happens from now on, until interrupted", FIELD(follow)},
     [PSCTL_JOB_NAME] = {.name = "job_name",
                         OF_TEXT,
                         .metavar = "JOB",

@@ -35,7 +35,7 @@ struct psctl {
     const char *dir, *user;                                  /* flags of psctl tls */
     const char *job_name;                                    /* this and the next: flags of psctl cluster */
     ps_resolver_options resolver;
-    bool json, all, by_key, yes, fill, clear, slots, force, create, spread, no_save, def, show, help, version;
+    bool json, all, by_key, yes, fill, clear, slots, force, create, spread, no_save, def, show, follow, help, version;
     const char *containers[PSCTL_TEXTS_MAX + 1]; /* each --container, then NULL; containers[0] == container */
     const char *only[PSCTL_TEXTS_MAX + 1];
     const char *prefix[PSCTL_TEXTS_MAX + 1];
@@ -77,7 +77,7 @@ struct psctl_verb {
  * of the verb's file. */
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
-    VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(whoami) VERB(rounds) VERB(waits) VERB(get) \
+    VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(whoami) VERB(rounds) VERB(events) VERB(waits) VERB(get) \
     VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(cluster) VERB(set) VERB(set_lr) VERB(queue) \
     VERB(checkpoint) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) VERB(key) VERB(tls) VERB(help) \
     VERB(completion)
@@ -127,6 +127,7 @@ enum psctl_flag {
     PSCTL_DAYS,
     PSCTL_BY_KEY,
     PSCTL_SHOW,
+    PSCTL_FOLLOW,
     PSCTL_JOB_NAME,
 #define PSCTL_RESOLVER(name, ...) PSCTL_RESOLVER_##name,
     PSI_RESOLVER_ROWS(PSCTL_RESOLVER) PSCTL_FLAG_COUNT

@@ -5,6 +5,8 @@
  */
 #include "queue_test.h"
 
+#include "psd/base/events.h"
+
 static struct psi_identity now_comes; /* whoever says HELLO next */
 
 static void identify(void *shell, const struct psi_link *link, struct psi_identity *out)
@@ -269,6 +271,24 @@ TEST(test_lists_leave_out)
     assert_reply(fc_list(&looker, PS_OP_VARS, NULL, NULL, wire_new()), PS_PERMISSION_DENIED, "allow key:alice @cluster read");
     assert_reply(fc_list(&looker, PS_OP_SESSIONS, NULL, NULL, wire_new()), PS_PERMISSION_DENIED, "allow key:alice @cluster read");
     assert_reply(fc_list(&looker, PS_OP_WAITS, NULL, NULL, wire_new()), PS_PERMISSION_DENIED, "allow key:alice @cluster read");
+}
+
+/* What has happened in a container is told in words to those who may read the container. */
+TEST(test_events_leave_out)
+{
+    struct env *e = keyed();
+    struct fc looker;
+    psd_event(e->t->core, PSI_LOG_INFO, "chief", PSI_KV("container", "a"), PSI_KV("number", 1));
+    psd_event(e->t->core, PSI_LOG_INFO, "chief", PSI_KV("container", "secret"), PSI_KV("number", 2));
+    fc_init(&looker, e->t, 3);
+    come("key:alice", "monitor", "");
+    assert_int_equal(fc_connect(&looker), PS_OK);
+    assert_true(names(&e->c, PS_OP_EVENTS, "container=secret number=2"));
+    assert_true(names(&looker, PS_OP_EVENTS, "container=a number=1"));
+    assert_true(names(&looker, PS_OP_EVENTS, "in a container that you may not read"));
+    assert_false(names(&looker, PS_OP_EVENTS, "secret"));
+    allow(e->t, "allow key:alice a read; allow key:w0 *,@cluster all");
+    assert_reply(fc_list(&looker, PS_OP_EVENTS, NULL, NULL, wire_new()), PS_PERMISSION_DENIED, "allow key:alice @cluster read");
 }
 
 /* What somebody waits for is told in words to those who may read the container. */

@@ -1191,6 +1191,48 @@ class ps_right_info(C.Structure):
     ]
 
 
+class ps_event_info(C.Structure):
+    """ps_event_info: 584 bytes"""
+
+    if TYPE_CHECKING:
+        struct_bytes: int
+        number: int
+        life: int
+        age_ms: int
+        level: int
+        event: Any
+        text: Any
+
+    _fields_ = [
+        ("struct_bytes", C.c_size_t),
+        ("number", C.c_uint64),
+        ("life", C.c_uint64),
+        ("age_ms", C.c_uint64),
+        ("level", C.c_uint32),
+        ("event", C.c_char * 32),
+        ("text", C.c_char * 512),
+    ]
+
+
+class ps_event_place(C.Structure):
+    """ps_event_place: 40 bytes"""
+
+    if TYPE_CHECKING:
+        struct_bytes: int
+        life: int
+        next: int
+        wait_ms: int
+        missed: int
+
+    _fields_ = [
+        ("struct_bytes", C.c_size_t),
+        ("life", C.c_uint64),
+        ("next", C.c_uint64),
+        ("wait_ms", C.c_int64),
+        ("missed", C.c_uint64),
+    ]
+
+
 class ps_wait_info(C.Structure):
     """ps_wait_info: 776 bytes"""
 
@@ -1972,7 +2014,7 @@ class psd_text(C.Structure):
 
 
 class psd_server_options(C.Structure):
-    """psd_server_options: 928 bytes"""
+    """psd_server_options: 936 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -1994,6 +2036,7 @@ class psd_server_options(C.Structure):
         drain_ms: int
         sessions_max: int
         spin_us: int
+        events_max: int
         session_keep_ms: int
         refuse_nonfinite: bool
         exit_when_done: bool
@@ -2048,6 +2091,7 @@ class psd_server_options(C.Structure):
         ("drain_ms", C.c_int64),
         ("sessions_max", C.c_uint32),
         ("spin_us", C.c_uint32),
+        ("events_max", C.c_uint32),
         ("session_keep_ms", C.c_int64),
         ("refuse_nonfinite", C.c_bool),
         ("exit_when_done", C.c_bool),
@@ -2133,6 +2177,8 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_config_info: (48, "0 8 16 24 32 40"),
     ps_session_info: (520, "0 8 72 76 80 145 210 227 228 229 232 240 248 256 264 268 272 280 376 510 519"),
     ps_right_info: (1200, "0 8 142 158 167 168 172"),
+    ps_event_info: (584, "0 8 16 24 32 36 68"),
+    ps_event_place: (40, "0 8 16 24 32"),
     ps_wait_info: (776, "0 8 72 76 80 145 210 227 244 500 760 768"),
     ps_container_info: (216, "0 8 72 80 88 92 96 100 104 200 208"),
     ps_round_info: (1056, "0 8 72 104 112 120 128 132 136 140 144 152 288 800"),
@@ -2163,7 +2209,7 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_csr: (40, "0 8 16 24 32"),
     ps_ops_options: (40, "0 8 16 24 32"),
     psd_text: (512, "0"),
-    psd_server_options: (928, "0 8 16 24 32 40 48 52 56 64 72 - - - - - - - - - - - - - - - - - - - - 704 712 720 728 736 744 776 780 784 792 800 808 816 864 872 880 888 896 904 912 920"),
+    psd_server_options: (936, "0 8 16 24 32 40 48 52 56 64 72 - - - - - - - - - - - - - - - - - - - - - 712 720 728 736 744 752 784 788 792 800 808 816 824 872 880 888 896 904 912 920 928"),
     psd_server_counts: (24, "0 8 12 16 20"),
 }
 
@@ -2484,6 +2530,7 @@ FUNCTIONS = {
     "ps_task_config_set": "ipissq",
     "ps_task_containers": "ipiqpp",
     "ps_task_count": "ip",
+    "ps_task_events": "ipipqpp",
     "ps_task_index": "ip",
     "ps_task_info_devices": "ippzi",
     "ps_task_ping": "ipiqp",

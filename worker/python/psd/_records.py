@@ -191,6 +191,18 @@ class RightInfo:
 
 
 @dataclass(frozen=True)
+class EventInfo:
+    """ps_event_info"""
+
+    number: int
+    life: int
+    age_ms: int
+    level: int
+    event: str
+    text: str
+
+
+@dataclass(frozen=True)
 class WaitInfo:
     """ps_wait_info"""
 
@@ -329,6 +341,7 @@ RECORDS: dict[Any, Any] = {
     A.ps_config_info: ConfigInfo,
     A.ps_session_info: SessionInfo,
     A.ps_right_info: RightInfo,
+    A.ps_event_info: EventInfo,
     A.ps_wait_info: WaitInfo,
     A.ps_container_info: ContainerInfo,
     A.ps_round_info: RoundInfo,

@@ -15,6 +15,7 @@ from ._records import (
     AgeInfo,
     ConfigInfo,
     ContainerInfo,
+    EventInfo,
     MemberInfo,
     QueueInfo,
     RightInfo,
@@ -116,6 +117,21 @@ def queues(session: Session, task: int, timeout: float | None = None) -> list[Qu
 def sessions(session: Session, task: int, timeout: float | None = None) -> list[SessionInfo]:
     """Sessions that one task knows. The directory (TaskInfo.directory) knows all."""
     return _each(session, A.ps_session_info, SessionInfo, lib.ps_task_sessions, task, milliseconds(timeout))
+
+
+def events(session: Session, task: int, timeout: float | None = None) -> list[EventInfo]:
+    """What has happened at one task, the oldest first, as far as the task has kept it."""
+    found: list[EventInfo] = []
+    place = A.ps_event_place(struct_bytes=C.sizeof(A.ps_event_place))
+    callbacks = _Callbacks()
+    called = callbacks.made(C.CFUNCTYPE(None, C.c_void_p, C.POINTER(A.ps_event_info)),
+                            lambda pointer: found.append(_record(pointer.contents)))
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        session._check(lib.ps_task_events, session._live(), task, C.byref(place), milliseconds(timeout), called, None)
+        callbacks.check()
+    return found
 
 
 def waits(session: Session, task: int, timeout: float | None = None) -> list[WaitInfo]:

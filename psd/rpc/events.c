@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* EVENTS: what has happened at this task (base/events.c). Failure: a meta that is no message is refused. */
+#include "rpc.h"
+
+#include "psd/base/events.h"
+
+void psd_rpc_events(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_Events m;
+    struct psi_err err;
+    if (psi_msg_decode(&ps_v1_Events_msg, &m, r->meta, r->header.meta_bytes, &err) != PS_OK) {
+        psd_reply(t, c, PS_OP_EVENTS, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
+    }
+    psd_events_ask(t, c, r->header.id, &m);
+}
