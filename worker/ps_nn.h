@@ -13,10 +13,10 @@
  * return when the work is submitted; only functions that read values wait for it: ps_tensor_read(), ps_tensor_scalar(),
  * ps_param_grad(). A failure of the device is found then: the session ends with an error that names the operation.
  *
- * Data is float32 (labels int32), row-major, one example per row: a batch is (B, n); B may be 0. The same input gives the same
- * bits on the same machine and device, and results within a bound on another device. NaN and infinities are computed with like
- * other values. The kernels are in plugins, libpsworker_cpu.so and libpsworker_cuda.so, opened at first use. Any thread, but one
- * thread at a time for a tensor. Do not fork() after the first call: BLAS does not survive it.
+ * Data is float32 (labels int32, indices int64), row-major, one example per row: a batch is (B, n); B may be 0. The same input
+ * gives the same bits on the same machine and device, and results within a bound on another device. NaN and infinities are
+ * computed with like other values. The kernels are in plugins, libpsworker_cpu.so and libpsworker_cuda.so, opened at first use.
+ * Any thread, but one thread at a time for a tensor. Do not fork() after the first call: BLAS does not survive it.
  */
 #ifndef PS_NN_H
 #define PS_NN_H
@@ -41,7 +41,7 @@ typedef struct ps_tensor {
     int64_t rows;          /* examples in this batch: 0 .. rows_capacity */
     int64_t cols;          /* values per example */
     int64_t rows_capacity; /* rows for which there is memory */
-    uint32_t dtype;        /* ps_dtype: PS_F32; labels PS_I32, a loss PS_F64, a count PS_I64 */
+    uint32_t dtype;        /* ps_dtype: PS_F32; labels PS_I32, indices and a count PS_I64, a loss PS_F64 */
     uint32_t place;        /* where the values are: PS_ON_HOST, or 1 + k for device k */
     int32_t status;        /* ps_status: PS_OK, or why the call that should have written it failed */
     uint32_t flags;        /* for the library only, as the next two fields */
@@ -53,7 +53,8 @@ typedef struct ps_tensor {
 /** A new tensor of float32 zeros; owns: ps_tensor_free(). NULL: rows < 0, cols < 1, overflow or no memory. All functions treat a
  * NULL tensor as an error that names the argument. */
 PS_API ps_tensor *ps_tensor_new(int64_t rows, int64_t cols);
-/** Turn *t, zeroed or a tensor, into a tensor of zeros whose shape operations do not change. dtype: PS_F32, PS_I32.
+/** Turn *t, zeroed or a tensor, into a tensor of zeros whose shape operations do not change. dtype: PS_F32, PS_I32,
+ * PS_I64.
  * INVALID_ARGUMENT: rows < 0, cols < 1, overflow. */
 PS_API ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols);
 /** Turn *t, zeroed or a tensor, into a tensor with the values in the program's memory. The first operation that uses t copies
@@ -61,6 +62,8 @@ PS_API ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int6
 PS_API void ps_tensor_wrap(ps_tensor *t, const float *data, int64_t rows, int64_t cols);
 /** ps_tensor_wrap() for int32 labels, one per row. */
 PS_API void ps_tensor_wrap_labels(ps_tensor *t, const int32_t *labels, int64_t rows);
+/** ps_tensor_wrap() for int64 indices of rows of a table, or ends of bags. */
+PS_API void ps_tensor_wrap_indices(ps_tensor *t, const int64_t *indices, int64_t rows);
 /** Use only the first rows of t, for a last batch that is smaller; 0 .. rows_capacity. PS_OUT_OF_RANGE: nothing has changed. */
 PS_API ps_status ps_tensor_set_rows(ps_tensor *t, int64_t rows);
 /** The values in host memory, row-major, valid until the next call that writes t or uses it on another device. Waits until they
@@ -215,6 +218,76 @@ PS_API ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, fl
 PS_API ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon,
                                         ps_tensor *dx);
 
+/**
+ * Rows of a table for indices, and their gradient rows. The table is any tensor with a row per index: a whole embedding, or the
+ * rows that a batch needs, with indices into them. A gradient row is the sum over all uses of the row, in the order of the
+ * indices; rows that nothing uses get zeros.
+ */
+#define PS_NO_PADDING (-1)
+
+/** How the rows of a bag become one, with weights w (1 without weights). Where the divisor is 0 the result is zeros; so an empty
+ * bag gives zeros. Duplicates count as often as they occur. */
+typedef enum ps_combiner {
+    PS_SUM = 0,  /* the sum of w r */
+    PS_MEAN = 1, /* the sum of w r / the sum of w */
+    PS_SQRTN = 2 /* the sum of w r / the root of the sum of w^2 */
+} ps_combiner;
+
+/**
+ * Embedding: y_k = row indices_k of the table.
+ *
+ * rows     (R, n): the table.
+ * indices  (K, 1) of int64, each 0 .. R-1 or padding.
+ * padding  an index whose y is zeros and that gives no gradient; it may lie outside of the table. PS_NO_PADDING: none.
+ * y        (K, n).
+ *
+ * Errors   PS_INVALID_ARGUMENT  shapes do not fit; an index that is not a row: which, and where
+ */
+PS_API ps_status ps_embedding(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *y);
+/** Backward of ps_embedding(): drows (R, n) gets the gradient rows of dy (K, n). rows gives the shape; NULL: drows has its own.
+ */
+PS_API ps_status ps_embedding_backward(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *dy, ps_tensor *drows);
+/**
+ * Embedding bag: y_i = the combined rows of bag i, which has the entries k = ends[i-1] .. ends[i]-1 (bag 0 from k = 0 on).
+ *
+ * rows     (R, n): the table.
+ * indices  (K, 1) of int64, each 0 .. R-1 or padding.
+ * ends     (B, 1) of int64, not descending; the last one is K.
+ * weights  (K, 1) of float32, or NULL: all are 1. They get no gradient.
+ * padding  entries with this index are as if they were not there. PS_NO_PADDING: none.
+ * y        (B, n).
+ *
+ * Errors   PS_INVALID_ARGUMENT  shapes do not fit; an index that is not a row, ends that descend: which, and where
+ */
+PS_API ps_status ps_embedding_bag(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, ps_combiner combiner,
+                                  int64_t padding, ps_tensor *y);
+/** Backward of ps_embedding_bag(): drows (R, n) gets the gradient rows of dy (B, n). rows gives the shape; NULL: drows has its
+ * own. */
+PS_API ps_status ps_embedding_bag_backward(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights,
+                                           ps_combiner combiner, int64_t padding, ps_tensor *dy, ps_tensor *drows);
+/**
+ * Interaction of a factorization machine (Rendle 2010): y_i = the sum of w_k w_l <r_k, r_l> over all pairs of entries of bag i.
+ * rows to padding: as in ps_embedding_bag(); weights are the values of the features.
+ *
+ * y        (B, 1).
+ * sums     (B, n): the sum of w r over each bag, which the backward needs.
+ */
+PS_API ps_status ps_fm(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, int64_t padding, ps_tensor *y,
+                       ps_tensor *sums);
+/** Backward of ps_fm(): drows (R, n) gets the gradient rows of dy (B, 1). sums: from the forward call. */
+PS_API ps_status ps_fm_backward(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, int64_t padding,
+                                ps_tensor *sums, ps_tensor *dy, ps_tensor *drows);
+/**
+ * Dot interaction (DLRM, Naumov et al. 2019): the dot products of all pairs of fields of a row.
+ *
+ * x        (B, fields n): n values a field.
+ * fields   at least 2.
+ * y        (B, fields (fields - 1) / 2): <x_i, x_j> for fields i > j, in the order (1,0) (2,0) (2,1) (3,0).
+ */
+PS_API ps_status ps_dot_interaction(ps_tensor *x, uint32_t fields, ps_tensor *y);
+/** Backward of ps_dot_interaction(): dx (B, fields n) gets the gradient of x; neither x nor dy. */
+PS_API ps_status ps_dot_interaction_backward(ps_tensor *x, uint32_t fields, ps_tensor *dy, ps_tensor *dx);
+
 /* ---- Plain pointers: float32 in host memory, row-major, aligned as float. They return when the results are there. batch may
  * be 0; count and all other sizes are at least 1. Errors: PS_INVALID_ARGUMENT (names the argument), PS_UNIMPLEMENTED (no
  * plugin). Outputs are untouched after an error. ---- */
@@ -279,6 +352,29 @@ PS_API ps_status ps_nn_layer_norm_forward(const float *x, const float *gamma, co
 /** dx (batch, cols), dgamma and dbeta (cols); each may be NULL and is not computed then. */
 PS_API ps_status ps_nn_layer_norm_backward(const float *x, const float *gamma, const float *dy, float *dx, float *dgamma,
                                            float *dbeta, int64_t batch, int64_t cols, float epsilon);
+/** Bags of indices in the program's memory; calls borrow it. */
+typedef struct ps_bags {
+    int64_t bags;           /* B */
+    const int64_t *ends;    /* [bags], not descending; the last one is the number of indices. NULL: each index is a bag */
+    int64_t count;          /* K: number of indices */
+    const int64_t *indices; /* [count] */
+    const float *weights;   /* [count]; NULL: 1 */
+    int64_t padding;        /* PS_NO_PADDING: none. A zeroed struct has padding index 0 */
+} ps_bags;
+
+/** y (B, cols) = the combined rows (count, cols) of each bag. Without ends: ps_embedding(), without weights and with PS_SUM. */
+PS_API ps_status ps_nn_embedding_bag_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags,
+                                             ps_combiner combiner, float *y);
+/** drows (row_count, cols): the gradient rows of dy (B, cols). */
+PS_API ps_status ps_nn_embedding_bag_backward(const ps_bags *bags, ps_combiner combiner, const float *dy, float *drows,
+                                              int64_t row_count, int64_t cols);
+/** y (B), sums (B, cols); bags with ends. */
+PS_API ps_status ps_nn_fm_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, float *y, float *sums);
+PS_API ps_status ps_nn_fm_backward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, const float *sums,
+                                   const float *dy, float *drows);
+/** x (batch, fields cols), y (batch, fields (fields - 1) / 2). */
+PS_API ps_status ps_nn_dot_forward(const float *x, float *y, int64_t batch, uint32_t fields, int64_t cols);
+PS_API ps_status ps_nn_dot_backward(const float *x, const float *dy, float *dx, int64_t batch, uint32_t fields, int64_t cols);
 PS_API ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes,
                                     int64_t *out_count);
 

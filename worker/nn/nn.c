@@ -323,3 +323,156 @@ ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t
     const struct psk_tensor args[] = {f32(logits, batch, classes), vector(labels, batch, PS_I32), scalar(out_count, PS_I64)};
     return run("ps_nn_argmax_count", PSK_ARGMAX_COUNT, args, NULL);
 }
+
+uint64_t psi_padding(int64_t padding)
+{
+    return padding < 0 ? 0 : (uint64_t)padding + 1;
+}
+
+/* A tensor that is there even where it has no elements and no memory. */
+static struct psk_tensor present(struct psk_tensor t, ps_dtype dtype)
+{
+    t.dtype = ps_shape_elements(&t.shape) == 0 ? dtype : t.dtype;
+    return t;
+}
+
+enum { INDICES, BAG_ENDS, WEIGHTS, BAG_ARGS };
+
+/* The three arguments that say what is in which bag. */
+static ps_status bag_args(const char *fn, const ps_bags *bags, struct psk_tensor out[BAG_ARGS], struct psk_attrs *attrs)
+{
+    if (bags == NULL) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: bags is NULL", fn);
+    }
+    if (bags->bags < 0 || bags->count < 0) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %" PRId64 " bags of %" PRId64 " indices", fn, bags->bags, bags->count);
+    }
+    out[INDICES] = present(vector(bags->indices, bags->count, PS_I64), PS_I64);
+    out[BAG_ENDS] = present(vector(bags->ends, bags->bags, PS_I64), PS_I64);
+    out[WEIGHTS] = vector(bags->weights, bags->count, PS_F32);
+    attrs->padding_plus_1 = psi_padding(bags->padding);
+    return PS_OK;
+}
+
+/* Bags of one index each have no weights and no combiner. */
+static ps_status single_check(const char *fn, const ps_bags *bags, ps_combiner combiner)
+{
+    if (bags->bags != bags->count) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %" PRId64 " bags of %" PRId64 " indices without ends", fn, bags->bags,
+                           bags->count);
+    }
+    return bags->weights == NULL && combiner == PS_SUM
+               ? PS_OK
+               : psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s without ends", fn, bags->weights != NULL ? "weights" : "a combiner");
+}
+
+static bool is_single(const ps_bags *bags)
+{
+    return bags->ends == NULL && bags->bags > 0;
+}
+
+ps_status ps_nn_embedding_bag_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags,
+                                      ps_combiner combiner, float *y)
+{
+    static const char fn[] = "ps_nn_embedding_bag_forward";
+    struct psk_attrs attrs = {.combiner = (uint32_t)combiner};
+    struct psk_tensor in[BAG_ARGS];
+    ps_status st = bag_args(fn, bags, in, &attrs);
+    st = st == PS_OK && is_single(bags) ? single_check(fn, bags, combiner) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psk_tensor table = present(f32(rows, row_count, cols), PS_F32);
+    const struct psk_tensor out = present(f32(y, bags->bags, cols), PS_F32);
+    if (is_single(bags)) {
+        return run(fn, PSK_EMBEDDING, (const struct psk_tensor[]){table, in[INDICES], out}, &attrs);
+    }
+    return run(fn, PSK_EMBEDDING_BAG, (const struct psk_tensor[]){table, in[INDICES], in[BAG_ENDS], in[WEIGHTS], out}, &attrs);
+}
+
+ps_status ps_nn_embedding_bag_backward(const ps_bags *bags, ps_combiner combiner, const float *dy, float *drows,
+                                       int64_t row_count, int64_t cols)
+{
+    static const char fn[] = "ps_nn_embedding_bag_backward";
+    struct psk_attrs attrs = {.combiner = (uint32_t)combiner};
+    struct psk_tensor in[BAG_ARGS];
+    ps_status st = bag_args(fn, bags, in, &attrs);
+    st = st == PS_OK && is_single(bags) ? single_check(fn, bags, combiner) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psk_tensor none = {0};
+    const struct psk_tensor d = present(f32(dy, bags->bags, cols), PS_F32);
+    const struct psk_tensor out = present(f32(drows, row_count, cols), PS_F32);
+    if (is_single(bags)) {
+        return run(fn, PSK_EMBEDDING_BACKWARD, (const struct psk_tensor[]){none, in[INDICES], d, out}, &attrs);
+    }
+    return run(fn, PSK_EMBEDDING_BAG_BACKWARD, (const struct psk_tensor[]){none, in[INDICES], in[BAG_ENDS], in[WEIGHTS], d, out},
+               &attrs);
+}
+
+ps_status ps_nn_fm_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, float *y, float *sums)
+{
+    static const char fn[] = "ps_nn_fm_forward";
+    struct psk_attrs attrs = {0};
+    struct psk_tensor in[BAG_ARGS];
+    const ps_status st = bag_args(fn, bags, in, &attrs);
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psk_tensor args[] = {present(f32(rows, row_count, cols), PS_F32),
+                                      in[INDICES],
+                                      in[BAG_ENDS],
+                                      in[WEIGHTS],
+                                      present(vector(y, bags->bags, PS_F32), PS_F32),
+                                      present(f32(sums, bags->bags, cols), PS_F32)};
+    return run(fn, PSK_FM, args, &attrs);
+}
+
+ps_status ps_nn_fm_backward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, const float *sums,
+                            const float *dy, float *drows)
+{
+    static const char fn[] = "ps_nn_fm_backward";
+    struct psk_attrs attrs = {0};
+    struct psk_tensor in[BAG_ARGS];
+    const ps_status st = bag_args(fn, bags, in, &attrs);
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psk_tensor args[] = {present(f32(rows, row_count, cols), PS_F32),
+                                      in[INDICES],
+                                      in[BAG_ENDS],
+                                      in[WEIGHTS],
+                                      present(f32(sums, bags->bags, cols), PS_F32),
+                                      present(vector(dy, bags->bags, PS_F32), PS_F32),
+                                      present(f32(drows, row_count, cols), PS_F32)};
+    return run(fn, PSK_FM_BACKWARD, args, &attrs);
+}
+
+static ps_status fields_fit(const char *fn, uint32_t fields, int64_t cols, int64_t *values)
+{
+    return cols >= 1 && !__builtin_mul_overflow((int64_t)fields, cols, values)
+               ? PS_OK
+               : psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %" PRIu32 " fields of %" PRId64 " values", fn, fields, cols);
+}
+
+ps_status ps_nn_dot_forward(const float *x, float *y, int64_t batch, uint32_t fields, int64_t cols)
+{
+    static const char fn[] = "ps_nn_dot_forward";
+    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    int64_t values = 0;
+    const ps_status st = fields_fit(fn, fields, cols, &values);
+    const struct psk_tensor args[] = {present(f32(x, batch, values), PS_F32), present(f32(y, batch, pairs), PS_F32)};
+    return st == PS_OK ? run(fn, PSK_DOT, args, &(struct psk_attrs){.fields = fields}) : st;
+}
+
+ps_status ps_nn_dot_backward(const float *x, const float *dy, float *dx, int64_t batch, uint32_t fields, int64_t cols)
+{
+    static const char fn[] = "ps_nn_dot_backward";
+    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    int64_t values = 0;
+    const ps_status st = fields_fit(fn, fields, cols, &values);
+    const struct psk_tensor args[] = {present(f32(x, batch, values), PS_F32), present(f32(dy, batch, pairs), PS_F32),
+                                      present(f32(dx, batch, values), PS_F32)};
+    return st == PS_OK ? run(fn, PSK_DOT_BACKWARD, args, &(struct psk_attrs){.fields = fields}) : st;
+}

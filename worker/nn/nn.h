@@ -14,6 +14,9 @@ PSI_MUST ps_status psi_nn_place(struct psk_place **out);
 /** psi_nn_fail() with "fn: " and err's text; PS_OK is returned unchanged. */
 ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err);
 
+/** psk_attrs.padding_plus_1 of a padding index of ps_nn.h. */
+uint64_t psi_padding(int64_t padding);
+
 /** Check x, its sizes and pointers. psk_op_check_rows() checks what they point to. */
 PSI_MUST ps_status psi_csr_check(const ps_csr *x, struct psi_err *err);
 /** Number of stored values of a checked x. */

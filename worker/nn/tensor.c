@@ -80,6 +80,15 @@ static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
     block_of(t)->room_bytes = bytes_of(t);
 }
 
+/* reshape() only where the tensor has no room for the rows as it is. */
+static void give_shape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
+{
+    if (t->dtype != (uint32_t)dtype || t->cols != cols || t->rows_capacity < rows) {
+        reshape(t, dtype, rows, cols);
+    }
+    t->rows = rows;
+}
+
 /* Drop the values: they are zeros then. */
 static void empty(ps_tensor *t)
 {
@@ -97,8 +106,8 @@ ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t col
     if (t == NULL) {
         return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor is NULL", fn);
     }
-    if (dtype != PS_F32 && dtype != PS_I32) {
-        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: dtype %s, allowed are float32 and int32", fn, ps_dtype_name(dtype));
+    if (dtype != PS_F32 && dtype != PS_I32 && dtype != PS_I64) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: dtype %s, allowed are float32, int32 and int64", fn, ps_dtype_name(dtype));
     }
     if (!shape_ok(rows, cols, dtype)) {
         return shape_fail(fn, rows, cols);
@@ -151,6 +160,11 @@ void ps_tensor_wrap(ps_tensor *t, const float *data, int64_t rows, int64_t cols)
 void ps_tensor_wrap_labels(ps_tensor *t, const int32_t *labels, int64_t rows)
 {
     wrap(t, labels, PS_I32, rows, 1);
+}
+
+void ps_tensor_wrap_indices(ps_tensor *t, const int64_t *indices, int64_t rows)
+{
+    wrap(t, indices, PS_I64, rows, 1);
 }
 
 ps_status ps_tensor_set_rows(ps_tensor *t, int64_t rows)
@@ -318,10 +332,7 @@ static void shape_outputs(const struct call *c, struct psk_use *uses)
         if (!shape_ok(rows, cols, row->dtype)) {
             continue;
         }
-        if (t->dtype != (uint32_t)row->dtype || t->cols != cols || t->rows_capacity < rows) {
-            reshape(t, row->dtype, rows, cols);
-        }
-        t->rows = rows;
+        give_shape(t, row->dtype, rows, cols);
         uses[i].shape = shape;
         uses[i].dtype = row->dtype;
     }
@@ -685,4 +696,75 @@ ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, p
 {
     const struct arg args[] = {{.t = x}, {.value = gamma}, {.t = dy}, {.t = dx}, {.grad = gamma}, {.grad = beta}};
     return layer_norm("ps_layer_norm_backward", PSK_LAYER_NORM_BACKWARD, args, gamma, beta, epsilon, dx);
+}
+
+_Static_assert(PS_SUM == (int)PSK_SUM && PS_MEAN == (int)PSK_MEAN && PS_SQRTN == (int)PSK_SQRTN, "the same combiners");
+
+static struct psk_attrs bag_attrs(ps_combiner combiner, int64_t padding)
+{
+    return (struct psk_attrs){.combiner = (uint32_t)combiner, .padding_plus_1 = psi_padding(padding)};
+}
+
+ps_status ps_embedding(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *y)
+{
+    const struct psk_attrs attrs = bag_attrs(PS_SUM, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = y}};
+    return run_tensors("ps_embedding", PSK_EMBEDDING, args, &attrs, y);
+}
+
+ps_status ps_embedding_backward(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *dy, ps_tensor *drows)
+{
+    const struct psk_attrs attrs = bag_attrs(PS_SUM, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = dy}, {.t = drows}};
+    return run_tensors("ps_embedding_backward", PSK_EMBEDDING_BACKWARD, args, &attrs, drows);
+}
+
+ps_status ps_embedding_bag(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, ps_combiner combiner,
+                           int64_t padding, ps_tensor *y)
+{
+    const struct psk_attrs attrs = bag_attrs(combiner, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = ends}, {.t = weights}, {.t = y}};
+    return run_tensors("ps_embedding_bag", PSK_EMBEDDING_BAG, args, &attrs, y);
+}
+
+ps_status ps_embedding_bag_backward(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights,
+                                    ps_combiner combiner, int64_t padding, ps_tensor *dy, ps_tensor *drows)
+{
+    const struct psk_attrs attrs = bag_attrs(combiner, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = ends}, {.t = weights}, {.t = dy}, {.t = drows}};
+    return run_tensors("ps_embedding_bag_backward", PSK_EMBEDDING_BAG_BACKWARD, args, &attrs, drows);
+}
+
+ps_status ps_fm(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, int64_t padding, ps_tensor *y,
+                ps_tensor *sums)
+{
+    const struct psk_attrs attrs = bag_attrs(PS_SUM, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = ends}, {.t = weights}, {.t = y}, {.t = sums}};
+    return settle(sums, run_tensors("ps_fm", PSK_FM, args, &attrs, y));
+}
+
+ps_status ps_fm_backward(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, int64_t padding,
+                         ps_tensor *sums, ps_tensor *dy, ps_tensor *drows)
+{
+    const struct psk_attrs attrs = bag_attrs(PS_SUM, padding);
+    const struct arg args[] = {{.t = rows}, {.t = indices}, {.t = ends}, {.t = weights}, {.t = sums}, {.t = dy}, {.t = drows}};
+    return run_tensors("ps_fm_backward", PSK_FM_BACKWARD, args, &attrs, drows);
+}
+
+ps_status ps_dot_interaction(ps_tensor *x, uint32_t fields, ps_tensor *y)
+{
+    const struct psk_attrs attrs = {.fields = fields};
+    const struct arg args[] = {{.t = x}, {.t = y}};
+    const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
+    if (x != NULL && y != NULL && x != y && (y->flags & SHAPED) == 0 && fields >= 2 && shape_ok(x->rows, pairs, PS_F32)) {
+        give_shape(y, PS_F32, x->rows, pairs); /* the inputs' shapes do not say it */
+    }
+    return run_tensors("ps_dot_interaction", PSK_DOT, args, &attrs, y);
+}
+
+ps_status ps_dot_interaction_backward(ps_tensor *x, uint32_t fields, ps_tensor *dy, ps_tensor *dx)
+{
+    const struct psk_attrs attrs = {.fields = fields};
+    const struct arg args[] = {{.t = x}, {.t = dy}, {.t = dx}};
+    return run_tensors("ps_dot_interaction_backward", PSK_DOT_BACKWARD, args, &attrs, dx);
 }

@@ -257,7 +257,7 @@ static void run(struct psk_device *d, const struct work *w)
     }
     if (w->fails) {
         fail_work(d, PS_INTERNAL, name, "the device failed");
-    } else if (psk_op_check_labels(w->op, args, &err) != PS_OK) {
+    } else if (psk_op_check_labels(w->op, args, &err) != PS_OK || psk_op_check_indices(w->op, args, &w->attrs, &err) != PS_OK) {
         fail_work(d, err.code, name, err.text);
     } else if (psk_cpu_run[w->op](NULL, NULL, args, &w->attrs, &err) != PS_OK) {
         fail_work(d, err.code, name, err.text);
@@ -417,6 +417,14 @@ RUN_OF(PSK_GELU_BACKWARD)
 RUN_OF(PSK_ADD)
 RUN_OF(PSK_LAYER_NORM)
 RUN_OF(PSK_LAYER_NORM_BACKWARD)
+RUN_OF(PSK_EMBEDDING)
+RUN_OF(PSK_EMBEDDING_BACKWARD)
+RUN_OF(PSK_EMBEDDING_BAG)
+RUN_OF(PSK_EMBEDDING_BAG_BACKWARD)
+RUN_OF(PSK_FM)
+RUN_OF(PSK_FM_BACKWARD)
+RUN_OF(PSK_DOT)
+RUN_OF(PSK_DOT_BACKWARD)
 
 static const psk_run_fn runs[PSK_OPS] = {[PSK_DENSE] = run_PSK_DENSE,
                                          [PSK_DENSE_DX] = run_PSK_DENSE_DX,
@@ -432,7 +440,15 @@ static const psk_run_fn runs[PSK_OPS] = {[PSK_DENSE] = run_PSK_DENSE,
                                          [PSK_GELU_BACKWARD] = run_PSK_GELU_BACKWARD,
                                          [PSK_ADD] = run_PSK_ADD,
                                          [PSK_LAYER_NORM] = run_PSK_LAYER_NORM,
-                                         [PSK_LAYER_NORM_BACKWARD] = run_PSK_LAYER_NORM_BACKWARD};
+                                         [PSK_LAYER_NORM_BACKWARD] = run_PSK_LAYER_NORM_BACKWARD,
+                                         [PSK_EMBEDDING] = run_PSK_EMBEDDING,
+                                         [PSK_EMBEDDING_BACKWARD] = run_PSK_EMBEDDING_BACKWARD,
+                                         [PSK_EMBEDDING_BAG] = run_PSK_EMBEDDING_BAG,
+                                         [PSK_EMBEDDING_BAG_BACKWARD] = run_PSK_EMBEDDING_BAG_BACKWARD,
+                                         [PSK_FM] = run_PSK_FM,
+                                         [PSK_FM_BACKWARD] = run_PSK_FM_BACKWARD,
+                                         [PSK_DOT] = run_PSK_DOT,
+                                         [PSK_DOT_BACKWARD] = run_PSK_DOT_BACKWARD};
 
 /* ---- streams and events ---- */
 

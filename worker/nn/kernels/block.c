@@ -267,7 +267,7 @@ static size_t use_bytes(const struct psk_use *use)
 static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, struct psi_err *err)
 {
     for (size_t i = 0; i < psk_arg_count(op); i++) {
-        if (psk_rows[op].args[i].below == 0 || uses[i].block == NULL || !uses[i].block->on_host) {
+        if (psk_rows[op].args[i].below == 0 || uses[i].dtype != PS_I32 || uses[i].block == NULL || !uses[i].block->on_host) {
             continue;
         }
         ps_status st = settle(uses[i].block, err);
@@ -279,6 +279,26 @@ static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_
         }
     }
     return PS_OK;
+}
+
+/* Check indices and ends of bags. The library's operations make none, so the host has them. */
+static ps_status indices_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, const struct psk_attrs *attrs,
+                               struct psi_err *err)
+{
+    struct psk_tensor here[PSK_ARGS_MAX];
+    memcpy(here, args, sizeof(here));
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        void *memory = NULL;
+        if (psk_rows[op].args[i].dtype != PS_I64 || psk_rows[op].args[i].output || use_bytes(&uses[i]) == 0) {
+            continue;
+        }
+        const ps_status st = psk_block_read(uses[i].block, use_bytes(&uses[i]), &memory, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        here[i].address = (psk_address)(uintptr_t)memory;
+    }
+    return psk_op_check_indices(op, here, attrs, err);
 }
 
 /* Check that no output overlaps another argument, except where the operation works in place. Called before memory is enlarged,
@@ -355,6 +375,7 @@ ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use
     ps_status st = psk_op_check(op, args, run.attrs, names, err);
     st = st == PS_OK ? overlap_check(op, uses, names, err) : st;
     st = st == PS_OK ? labels_check(op, uses, args, err) : st;
+    st = st == PS_OK ? indices_check(op, uses, args, run.attrs, err) : st;
     if (st == PS_OK && psk_rows[op].sparse && !psk_place_has_host_memory(place)) {
         st = psi_fail(err, PS_UNIMPLEMENTED, "%s does not multiply sparse rows: compute on the CPU, or make them dense",
                       psk_place_name(place));

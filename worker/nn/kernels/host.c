@@ -85,7 +85,7 @@ static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_
         while (args[same].address != args[i].address || bytes_of(&args[same]) != bytes) {
             same++;
         }
-        uses[i] = (struct psk_use){args[i].address != 0 ? &blocks[same] : NULL, args[i].shape, args[i].dtype};
+        uses[i] = (struct psk_use){args[i].dtype != PS_DTYPE_NONE ? &blocks[same] : NULL, args[i].shape, args[i].dtype};
         if (bytes > 0 && !psk_rows[op].args[i].output && same == i) {
             st = psk_block_write(&blocks[i], place, bytes, &memory, err);
             if (st == PS_OK) {
@@ -114,6 +114,7 @@ ps_status psk_host_check(psk_op op, const struct psk_tensor *args, const struct 
     ps_status st = psk_op_check(op, args, attrs, NULL, err);
     st = st == PS_OK ? psk_op_check_overlap(op, args, NULL, err) : st;
     st = st == PS_OK ? psk_op_check_labels(op, args, err) : st;
+    st = st == PS_OK ? psk_op_check_indices(op, args, attrs, err) : st;
     return st == PS_OK ? psk_op_check_rows(op, args, err) : st;
 }
 

@@ -22,7 +22,7 @@
 #include "common/status.h"
 
 /* increased with every change of the structs below, of the operations, or of their meaning */
-#define PSK_ABI 5u
+#define PSK_ABI 6u
 
 struct psk_device; /* the plugin's own types */
 struct psk_stream;
@@ -41,6 +41,9 @@ struct psk_tensor {
 typedef enum psk_activation { PSK_LINEAR = 0, PSK_RELU, PSK_SIGMOID, PSK_TANH, PSK_ACTIVATIONS } psk_activation;
 
 /* Losses of one value x and its target t; loss.h has the formulas. */
+/* What divides a bag's sum of w e: 1, the sum of w, the root of the sum of w^2; where the divisor is 0 the result is zeros. */
+typedef enum psk_combiner { PSK_SUM = 0, PSK_MEAN, PSK_SQRTN, PSK_COMBINERS } psk_combiner;
+
 typedef enum psk_loss { PSK_SQUARED = 0, PSK_ABSOLUTE, PSK_HUBER, PSK_SIGMOID_XENT, PSK_LOSSES } psk_loss;
 
 /** Arguments of an operation besides tensors; unused ones are zeros. */
@@ -53,14 +56,19 @@ struct psk_attrs {
     uint32_t loss;       /* psk_loss */
     float delta;         /* PSK_HUBER: finite, > 0 */
     float epsilon;       /* for layer_norm: finite, > 0 */
+    uint32_t combiner;   /* psk_combiner */
+    uint32_t fields;     /* for dot: vectors in a row, >= 2 */
+    /* 1 + the padding index, which may lie outside of the table: its entries are as if they were not there; 0: none */
+    uint64_t padding_plus_1;
 };
 
 /*
- * The operations. Letters: B rows of a batch, I inputs, O outputs, C classes, N values per row, K stored values of all rows; B
- * and K may be 0, the others are >= 1. Values are float32, except labels, ends and columns (int32), loss (float64) and count
- * (int64). [x]: optional. act' is a function of the activation's result: linear 1, relu (y <= 0 ? 0 : 1), sigmoid y (1 - y), tanh
- * 1 - y^2. Sums over B are 0 for B = 0. Outputs are replaced completely. They overlap no other argument, except that "in place"
- * allows the very same memory. On one machine and device the same input gives the same bits.
+ * The operations. Letters: B rows of a batch, I inputs, O outputs, C classes, N values per row, K stored values of all rows, R
+ * rows of a table, M values of all fields, P pairs of fields; B, K and R may be 0, the others are >= 1. Values are float32,
+ * except labels, ends and columns of sparse rows (int32), indices and ends of bags (int64), loss (float64) and count (int64).
+ * [x]: optional. act' is a function of the activation's result: linear 1, relu (y <= 0 ? 0 : 1), sigmoid y (1 - y), tanh 1 - y^2.
+ * Sums over B are 0 for B = 0. Outputs are replaced completely. They overlap no other argument, except that "in place" allows the
+ * very same memory. On one machine and device the same input gives the same bits.
  */
 typedef enum psk_op {
     PSK_DENSE,        /* x (B,I), w (I,O), [b] (O) -> y (B,O): act(x w + b) */
@@ -94,15 +102,31 @@ typedef enum psk_op {
      * g = dy gamma: dx = (g - mean(g) - h mean(g h)) / sqrt(variance + epsilon), in place of dy; column sums of dy h; column sums
      * of dy */
     PSK_LAYER_NORM_BACKWARD,
+    /* Bags: bag i has the entries k = ends[i-1] .. ends[i]-1, bag 0 from k = 0 on. Entry k is row indices[k] of the table, times
+     * weights[k] (1 without weights). Backward sums are made in the order of the entries. */
+    PSK_EMBEDDING,          /* rows (R,N), indices (K) -> y (K,N): y_k = row indices[k]; zeros for the padding index */
+    PSK_EMBEDDING_BACKWARD, /* [rows] (R,N), indices (K), dy (K,N) -> drows (R,N); of rows only the shape is used */
+    PSK_EMBEDDING_BAG,      /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B,N): the combined entries of each bag */
+    PSK_EMBEDDING_BAG_BACKWARD, /* [rows] (R,N), indices (K), ends (B), [weights] (K), dy (B,N) -> drows (R,N) */
+    /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B), sums (B,N): y = the sum of the dot products of all pairs of
+     * different entries of a bag (factorization machine), sums = the sum of its entries */
+    PSK_FM,
+    /* rows (R,N), indices (K), ends (B), [weights] (K), sums (B,N), dy (B) -> drows (R,N) */
+    PSK_FM_BACKWARD,
+    /* x (B,M), M = fields D: D values a field -> y (B,P), P = fields (fields - 1) / 2: dot products of fields i > j, in the order
+     * (1,0) (2,0) (2,1) (3,0) */
+    PSK_DOT,
+    PSK_DOT_BACKWARD, /* x (B,M), dy (B,P) -> dx (B,M) */
     PSK_OPS
 } psk_op;
 
-#define PSK_ARGS_MAX 6
+#define PSK_ARGS_MAX 7
 
 /**
  * Submit an operation. args: those listed above, in that order, inputs first; the host has checked shapes, dtypes, overlaps and
  * attributes (ops.h). Labels in host_memory are in range; on other devices the operation checks them before it indexes with them,
- * and a wrong one makes it fail with INVALID_ARGUMENT, "label 12 of row 3 is not a class, allowed is 0 to 9".
+ * and a wrong one makes it fail with INVALID_ARGUMENT, "label 12 of row 3 is not a class, allowed is 0 to 9". Indices and ends of
+ * bags were checked by the host on every device.
  */
 typedef ps_status (*psk_run_fn)(struct psk_device *device, struct psk_stream *stream, const struct psk_tensor *args,
                                 const struct psk_attrs *attrs, struct psi_err *err);

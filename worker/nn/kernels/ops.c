@@ -136,6 +136,66 @@ const struct psk_row psk_rows[PSK_OPS] = {
                   {.name = "dx", .dims = "BN", .dtype = PS_F32, .output = true, .optional = true, .in_place = BIT(2)},
                   {.name = "dgamma", .dims = "N", .dtype = PS_F32, .output = true, .optional = true},
                   {.name = "dbeta", .dims = "N", .dtype = PS_F32, .output = true, .optional = true}}},
+    [PSK_EMBEDDING] = {.name = "embedding",
+                       .attrs = PSK_PADDING,
+                       .nmse_max = 0,
+                       .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32},
+                                {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                                {.name = "y", .dims = "KN", .dtype = PS_F32, .output = true}}},
+    [PSK_EMBEDDING_BACKWARD] = {.name = "embedding_backward",
+                                .attrs = PSK_PADDING,
+                                .nmse_max = 1e-12,
+                                .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32, .optional = true},
+                                         {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                                         {.name = "dy", .dims = "KN", .dtype = PS_F32},
+                                         {.name = "drows", .dims = "RN", .dtype = PS_F32, .output = true}}},
+    [PSK_EMBEDDING_BAG] = {.name = "embedding_bag",
+                           .attrs = PSK_PADDING | PSK_COMBINER,
+                           .nmse_max = 1e-11,
+                           .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32},
+                                    {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                                    {.name = "ends", .dims = "B", .dtype = PS_I64},
+                                    {.name = "weights", .dims = "K", .dtype = PS_F32, .optional = true},
+                                    {.name = "y", .dims = "BN", .dtype = PS_F32, .output = true}}},
+    [PSK_EMBEDDING_BAG_BACKWARD] = {.name = "embedding_bag_backward",
+                                    .attrs = PSK_PADDING | PSK_COMBINER,
+                                    .nmse_max = 1e-11,
+                                    .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32, .optional = true},
+                                             {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                                             {.name = "ends", .dims = "B", .dtype = PS_I64},
+                                             {.name = "weights", .dims = "K", .dtype = PS_F32, .optional = true},
+                                             {.name = "dy", .dims = "BN", .dtype = PS_F32},
+                                             {.name = "drows", .dims = "RN", .dtype = PS_F32, .output = true}}},
+    [PSK_FM] = {.name = "fm",
+                .attrs = PSK_PADDING,
+                .nmse_max = 1e-11,
+                .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32},
+                         {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                         {.name = "ends", .dims = "B", .dtype = PS_I64},
+                         {.name = "weights", .dims = "K", .dtype = PS_F32, .optional = true},
+                         {.name = "y", .dims = "B", .dtype = PS_F32, .output = true},
+                         {.name = "sums", .dims = "BN", .dtype = PS_F32, .output = true}}},
+    [PSK_FM_BACKWARD] = {.name = "fm_backward",
+                         .attrs = PSK_PADDING,
+                         .nmse_max = 1e-11,
+                         .args = {{.name = "rows", .dims = "RN", .dtype = PS_F32},
+                                  {.name = "indices", .dims = "K", .dtype = PS_I64, .below = 'R'},
+                                  {.name = "ends", .dims = "B", .dtype = PS_I64},
+                                  {.name = "weights", .dims = "K", .dtype = PS_F32, .optional = true},
+                                  {.name = "sums", .dims = "BN", .dtype = PS_F32},
+                                  {.name = "dy", .dims = "B", .dtype = PS_F32},
+                                  {.name = "drows", .dims = "RN", .dtype = PS_F32, .output = true}}},
+    [PSK_DOT] = {.name = "dot",
+                 .attrs = PSK_FIELDS,
+                 .nmse_max = 1e-11,
+                 .args = {{.name = "x", .dims = "BM", .dtype = PS_F32},
+                          {.name = "y", .dims = "BP", .dtype = PS_F32, .output = true}}},
+    [PSK_DOT_BACKWARD] = {.name = "dot_backward",
+                          .attrs = PSK_FIELDS,
+                          .nmse_max = 1e-11,
+                          .args = {{.name = "x", .dims = "BM", .dtype = PS_F32},
+                                   {.name = "dy", .dims = "BP", .dtype = PS_F32},
+                                   {.name = "dx", .dims = "BM", .dtype = PS_F32, .output = true}}},
 };
 
 size_t psk_arg_count(psk_op op)
@@ -237,7 +297,7 @@ static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, co
 
 static ps_status size_check(const struct psk_row *row, const char *name, char c, int64_t size, struct psi_err *err)
 {
-    const int64_t min = c == 'B' || c == 'K' ? 0 : 1;
+    const int64_t min = c == 'B' || c == 'K' || c == 'R' ? 0 : 1;
     const int64_t max = row->gemm || c == 'C' ? INT32_MAX : INT64_MAX / (int64_t)sizeof(double);
     if (size < min || size > max) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s has a size of %" PRId64 ", allowed is %" PRId64 " to %" PRId64, name, size,
@@ -278,6 +338,22 @@ static ps_status arg_check(psk_op op, const struct psk_tensor *args, size_t i, c
     return PS_OK;
 }
 
+/* The arguments of the two operations on fields begin with x (B,M); the next one is (B,P). */
+static ps_status fields_check(const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err)
+{
+    const int64_t fields = attrs->fields;
+    const int64_t values = args[0].shape.dims[1];
+    const int64_t pairs = fields * (fields - 1) / 2;
+    if (fields < 2 || values % fields != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "fields is %" PRId64 ", allowed are 2 and more that divide the %" PRId64 " columns of x", fields, values);
+    }
+    return args[1].shape.dims[1] == pairs
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%" PRId64 " columns for the pairs of %" PRId64 " fields: there are %" PRId64,
+                          args[1].shape.dims[1], fields, pairs);
+}
+
 static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err)
 {
     const uint32_t reads = psk_rows[op].attrs;
@@ -298,6 +374,12 @@ static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const str
     }
     if ((reads & PSK_EPSILON) != 0 && !(attrs->epsilon > 0.0f && isfinite(attrs->epsilon))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "epsilon is %g, allowed are finite numbers above 0", (double)attrs->epsilon);
+    }
+    if ((reads & PSK_COMBINER) != 0 && attrs->combiner >= PSK_COMBINERS) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "there is no combiner %" PRIu32, attrs->combiner);
+    }
+    if ((reads & PSK_FIELDS) != 0) {
+        return fields_check(args, attrs, err);
     }
     if (op == PSK_DENSE_DX && attrs->activation != PSK_LINEAR && !there(&args[2])) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "x is NULL, which the activation needs");
@@ -346,8 +428,8 @@ ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct p
     const struct sizes s = sizes_of(op, args, PSK_ARGS_MAX);
     for (size_t i = 0; i < psk_arg_count(op); i++) {
         const char below = psk_rows[op].args[i].below;
-        const int32_t *labels = (const int32_t *)(uintptr_t)args[i].address; /* int32 is the only dtype with `below` */
-        const int64_t count = below != 0 && there(&args[i]) ? ps_shape_elements(&args[i].shape) : 0;
+        const int32_t *labels = (const int32_t *)(uintptr_t)args[i].address;
+        const int64_t count = below != 0 && args[i].dtype == PS_I32 ? ps_shape_elements(&args[i].shape) : 0;
         for (int64_t k = 0; k < count; k++) {
             if (labels[k] < 0 || labels[k] >= s.of[letter(below)]) {
                 return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -403,4 +485,54 @@ ps_status psk_op_check_rows(psk_op op, const struct psk_tensor *args, struct psi
     return first == count
                ? PS_OK
                : psi_fail(err, PS_INVALID_ARGUMENT, "ends: the last row ends at %" PRId64 " of %" PRId64 " values", first, count);
+}
+
+static ps_status indices_check(const struct psk_tensor *t, int64_t rows, uint64_t padding_plus_1, struct psi_err *err)
+{
+    const int64_t *indices = (const int64_t *)(uintptr_t)t->address;
+    for (int64_t k = 0; k < t->shape.dims[0]; k++) {
+        const bool padding = padding_plus_1 != 0 && (uint64_t)indices[k] == padding_plus_1 - 1;
+        if ((indices[k] < 0 || indices[k] >= rows) && !padding) {
+            return rows > 0
+                       ? psi_fail(err, PS_INVALID_ARGUMENT,
+                                  "index %" PRId64 " at %" PRId64 " is not a row, allowed is 0 to %" PRId64, indices[k], k,
+                                  rows - 1)
+                       : psi_fail(err, PS_INVALID_ARGUMENT, "index %" PRId64 " at %" PRId64 ": there are no rows", indices[k], k);
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status ends_check(const struct psk_tensor *t, int64_t count, struct psi_err *err)
+{
+    const int64_t *ends = (const int64_t *)(uintptr_t)t->address;
+    int64_t first = 0;
+    for (int64_t i = 0; i < t->shape.dims[0]; i++) {
+        if (ends[i] < first || ends[i] > count) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "ends: bag %" PRId64 " ends at %" PRId64 ", allowed is %" PRId64 " to %" PRId64, i, ends[i], first,
+                            count);
+        }
+        first = ends[i];
+    }
+    return first == count ? PS_OK
+                          : psi_fail(err, PS_INVALID_ARGUMENT, "ends: the last bag ends at %" PRId64 " of %" PRId64 " indices",
+                                     first, count);
+}
+
+ps_status psk_op_check_indices(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err)
+{
+    const struct sizes s = sizes_of(op, args, PSK_ARGS_MAX);
+    for (size_t i = 0; i < psk_arg_count(op); i++) {
+        const struct psk_arg *arg = &psk_rows[op].args[i];
+        if (arg->dtype != PS_I64 || arg->output) {
+            continue;
+        }
+        const ps_status st = arg->below != 0 ? indices_check(&args[i], s.of[letter(arg->below)], attrs->padding_plus_1, err)
+                                             : ends_check(&args[i], s.of[letter('K')], err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return PS_OK;
 }

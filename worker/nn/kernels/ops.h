@@ -8,7 +8,18 @@
 
 #include "worker/nn/kernels/kernels.h"
 
-enum { PSK_SEED = 1, PSK_STEP = 2, PSK_KEEP = 4, PSK_ACTIVATION = 8, PSK_RATE = 16, PSK_LOSS_KIND = 32, PSK_EPSILON = 64 };
+enum {
+    PSK_SEED = 1,
+    PSK_STEP = 2,
+    PSK_KEEP = 4,
+    PSK_ACTIVATION = 8,
+    PSK_RATE = 16,
+    PSK_LOSS_KIND = 32,
+    PSK_EPSILON = 64,
+    PSK_COMBINER = 128,
+    PSK_FIELDS = 256,
+    PSK_PADDING = 512
+};
 /* bits of psk_row.attrs */
 
 struct psk_arg {
@@ -18,7 +29,7 @@ struct psk_arg {
     bool output;
     bool optional;
     uint8_t in_place; /* bits: arguments whose memory it may be */
-    char below;       /* a letter: elements are >= 0 and below that size; 0: any */
+    char below; /* a letter: elements are >= 0 and below that size; 0: any. Of int64 ones the padding index is allowed, too */
 };
 
 struct psk_row {
@@ -61,6 +72,11 @@ PSI_MUST ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args,
  * is the number of values, columns are in range and ascend within a row. INVALID_ARGUMENT names the row. PS_OK for other
  * operations. */
 PSI_MUST ps_status psk_op_check_rows(psk_op op, const struct psk_tensor *args, struct psi_err *err);
+
+/** Check indices and ends of bags, in host memory at tensor->address: indices are rows of the table or the padding index, ends do
+ * not descend and the last one is the number of indices. INVALID_ARGUMENT names the entry. PS_OK for operations without. */
+PSI_MUST ps_status psk_op_check_indices(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
+                                        struct psi_err *err);
 
 /** Bytes of all elements of a tensor whose shape was checked. */
 size_t psk_tensor_bytes(const struct psk_tensor *t);

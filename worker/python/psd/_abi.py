@@ -269,6 +269,14 @@ class Activation(IntEnum):
     TANH = 3
 
 
+class Combiner(IntEnum):
+    """ps_combiner"""
+
+    SUM = 0
+    MEAN = 1
+    SQRTN = 2
+
+
 class ps_shape(C.Structure):
     """ps_shape: 72 bytes"""
 
@@ -1983,6 +1991,27 @@ class ps_csr(C.Structure):
     ]
 
 
+class ps_bags(C.Structure):
+    """ps_bags: 48 bytes"""
+
+    if TYPE_CHECKING:
+        bags: int
+        ends: Any
+        count: int
+        indices: Any
+        weights: Any
+        padding: int
+
+    _fields_ = [
+        ("bags", C.c_int64),
+        ("ends", C.c_void_p),
+        ("count", C.c_int64),
+        ("indices", C.c_void_p),
+        ("weights", C.c_void_p),
+        ("padding", C.c_int64),
+    ]
+
+
 class ps_ops_options(C.Structure):
     """ps_ops_options: 40 bytes"""
 
@@ -2207,6 +2236,7 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_recovery: (608, "0 8 12 16 20 24 25 26 27 32 40 48 56 64 72 584 592 600 601"),
     ps_tensor: (384, "0 8 16 24 28 32 36 40 48 144"),
     ps_csr: (40, "0 8 16 24 32"),
+    ps_bags: (48, "0 8 16 24 32 40"),
     ps_ops_options: (40, "0 8 16 24 32"),
     psd_text: (512, "0"),
     psd_server_options: (936, "0 8 16 24 32 40 48 52 56 64 72 - - - - - - - - - - - - - - - - - - - - - 712 720 728 736 744 752 784 788 792 800 808 816 824 872 880 888 896 904 912 920 928"),
@@ -2303,11 +2333,17 @@ FUNCTIONS = {
     "ps_device_pop": "ip",
     "ps_device_push": "ips",
     "ps_device_push_setter": "ipp",
+    "ps_dot_interaction": "ipIp",
+    "ps_dot_interaction_backward": "ipIpp",
     "ps_dropout": "ipQfQp",
     "ps_dropout_backward": "ipQfQp",
     "ps_dropped": "qp",
     "ps_dtype_bytes": "zi",
     "ps_dtype_name": "si",
+    "ps_embedding": "ippqp",
+    "ps_embedding_backward": "ippqpp",
+    "ps_embedding_bag": "ippppiqp",
+    "ps_embedding_bag_backward": "ippppiqpp",
     "ps_enqueue": "ippzq",
     "ps_enqueue_many": "ippzIqp",
     "ps_enqueue_start": "ippqppp",
@@ -2316,6 +2352,8 @@ FUNCTIONS = {
     "ps_feed_of": "BCiApz",
     "ps_file_check": "ispp",
     "ps_file_options_init": "vp",
+    "ps_fm": "ippppqpp",
+    "ps_fm_backward": "ippppqppp",
     "ps_gelu": "ipp",
     "ps_gelu_backward": "ippp",
     "ps_global_step": "qp",
@@ -2347,8 +2385,14 @@ FUNCTIONS = {
     "ps_nn_backend": "s",
     "ps_nn_dense_backward": "ippppppqqq",
     "ps_nn_dense_forward": "ippppqqq",
+    "ps_nn_dot_backward": "ipppqIq",
+    "ps_nn_dot_forward": "ippqIq",
     "ps_nn_dropout": "ippqQfQ",
+    "ps_nn_embedding_bag_backward": "ipippqq",
+    "ps_nn_embedding_bag_forward": "ipqqpip",
     "ps_nn_error": "s",
+    "ps_nn_fm_backward": "ipqqpppp",
+    "ps_nn_fm_forward": "ipqqppp",
     "ps_nn_gelu_backward": "ipppq",
     "ps_nn_gelu_forward": "ippq",
     "ps_nn_huber_error": "ippfpqqp",
@@ -2547,6 +2591,7 @@ FUNCTIONS = {
     "ps_tensor_scalar": "dp",
     "ps_tensor_set_rows": "ipq",
     "ps_tensor_wrap": "vppqq",
+    "ps_tensor_wrap_indices": "vppq",
     "ps_tensor_wrap_labels": "vppq",
     "ps_tensor_write": "pp",
     "ps_trace_next_step": "ips",

@@ -78,6 +78,23 @@ void psk_cpu_layer_norm_backward(const float *x, const float *gamma, const float
                                  int64_t batch, int64_t n, float epsilon);
 int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
 
+/** Bags of indices, as in PSK_EMBEDDING_BAG. ends NULL: each index is a bag. */
+struct psk_cpu_bags {
+    const int64_t *indices, *ends;
+    const float *weights;                  /* NULL: 1 */
+    int64_t count, index_count, row_count; /* B, K, R */
+    psk_combiner combiner;
+    uint64_t padding_plus_1; /* 0: none */
+};
+void psk_cpu_bag(const struct psk_cpu_bags *bags, const float *rows, float *y, int64_t n);
+void psk_cpu_bag_backward(const struct psk_cpu_bags *bags, const float *dy, float *drows, int64_t n);
+void psk_cpu_fm(const struct psk_cpu_bags *bags, const float *rows, float *y, float *sums, int64_t n);
+void psk_cpu_fm_backward(const struct psk_cpu_bags *bags, const float *rows, const float *sums, const float *dy, float *drows,
+                         int64_t n);
+/** x (batch, fields n). */
+void psk_cpu_dot(const float *x, float *y, int64_t batch, int64_t fields, int64_t n);
+void psk_cpu_dot_backward(const float *x, const float *dy, float *dx, int64_t batch, int64_t fields, int64_t n);
+
 /** The operations by number, for struct psk_plugin; device and stream are ignored. */
 extern const psk_run_fn psk_cpu_run[PSK_OPS];
 

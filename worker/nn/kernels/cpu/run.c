@@ -202,6 +202,88 @@ RUN(run_layer_norm_backward)
     return PS_OK;
 }
 
+static const int64_t *longs(const struct psk_tensor *t)
+{
+    return (const int64_t *)(uintptr_t)t->address;
+}
+
+/* Arguments that lie beside each other: indices, and with bags ends and weights. rows: a tensor (R,N). */
+static struct psk_cpu_bags bags_of(const struct psk_tensor *indices, bool bags, const struct psk_tensor *rows,
+                                   const struct psk_attrs *attrs)
+{
+    return (struct psk_cpu_bags){.indices = longs(indices),
+                                 .ends = bags ? longs(&indices[1]) : NULL,
+                                 .weights = bags ? floats(&indices[2]) : NULL,
+                                 .count = indices[bags].shape.dims[0],
+                                 .index_count = indices->shape.dims[0],
+                                 .row_count = rows->shape.dims[0],
+                                 .combiner = (psk_combiner)attrs->combiner,
+                                 .padding_plus_1 = attrs->padding_plus_1};
+}
+
+RUN(run_embedding)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], false, &args[0], attrs);
+    psk_cpu_bag(&bags, floats(&args[0]), floats(&args[2]), args[0].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_embedding_backward)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], false, &args[3], attrs);
+    psk_cpu_bag_backward(&bags, floats(&args[2]), floats(&args[3]), args[3].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_embedding_bag)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], true, &args[0], attrs);
+    psk_cpu_bag(&bags, floats(&args[0]), floats(&args[4]), args[0].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_embedding_bag_backward)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], true, &args[5], attrs);
+    psk_cpu_bag_backward(&bags, floats(&args[4]), floats(&args[5]), args[5].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_fm)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], true, &args[0], attrs);
+    psk_cpu_fm(&bags, floats(&args[0]), floats(&args[4]), floats(&args[5]), args[0].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_fm_backward)
+{
+    UNUSED();
+    const struct psk_cpu_bags bags = bags_of(&args[1], true, &args[0], attrs);
+    psk_cpu_fm_backward(&bags, floats(&args[0]), floats(&args[4]), floats(&args[5]), floats(&args[6]), args[0].shape.dims[1]);
+    return PS_OK;
+}
+
+RUN(run_dot)
+{
+    UNUSED();
+    psk_cpu_dot(floats(&args[0]), floats(&args[1]), args[0].shape.dims[0], attrs->fields, args[0].shape.dims[1] / attrs->fields);
+    return PS_OK;
+}
+
+RUN(run_dot_backward)
+{
+    UNUSED();
+    psk_cpu_dot_backward(floats(&args[0]), floats(&args[1]), floats(&args[2]), args[0].shape.dims[0], attrs->fields,
+                         args[0].shape.dims[1] / attrs->fields);
+    return PS_OK;
+}
+
 RUN(run_softmax_xent)
 {
     UNUSED();
@@ -239,4 +321,12 @@ const psk_run_fn psk_cpu_run[PSK_OPS] = {
     [PSK_ADD] = run_add,
     [PSK_LAYER_NORM] = run_layer_norm,
     [PSK_LAYER_NORM_BACKWARD] = run_layer_norm_backward,
+    [PSK_EMBEDDING] = run_embedding,
+    [PSK_EMBEDDING_BACKWARD] = run_embedding_backward,
+    [PSK_EMBEDDING_BAG] = run_embedding_bag,
+    [PSK_EMBEDDING_BAG_BACKWARD] = run_embedding_bag_backward,
+    [PSK_FM] = run_fm,
+    [PSK_FM_BACKWARD] = run_fm_backward,
+    [PSK_DOT] = run_dot,
+    [PSK_DOT_BACKWARD] = run_dot_backward,
 };

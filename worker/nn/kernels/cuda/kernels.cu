@@ -389,6 +389,163 @@ PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k)
     }
 }
 
+/* ---- bags of indices ---- */
+
+static __device__ int64_t bag_first(const struct psk_cuda_args *k, int64_t bag)
+{
+    return k->ends == NULL ? bag : bag > 0 ? k->ends[bag - 1] : 0;
+}
+
+static __device__ int64_t bag_end(const struct psk_cuda_args *k, int64_t bag)
+{
+    return k->ends == NULL ? bag + 1 : k->ends[bag];
+}
+
+static __device__ bool is_padding(const struct psk_cuda_args *k, int64_t entry)
+{
+    return (uint64_t)k->indices[entry] + 1 == k->padding_plus_1;
+}
+
+static __device__ float weight_of(const struct psk_cuda_args *k, int64_t entry)
+{
+    return k->weights != NULL ? k->weights[entry] : 1.0f;
+}
+
+/* What a bag's sum is multiplied by. */
+static __device__ float combined(const struct psk_cuda_args *k, int64_t bag)
+{
+    double sum = 0.0;
+    if (k->combiner == PSK_SUM) {
+        return 1.0f;
+    }
+    for (int64_t e = bag_first(k, bag); e < bag_end(k, bag); e++) {
+        const double w = is_padding(k, e) ? 0.0 : (double)weight_of(k, e);
+        sum += k->combiner == PSK_MEAN ? w : w * w;
+    }
+    sum = k->combiner == PSK_SQRTN ? sqrt(sum) : sum;
+    return sum == 0.0 ? 0.0f : (float)(1.0 / sum);
+}
+
+static __device__ int64_t thread_of_grid(void)
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ int64_t threads_of_grid(void)
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+PSK_KERNEL psk_cuda_bag(struct psk_cuda_args k)
+{
+    for (int64_t i = thread_of_grid(); i < k.bags * k.columns; i += threads_of_grid()) {
+        const int64_t bag = i / k.columns;
+        const int64_t column = i % k.columns;
+        float sum = 0.0f;
+        for (int64_t e = bag_first(&k, bag); e < bag_end(&k, bag); e++) {
+            if (!is_padding(&k, e)) {
+                sum += weight_of(&k, e) * k.a[k.indices[e] * k.columns + column];
+            }
+        }
+        k.out[i] = sum * combined(&k, bag);
+    }
+}
+
+PSK_KERNEL psk_cuda_fm(struct psk_cuda_args k)
+{
+    const int64_t at_once = PSK_CUDA_THREADS / k.width;
+    for (int64_t first = at_once * blockIdx.x; first < k.bags; first += at_once * gridDim.x) {
+        const int64_t bag = first + threadIdx.x / k.width;
+        float total = 0.0f;
+        for (int64_t c = threadIdx.x % k.width; bag < k.bags && c < k.columns; c += k.width) {
+            float sum = 0.0f;
+            for (int64_t e = bag_first(&k, bag); e < bag_end(&k, bag); e++) {
+                if (!is_padding(&k, e)) {
+                    const float value = weight_of(&k, e) * k.a[k.indices[e] * k.columns + c];
+                    total += value * sum;
+                    sum += value;
+                }
+            }
+            k.out[bag * k.columns + c] = sum;
+        }
+        total = row_sum(total, k.width);
+        if (bag < k.bags && threadIdx.x % k.width == 0) {
+            k.totals[bag] = total;
+        }
+    }
+}
+
+/* Each thread has a column and every `shares`th row of out, and looks at all indices: neighbours read the same one at a time. */
+PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k)
+{
+    for (int64_t i = thread_of_grid(); i < k.shares * k.columns; i += threads_of_grid()) {
+        const int64_t share = i / k.columns;
+        const int64_t column = i % k.columns;
+        for (int64_t row = share; row < k.rows; row += k.shares) {
+            k.out[row * k.columns + column] = 0.0f;
+        }
+        for (int64_t bag = 0; bag < k.bags; bag++) {
+            float scale = 0.0f;
+            bool known = false; /* scale is the bag's */
+            for (int64_t e = bag_first(&k, bag); e < bag_end(&k, bag); e++) {
+                const int64_t row = k.indices[e];
+                if (is_padding(&k, e) || row % k.shares != share) {
+                    continue;
+                }
+                const float weight = weight_of(&k, e);
+                float *out = &k.out[row * k.columns + column];
+                if (k.sums != NULL) {
+                    *out += weight * k.b[bag] * (k.sums[bag * k.columns + column] - weight * k.a[row * k.columns + column]);
+                } else {
+                    scale = known ? scale : combined(&k, bag);
+                    known = true;
+                    *out += scale * weight * k.b[bag * k.columns + column];
+                }
+            }
+        }
+    }
+}
+
+/* ---- dot interaction ---- */
+
+PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k)
+{
+    const int64_t pairs = k.fields * (k.fields - 1) / 2;
+    for (int64_t at = thread_of_grid(); at < k.rows * pairs; at += threads_of_grid()) {
+        const float *x = k.a + at / pairs * k.fields * k.columns;
+        int64_t i = 1;
+        int64_t j = at % pairs;
+        while (j >= i) { /* pairs of field i come behind the i (i - 1) / 2 pairs of those before it */
+            j -= i;
+            i++;
+        }
+        float sum = 0.0f;
+        for (int64_t c = 0; c < k.columns; c++) {
+            sum += x[i * k.columns + c] * x[j * k.columns + c];
+        }
+        k.out[at] = sum;
+    }
+}
+
+PSK_KERNEL psk_cuda_dot_backward(struct psk_cuda_args k)
+{
+    const int64_t width = k.fields * k.columns;
+    for (int64_t at = thread_of_grid(); at < k.rows * width; at += threads_of_grid()) {
+        const float *x = k.a + at / width * width;
+        const float *dy = k.b + at / width * (k.fields * (k.fields - 1) / 2);
+        const int64_t i = at % width / k.columns;
+        float sum = 0.0f;
+        for (int64_t j = 0; j < k.fields; j++) {
+            const int64_t high = i > j ? i : j;
+            const int64_t low = i > j ? j : i;
+            if (i != j) {
+                sum += dy[high * (high - 1) / 2 + low] * x[j * k.columns + at % k.columns];
+            }
+        }
+        k.out[at] = sum;
+    }
+}
+
 /* ---- rows of logits: `width` threads a row ---- */
 
 /* Part of a row: its largest value m, and the sum of exp(v - m). A NaN shows in sum only. */

@@ -49,6 +49,15 @@ struct psk_cuda_args {
     uint32_t loss_kind;  /* psk_loss */
     float delta, epsilon;
     const float *gamma, *beta;
+    const int64_t *indices, *ends; /* of bags; ends NULL: each index is a bag */
+    const float *weights;          /* NULL: 1 */
+    const float *sums;             /* of bags: out of psk_cuda_fm */
+    float *totals;                 /* one value a bag */
+    int64_t bags;
+    uint64_t padding_plus_1; /* 0: none */
+    int64_t shares;          /* the rows of out are dealt to as many threads a column */
+    int64_t fields;
+    uint32_t combiner; /* psk_combiner */
 };
 
 /** out = act(a + b): a, out (rows, columns), in place allowed; b (columns) or NULL. */
@@ -79,6 +88,17 @@ PSK_KERNEL psk_cuda_layer_norm(struct psk_cuda_args k);
 PSK_KERNEL psk_cuda_layer_norm_dx(struct psk_cuda_args k);
 /** a = x, b = dy -> out (gridDim.x, columns): column sums of b h; each row of out sums a share of the rows. */
 PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k);
+/** a = table, bags -> out (bags, columns): the combined rows. */
+PSK_KERNEL psk_cuda_bag(struct psk_cuda_args k);
+/** a = table, bags -> out (bags, columns): the sums, totals (bags): the interaction. `width` threads a bag. */
+PSK_KERNEL psk_cuda_fm(struct psk_cuda_args k);
+/** b = dy, bags -> out (rows, columns): gradient rows. Of a bag, dy (bags, columns); with sums those of fm, dy (bags), a = table.
+ */
+PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k);
+/** a (rows, fields * columns) -> out (rows, pairs). */
+PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k);
+/** a (rows, fields * columns), b = dy (rows, pairs) -> out (rows, fields * columns). */
+PSK_KERNEL psk_cuda_dot_backward(struct psk_cuda_args k);
 /** One block: the sum of partials -> loss (divided by rows; 0 for none) or count, whichever is not NULL; a bad row -> fault. */
 PSK_KERNEL psk_cuda_finish(struct psk_cuda_args k);
 

@@ -476,6 +476,127 @@ RUN(run_layer_norm_backward)
     return st == PS_OK && k.out != NULL && k.rows > 0 ? start(&l, psk_cuda_layer_norm_dx, row_grid(&l, &k), &k, err) : st;
 }
 
+/* Start a kernel with one thread for each of `count` values; does nothing for none. */
+static ps_status start_each(const struct launch *l, void (*kernel)(struct psk_cuda_args), int64_t count,
+                            const struct psk_cuda_args *k, struct psi_err *err)
+{
+    const int64_t blocks = (count + PSK_CUDA_THREADS - 1) / PSK_CUDA_THREADS;
+    const dim3 grid = {at_most(blocks, (int64_t)l->device->processors * BLOCKS_PER_PROCESSOR), 1, 1};
+    const ps_status st = begin(l, err);
+    return st == PS_OK && blocks > 0 ? start(l, kernel, grid, k, err) : st;
+}
+
+/* Arguments that lie beside each other: indices, and with bags ends and weights. table: a tensor (R,N). */
+static struct psk_cuda_args bags_of(const struct psk_tensor *indices, bool bags, const struct psk_tensor *table,
+                                    const struct psk_attrs *attrs)
+{
+    return (struct psk_cuda_args){.indices = (const int64_t *)(uintptr_t)indices->address,
+                                  .ends = bags ? (const int64_t *)(uintptr_t)indices[1].address : NULL,
+                                  .weights = bags ? floats(&indices[2]) : NULL,
+                                  .bags = indices[bags].shape.dims[0],
+                                  .rows = table->shape.dims[0],
+                                  .columns = table->shape.dims[1],
+                                  .combiner = attrs->combiner,
+                                  .padding_plus_1 = attrs->padding_plus_1};
+}
+
+static ps_status bag(const struct launch *l, struct psk_cuda_args k, const struct psk_tensor *rows, const struct psk_tensor *y,
+                     struct psi_err *err)
+{
+    k.a = floats(rows);
+    k.out = floats(y);
+    return start_each(l, psk_cuda_bag, k.bags * k.columns, &k, err);
+}
+
+/* As many shares as give every processor some warps; more would read the indices more often. */
+static ps_status bag_backward(const struct launch *l, struct psk_cuda_args k, const struct psk_tensor *dy,
+                              const struct psk_tensor *drows, struct psi_err *err)
+{
+    const int64_t threads = (int64_t)l->device->processors * 4 * PSK_CUDA_THREADS;
+    k.b = floats(dy);
+    k.out = floats(drows);
+    k.shares = at_most(threads / k.columns, k.rows);
+    k.shares = k.shares > 1 ? k.shares : 1;
+    return start_each(l, psk_cuda_bag_backward, k.rows > 0 ? k.shares * k.columns : 0, &k, err);
+}
+
+RUN(run_embedding)
+{
+    /* rows (R,N), indices (K) -> y (K,N) */
+    const struct launch l = {device, stream, PSK_EMBEDDING};
+    return bag(&l, bags_of(&args[1], false, &args[0], attrs), &args[0], &args[2], err);
+}
+
+RUN(run_embedding_backward)
+{
+    /* [rows] (R,N), indices (K), dy (K,N) -> drows (R,N) */
+    const struct launch l = {device, stream, PSK_EMBEDDING_BACKWARD};
+    return bag_backward(&l, bags_of(&args[1], false, &args[3], attrs), &args[2], &args[3], err);
+}
+
+RUN(run_embedding_bag)
+{
+    /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B,N) */
+    const struct launch l = {device, stream, PSK_EMBEDDING_BAG};
+    return bag(&l, bags_of(&args[1], true, &args[0], attrs), &args[0], &args[4], err);
+}
+
+RUN(run_embedding_bag_backward)
+{
+    /* [rows] (R,N), indices (K), ends (B), [weights] (K), dy (B,N) -> drows (R,N) */
+    const struct launch l = {device, stream, PSK_EMBEDDING_BAG_BACKWARD};
+    return bag_backward(&l, bags_of(&args[1], true, &args[5], attrs), &args[4], &args[5], err);
+}
+
+RUN(run_fm)
+{
+    /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B), sums (B,N) */
+    const struct launch l = {device, stream, PSK_FM};
+    struct psk_cuda_args k = bags_of(&args[1], true, &args[0], attrs);
+    k.a = floats(&args[0]);
+    k.totals = floats(&args[4]);
+    k.out = floats(&args[5]);
+    k.rows = k.bags;
+    k.width = width_of(k.columns);
+    const ps_status st = begin(&l, err);
+    return st == PS_OK && k.bags > 0 ? start(&l, psk_cuda_fm, row_grid(&l, &k), &k, err) : st;
+}
+
+RUN(run_fm_backward)
+{
+    /* rows (R,N), indices (K), ends (B), [weights] (K), sums (B,N), dy (B) -> drows (R,N) */
+    const struct launch l = {device, stream, PSK_FM_BACKWARD};
+    struct psk_cuda_args k = bags_of(&args[1], true, &args[0], attrs);
+    k.a = floats(&args[0]);
+    k.sums = floats(&args[4]);
+    return bag_backward(&l, k, &args[5], &args[6], err);
+}
+
+RUN(run_dot)
+{
+    /* x (B,M) -> y (B,P) */
+    const struct launch l = {device, stream, PSK_DOT};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .out = floats(&args[1]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1] / attrs->fields,
+                                    .fields = attrs->fields};
+    return start_each(&l, psk_cuda_dot, k.rows * args[1].shape.dims[1], &k, err);
+}
+
+RUN(run_dot_backward)
+{
+    /* x (B,M), dy (B,P) -> dx (B,M) */
+    const struct launch l = {device, stream, PSK_DOT_BACKWARD};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1] / attrs->fields,
+                                    .fields = attrs->fields};
+    return start_each(&l, psk_cuda_dot_backward, k.rows * args[0].shape.dims[1], &k, err);
+}
+
 const psk_run_fn psk_cuda_run[PSK_OPS] = {
     [PSK_DENSE] = run_dense,
     [PSK_DENSE_DX] = run_dense_dx,
@@ -492,4 +613,12 @@ const psk_run_fn psk_cuda_run[PSK_OPS] = {
     [PSK_ADD] = run_add,
     [PSK_LAYER_NORM] = run_layer_norm,
     [PSK_LAYER_NORM_BACKWARD] = run_layer_norm_backward,
+    [PSK_EMBEDDING] = run_embedding,
+    [PSK_EMBEDDING_BACKWARD] = run_embedding_backward,
+    [PSK_EMBEDDING_BAG] = run_embedding_bag,
+    [PSK_EMBEDDING_BAG_BACKWARD] = run_embedding_bag_backward,
+    [PSK_FM] = run_fm,
+    [PSK_FM_BACKWARD] = run_fm_backward,
+    [PSK_DOT] = run_dot,
+    [PSK_DOT_BACKWARD] = run_dot_backward,
 };
