@@ -266,6 +266,15 @@ typedef enum ps_checkpoint_state {
     PS_CHECKPOINT_FAILED = 5
 } ps_checkpoint_state;
 
+/** What a task waits for, as its answer says. */
+typedef enum ps_waiting {
+    PS_WAITING_UNSAID = 0, /* for nothing; or the task is of an older version, and its text alone says it */
+    PS_WAITING_TASKS = 1,  /* the directory: for tasks of its job, which are not connected or whose lists have not come */
+    PS_WAITING_LOAD = 2,   /* for the checkpoint that tasks begin with: it is not chosen, or not loaded yet */
+    PS_WAITING_RETRY = 3,  /* the same load failed for want of memory, or of a disk, and is tried again */
+    PS_WAITING_REFUSED = 4 /* tasks do not begin before somebody puts something right */
+} ps_waiting;
+
 /* Constructors return pointers to constants, or to one of a few thread-local slots, valid until 16 further calls of constructors
  * on that thread; the functions that take them copy at once. Any thread; never NULL. */
 PS_API const ps_initializer *ps_zeros(void);

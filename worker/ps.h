@@ -1092,7 +1092,8 @@ typedef struct ps_task_info {
     uint64_t denied;       /* requests and connections that were refused for lack of a right */
     /* TLS handshakes of those that connected; refused: also those that ended before they were over */
     uint64_t handshakes_done, handshakes_refused;
-    uint32_t handshakes_under_way, reserved_handshakes;
+    uint32_t handshakes_under_way;
+    ps_waiting waiting; /* why waiting_for is not empty */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these jobs the tasks to which
  * the directory is connected at the first call. -1: error, which for a target that refuses connections comes after 0.3 s.

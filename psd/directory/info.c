@@ -3,6 +3,7 @@
 #include "directory.h"
 
 #include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
 
 #include <stdio.h>
 
@@ -57,6 +58,14 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }
 
+/* Why tasks have not begun. *out_text: in words. */
+static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
+{
+    const char *refused = t->refused != NULL ? t->refused : t->start != NULL && t->start->why[0] != '\0' ? t->start->why : NULL;
+    *out_text = refused != NULL ? refused : t->delayed != NULL ? t->delayed : "it is not loaded yet";
+    return refused != NULL ? PS_WAITING_REFUSED : t->delayed != NULL ? PS_WAITING_RETRY : PS_WAITING_LOAD;
+}
+
 /* Lists, at the directory; otherwise what it begins with, or at the directory what others do. */
 static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
@@ -71,15 +80,15 @@ static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
             psd_names_add(&begin, "/job:%s/task:%u", p->job, p->task);
         }
     }
-    if (missing.used == 0 && begin.used > 0) {
-        PSI_IGNORE(snprintf(text, sizeof(text), "what %s will begin with: %s", psd_names_text(&begin),
-                            t->refused != NULL   ? t->refused
-                            : t->delayed != NULL ? t->delayed
-                                                 : "it is not loaded yet")); /* cut is fine */
-    } else {
-        PSI_IGNORE(psd_names_text(&missing)); /* it is text */
+    if (missing.used > 0) {
+        a->waiting = PS_WAITING_TASKS;
+        PSI_IGNORE(PSI_BYTES_SET(a->waiting_for, psd_names_text(&missing))); /* fits */
+    } else if (begin.used > 0) {
+        const char *why = NULL;
+        a->waiting = why_not_begun(t, &why);
+        PSI_IGNORE(snprintf(text, sizeof(text), "what %s will begin with: %s", psd_names_text(&begin), why)); /* cut is fine */
+        PSI_IGNORE(PSI_BYTES_SET(a->waiting_for, text));                                                      /* fits */
     }
-    PSI_IGNORE(PSI_BYTES_SET(a->waiting_for, missing.used > 0 || begin.used > 0 ? text : "")); /* fits */
 }
 
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

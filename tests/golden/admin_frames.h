@@ -108,6 +108,16 @@ static inline void events_answer(struct wire *out)
     list_frame(out, PS_OP_EVENTS, PS_FLAG_REPLY, 111, &ps_v1_EventAnswer_msg, m, sizeof(m[0]), 2);
 }
 
+/* Of a directory whose tasks do not begin. */
+static inline void info_waiting(struct wire *out)
+{
+    ps_v1_InfoAnswer m = ps_v1_InfoAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.waiting_for, "what /job:ps/task:1 will begin with: no disk"));
+    m.waiting = PS_WAITING_REFUSED;
+    list_frame(out, PS_OP_INFO, PS_FLAG_REPLY, 110, &ps_v1_InfoAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void waits_answer(struct wire *out)
 {
     ps_v1_WaitAnswer m = ps_v1_WaitAnswer_init_zero;

@@ -428,6 +428,12 @@ def whoami_answer(f):
                                                {"row": b"role:worker *,@cluster train"}], "who it is")
 
 
+def info_waiting(f):
+    is_frame(f, "INFO", "CRC REPLY", id=110)
+    check(items(f.payload, "InfoAnswer") == [{"job": b"ps", "waiting_for": b"what /job:ps/task:1 will begin with: no disk", "waiting": 4}],
+          "why tasks do not begin")
+
+
 def info_denied(f):
     is_frame(f, "INFO", "CRC REPLY", id=109)
     check(items(f.payload, "InfoAnswer") == [{"job": b"ps", "denied": 7}], "denials")
@@ -1051,7 +1057,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival,
-            "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "info_denied": info_denied,
+            "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "info_denied": info_denied, "info_waiting": info_waiting,
             "events": events, "events_answer": events_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
             "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "may": may, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,

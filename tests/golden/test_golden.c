@@ -513,6 +513,7 @@ static const struct golden {
     {"info_denied", info_denied},
     {"events", events},
     {"events_answer", events_answer},
+    {"info_waiting", info_waiting},
     {"waits_answer", waits_answer},
     {"containers_answer", containers_answer},
     {"tasks_answer", tasks_answer},

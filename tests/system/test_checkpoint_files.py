@@ -448,12 +448,12 @@ class Files(Trained):
         for number in (1, 2, 3):
             shutil.rmtree("%s/ps-1/%020d" % (place, number))
         c.start(1, *flags)
-        heard = "/job:ps/task:1"
+        waiting = "tasks"
         end = time.monotonic() + WAIT_S
-        while heard.startswith("/job:ps/task:1"):  # "what ... will begin with": all are there
+        while waiting == "tasks":
             self.assertLess(time.monotonic(), end)
             time.sleep(0.1)
-            heard = json.loads(run(PSCTL, "-t", c.addresses[0], "status", "--json")[1])["tasks"][0]["waiting_for"]
+            waiting = json.loads(run(PSCTL, "-t", c.addresses[0], "status", "--json")[1])["tasks"][0]["waiting"]
         self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")  # it has lost its parts
 
     @staticmethod

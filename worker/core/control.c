@@ -241,6 +241,8 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
 #define TEXT(field) good = good && PSI_BYTES_TEXT(m.field, info->field, sizeof(info->field)) == PS_OK;
 #define SAME(field) info->field = m.field;
     PSI_INFO_FIELDS(TEXT, SAME)
+    /* a reason of a newer version: the text says it */
+    info->waiting = m.waiting <= PS_WAITING_REFUSED ? (ps_waiting)m.waiting : PS_WAITING_UNSAID;
     good = good && (!m.has_saves || take_saves(&m.saves, &info->saves));
     if (!good) {
         describe_task(ask->peer, info);

@@ -122,12 +122,11 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* True if the task reports that tasks have not loaded the checkpoint they begin with: waiting_for then starts with "what ". The
- * other form of waiting_for is a list of tasks that are not connected. */
+/* True if the task reports that tasks have not loaded the checkpoint they begin with. A task of an older version gives no reason:
+ * it may report that, or that it waits for others. */
 static bool does_not_begin(const ps_task_info *info)
 {
-    static const char begins[] = "what ";
-    return info->up && strncmp(info->waiting_for, begins, sizeof(begins) - 1) == 0;
+    return info->up && info->waiting_for[0] != '\0' && info->waiting != PS_WAITING_TASKS;
 }
 
 /* Index of a task for which does_not_begin() holds, the directory first; -1: none. */
@@ -144,7 +143,8 @@ static int who_waits(const struct psctl *c)
 const char *psctl_not_heard(const struct psctl *c, int directory, psctl_waiting_text text)
 {
     const ps_task_info *info = &c->infos[directory];
-    return info->waiting_for[0] == '\0' || does_not_begin(info) ? NULL : psctl_waiting_for(info, text);
+    bool waits = info->waiting_for[0] != '\0' && (info->waiting == PS_WAITING_TASKS || info->waiting == PS_WAITING_UNSAID);
+    return waits ? psctl_waiting_for(info, text) : NULL;
 }
 
 enum psctl_exit psctl_checkpoint_list(struct psctl *c)

@@ -22,6 +22,13 @@ static json_t *reason_value(const void *row)
     return json_string(ps_reason_name(r->t.reason));
 }
 
+static json_t *waiting_value(const void *row)
+{
+    static const char *const words[] = {"", "tasks", "load", "retry", "refused"};
+    const struct row *r = row;
+    return json_string(words[r->t.waiting]);
+}
+
 static json_t *saves_value(const void *row)
 {
     const struct row *r = row;
@@ -97,6 +104,7 @@ static const struct cli_column columns[] = {
     {"LOST", "lost", FIELD(CLI_U32, t.lost), .has = is_up, .cell = lost_cell},
     {NULL, "lost_names", FIELD(CLI_TEXT, t.lost_names), .has = is_up},
     {NULL, "waiting_for", FIELD(CLI_TEXT, t.waiting_for), .has = is_up},
+    {NULL, "waiting", .kind = CLI_OTHER, .has = is_up, .value = waiting_value},
     {"DATA", "memory_bytes", FIELD(CLI_BYTES, t.memory_bytes), .has = is_up},
     {NULL, "budget_bytes", FIELD(CLI_BYTES, t.budget_bytes), .has = is_up},
     {NULL, "variable_bytes", FIELD(CLI_BYTES, t.variable_bytes), .has = is_up},

@@ -12,7 +12,9 @@ static const struct {
     {"nobody waits, all is well", {.lives = true}, {.reason = PSD_LOAD_RETURN}},
     {"nobody waits, nothing is there", {0}, {.reason = PSD_LOAD_START}},
     {"nothing lives: all load", {.waits = true}, {.due = true, .begins = true, .reason = PSD_LOAD_START}},
-    {"others live, partial: those who came back load", {.waits = true, .lives = true}, {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
+    {"others live, partial: those who came back load",
+     {.waits = true, .lives = true},
+     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
     {"others live, cut or rounds: all load, in case",
      {.waits = true, .lives = true, .together = true},
      {.due = true, .begins = true, .reason = PSD_LOAD_TOGETHER}},
@@ -48,8 +50,7 @@ TEST(test_starts)
 {
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         const struct psd_plan p = psd_plan_start(&starts[i].facts), *want = &starts[i].plan;
-        bool same =
-            p.due == want->due && p.begins == want->begins && p.mends == want->mends && p.reason == want->reason;
+        bool same = p.due == want->due && p.begins == want->begins && p.mends == want->mends && p.reason == want->reason;
         if (!same) {
             fail_msg("%s: due %d, begins %d, mends %d, reason %d", starts[i].when, p.due, p.begins, p.mends, (int)p.reason);
         }
@@ -79,11 +80,11 @@ TEST(test_every_combination)
         const bool all = psd_plan_is_of_all(p.reason), refused = f.refused != PSD_LOAD_NONE;
         assert_true(p.reason > PSD_LOAD_NONE && p.reason < PSD_LOAD_ASKED); /* a client's wish is no fact of the tasks */
         assert_true(!p.begins || p.due);
-        assert_true((p.reason == PSD_LOAD_START) == !f.lives);           /* what all have lost all load */
-        assert_true(!p.mends || (all && p.due));                         /* what is torn is torn everywhere */
+        assert_true((p.reason == PSD_LOAD_START) == !f.lives);               /* what all have lost all load */
+        assert_true(!p.mends || (all && p.due));                             /* what is torn is torn everywhere */
         assert_true(p.reason != PSD_LOAD_TOGETHER || (f.lives && !p.mends)); /* otherwise they load for a reason of its own */
-        assert_true(!p.due || p.begins || refused);                      /* what is due begins, unless it was refused */
-        assert_true(!f.waits || p.due);                                  /* nobody waits unseen */
+        assert_true(!p.due || p.begins || refused);                          /* what is due begins, unless it was refused */
+        assert_true(!f.waits || p.due);                                      /* nobody waits unseen */
         assert_true(!(refused && f.refused_same && p.begins) || psd_plan_is_of_all(f.refused) != all); /* none is said twice */
         assert_true(!(f.spared && f.lives && !p.mends) || !all); /* who cannot read its part is not asked for it again */
     }

@@ -17,7 +17,7 @@ static void connect_psctl(struct st *s)
 }
 
 /* What lists are refused with, for an empty one would be taken for an answer; and what INFO says. */
-static void assert_nothing_listed(struct st *s, ps_status st, const char *why)
+static void assert_nothing_listed(struct st *s, ps_status st, const char *why, ps_waiting waiting)
 {
     static const uint8_t lists[] = {PS_OP_VARS, PS_OP_QUEUES, PS_OP_CONTAINERS, PS_OP_ROUNDS};
     ps_v1_InfoAnswer a;
@@ -29,6 +29,7 @@ static void assert_nothing_listed(struct st *s, ps_status st, const char *why)
     assert_int_equal(fc_info(&s->sv->c, &a), PS_OK);
     assert_int_equal(PSI_BYTES_TEXT(a.waiting_for, text, sizeof(text)), PS_OK);
     assert_non_null(strstr(text, st == PS_FAILED_PRECONDITION ? "will begin with: " : "/job:ps/task:1"));
+    assert_int_equal(a.waiting, waiting);
 }
 
 /* Nobody is served, and whoever asks for something is told why. */
@@ -39,7 +40,7 @@ static void assert_refused(struct st *s, const char *why)
     assert_false(shell_logged(s->sv->t[0], "start_empty"));
     for (int i = 0; i < 2; i++) { /* and that lasts */
         connect_psctl(s);
-        assert_nothing_listed(s, PS_FAILED_PRECONDITION, why);
+        assert_nothing_listed(s, PS_FAILED_PRECONDITION, why, PS_WAITING_REFUSED);
         assert_reply(fc_reset(&s->sv->c, 600 + (uint64_t)i, ""), PS_FAILED_PRECONDITION, why);
         assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, why);
         ps_v1_CreateItem m;
@@ -121,7 +122,7 @@ TEST(test_lists_before_the_start)
     kill_both(s);
     sv_boot(s->sv, 0, s->tweak);
     connect_psctl(s);
-    assert_nothing_listed(s, PS_UNAVAILABLE, "is not loaded yet");
+    assert_nothing_listed(s, PS_UNAVAILABLE, "is not loaded yet", PS_WAITING_TASKS);
     boot(s, false, true);
     connect(s, true, true);
     assert_both(s, 1, 1);
@@ -187,7 +188,7 @@ TEST(test_without_memory_for_the_newest)
         boot(s, true, true);
         for (int i = 0; i < 2; i++) { /* and that lasts */
             connect_psctl(s);
-            assert_nothing_listed(s, PS_UNAVAILABLE, why);
+            assert_nothing_listed(s, PS_UNAVAILABLE, why, PS_WAITING_RETRY);
             assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE);
             pass(s);
         }

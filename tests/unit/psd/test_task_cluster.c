@@ -18,9 +18,11 @@ TEST(test_waits_for_the_lists_of_its_job)
     assert_int_equal(fc_find(&cl->c, "x", &a), PS_UNAVAILABLE);
     assert_int_equal(fc_info(&cl->c, &info), PS_OK);
     assert_memory_equal(info.waiting_for.bytes, "/job:ps/task:1", 14);
+    assert_int_equal(info.waiting, PS_WAITING_TASKS);
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
     assert_int_equal(fc_info(&cl->c, &info), PS_OK);
     assert_int_equal(info.waiting_for.size, 0);
+    assert_int_equal(info.waiting, PS_WAITING_UNSAID);
     assert_int_equal(fc_find(&cl->c, "x", &a), PS_NOT_FOUND); /* nothing was recorded */
     assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
     assert_int_equal(cl_create(cl, "y", "worker", 0, true, &a), PS_UNAVAILABLE); /* it has not come */

@@ -144,6 +144,7 @@ TEST(test_info)
     m.uptime_ms = 12;
     m.pushes_applied = 34;
     m.directory = true;
+    m.waiting = PS_WAITING_RETRY;
     PSI_BYTES_SET(m.version, "0.1.0");
     m.has_saves = true;
     m.saves = (ps_v1_SavesState){.number = 12, .step = 1206, .failed_attempts = 2, .failed_status = 8, .containers_count = 1};
@@ -153,6 +154,7 @@ TEST(test_info)
     fake_reply(f, 0, PS_OP_INFO, fake_take(f, 0, PS_OP_INFO)->h.id, false, &a);
     assert_int_equal(up->req.status, PS_OK);
     assert_true(infos[0].up && infos[0].directory && infos[0].pushes_applied == 34);
+    assert_int_equal(infos[0].waiting, PS_WAITING_RETRY);
     assert_string_equal(infos[0].address, "a:1");
     assert_string_equal(infos[0].version, "0.1.0");
     assert_true(infos[0].saves.known && infos[0].saves.number == 12 && infos[0].saves.step == 1205);

@@ -160,6 +160,16 @@ class CheckpointState(IntEnum):
     FAILED = 5
 
 
+class Waiting(IntEnum):
+    """ps_waiting"""
+
+    UNSAID = 0
+    TASKS = 1
+    LOAD = 2
+    RETRY = 3
+    REFUSED = 4
+
+
 class PlacementStrategy(IntEnum):
     """ps_placement_strategy"""
 
@@ -995,7 +1005,7 @@ class ps_task_info(C.Structure):
         handshakes_done: int
         handshakes_refused: int
         handshakes_under_way: int
-        reserved_handshakes: int
+        waiting: int
 
     _fields_ = [
         ("job", C.c_char * 64),
@@ -1051,7 +1061,7 @@ class ps_task_info(C.Structure):
         ("handshakes_done", C.c_uint64),
         ("handshakes_refused", C.c_uint64),
         ("handshakes_under_way", C.c_uint32),
-        ("reserved_handshakes", C.c_uint32),
+        ("waiting", C.c_int),
     ]
 
 

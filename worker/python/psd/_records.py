@@ -118,6 +118,7 @@ class TaskInfo:
     handshakes_done: int
     handshakes_refused: int
     handshakes_under_way: int
+    waiting: A.Waiting
 
 
 @dataclass(frozen=True)
