@@ -192,6 +192,32 @@ void psd_starts_again_later(struct psd_task *t);
 void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
 
+/* ---- starts.c, for the next two ---- */
+/** The phase changes. */
+void psd_starts_move(struct psd_task *t, enum psd_starts_phase to);
+/** Nothing is loaded any more, and the phase changes. */
+void psd_starts_end(struct psd_task *t, enum psd_starts_phase to);
+/** All who take part have done what the phase is for. */
+bool psd_starts_all_done(const struct psd_task *t);
+/** A task that does not wait holds a container. */
+bool psd_starts_anything_lives(const struct psd_task *t);
+
+/* ---- starts_load.c: LOADING ---- */
+/** Checkpoint c is loaded by those who have a duty, for psd_starts.reason. spreads: its values are dealt over all tasks. */
+void psd_starts_load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads);
+/** Some of c, which may be NULL, cannot be read. */
+void psd_starts_spoil(struct psd_checkpoint *c, const struct psi_err *why);
+
+/* ---- starts_place.c: PLACING ---- */
+/** All have loaded. */
+void psd_starts_place(struct psd_task *t);
+/** Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
+void psd_starts_place_nothing(struct psd_task *t, bool waiting, const char *why);
+/** p has placed it. When all have, the load is over. */
+void psd_starts_placed_by(struct psd_task *t, const struct psd_peer *p);
+/** What somebody asked for cannot be: all stays as it was. */
+void psd_starts_ask_failed(struct psd_task *t, const struct psi_err *err);
+
 /* ---- starts_held.c ---- */
 /** What the containers that tasks hold take of the budget, counted anew. */
 uint64_t psd_starts_bytes(const struct psd_task *t);

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PLACING: what is loaded comes to live.
+ *
+ * Happy path: all have loaded -> psd_plan_goes_back() and psd_plan_places() say of each container and task what of it lives from
+ * now on -> TASK_PLACE to the others, our own part last -> each has listed again, and our own names are known -> the load is
+ * over. Where nothing is loaded, tasks begin empty, or are told why they do not begin, by the same way. Failure: no memory, or a
+ * container is to go back everywhere since and not all tasks have loaded: another try later, and nothing has changed.
+ */
+#include "saves.h"
+#include "starts.h"
+
+#include "psd/rounds/groups.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+
+/* p has placed it. When all have, the load is over. */
+void psd_starts_placed_by(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_starts *s = t->starts;
+    if (s->peers[p->index].duty != PSD_DUTY_NONE) {
+        s->peers[p->index].duty = PSD_DUTY_DONE;
+    }
+    if (!psd_starts_all_done(t)) {
+        return;
+    }
+    bool some = psd_starts_is_asked(s) && psd_starts_is_of_some(s);
+    if (psd_starts_is_asked(s)) {
+        psd_starts_ask_over(t, NULL);
+    }
+    /* what lives now is of a checkpoint that the bar excludes */
+    if (!some && s->number != 0 && s->number <= psd_starts_anew(t)) {
+        /* number 0 removes the bar, which cannot fail */
+        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
+    }
+    if (psd_starts_is_adopting(s) || s->from == PSD_STARTS_FROM_ALL) {
+        psd_saves_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
+    }
+    s->spared = 0;
+    psd_starts_end(t, PSD_STARTS_DUE);
+}
+
+/* What was deleted of these containers: somebody else may have noted it than who places it. */
+static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_start_list *of)
+{
+    const struct psd_bar *bar = NULL;
+    while (of->count > 0 && (bar = psd_others_next_gone(t, bar)) != NULL) {
+        const struct psd_start_of *in = psd_start_list_find(of, bar->container);
+        if (in != NULL && bar->number >= number) {
+            ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+            item.start = in->start;
+            item.number = bar->number;
+            PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
+            PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* fits: checked names */
+            psd_list_add(l, &ps_v1_StartItem_msg, &item);
+        }
+    }
+}
+
+/* TASK_PLACE: what is placed, and its containers. */
+struct placing {
+    const ps_v1_StartItem *what;
+    const struct psd_start_list *of;
+};
+
+void psd_starts_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    const struct placing *placing = o->what;
+    const struct psd_start_list *of = placing->of;
+    (void)p;
+    psd_list_add(l, &ps_v1_StartItem_msg, placing->what);
+    for (size_t i = 0; i < of->count; i++) {
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+        item.start = of->of[i].start;
+        item.trained = of->of[i].trained;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
+        psd_list_add(l, &ps_v1_StartItem_msg, &item);
+    }
+    add_gone(t, l, placing->what->number, of);
+}
+
+/* The list that p sends next will say what it has. */
+static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_start_list *of)
+{
+    const struct placing placing = {.what = what, .of = of};
+    if (psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_PLACE, .number = t->starts->start, .what = &placing}) == NULL) {
+        return;
+    }
+    psd_starts_forget_names(t, p, of);
+    p->waits = true;
+    p->conn->returned = false; /* what it lists next is what it was told */
+}
+
+/* alone: nothing lives anywhere. */
+static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
+{
+    struct psi_err err;
+    bool named = true;
+    psd_starts_forget_names(t, &t->peers[t->self], of);
+    if (t->start != NULL) {
+        t->start->alone = alone;
+    }
+    if (psd_start_place_here(t, what, of, &err) != PS_OK) {
+        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
+    }
+    for (size_t i = 0; i < of->count; i++) {
+        named = psd_starts_name_own(t, of->of[i].container) && named;
+    }
+    t->starts->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
+}
+
+/* Those who have a duty place what `what` says and, of[i] of the task i, which containers; of NULL: none. This task is the last
+ * one. */
+static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_start_list none = {.of = NULL};
+    psd_starts_move(t, PSD_STARTS_PLACING);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (psd_starts_takes_part(&s->peers[i])) {
+            s->peers[i].duty = PSD_DUTY_OPEN;
+            if (!t->peers[i].self) {
+                tell_place(t, &t->peers[i], what, of == NULL ? &none : &of[i]);
+            }
+        }
+    }
+    if (psd_starts_takes_part(&s->peers[t->self])) {
+        place_own(t, what, of == NULL ? &none : &of[t->self], alone);
+    }
+    if (psd_starts_all_done(t)) {
+        psd_starts_placed_by(t, &t->peers[t->self]);
+    }
+}
+
+/* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
+void psd_starts_place_nothing(struct psd_task *t, bool waiting, const char *why)
+{
+    struct psd_starts *s = t->starts;
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero;
+    s->reason = PSD_LOAD_NONE;
+    s->number = s->moved = 0;
+    s->start = what.start = psd_random(t);
+    if (why != NULL) {
+        PSI_IGNORE(PSI_BYTES_SET(what.text, why)); /* cut is fine */
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        s->peers[i].duty = t->peers[i].own_job && t->peers[i].waits == waiting ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
+    }
+    place_all(t, &what, NULL, false);
+}
+
+/* Does somebody who waits get a part of it? */
+static bool is_lacked(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (psd_starts_takes_part(&t->starts->peers[i]) && t->peers[i].waits &&
+            psd_start_list_find(&t->starts->peers[i].loaded, container) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It goes back everywhere. */
+static bool is_cut(const struct psd_task *t, const char *container, bool lives)
+{
+    const struct psd_starts *s = t->starts;
+    return psd_plan_goes_back(&(struct psd_plan_container){
+        .asked = psd_starts_is_asked(s),
+        .total = s->reason == PSD_LOAD_START,
+        .torn = psd_starts_is_torn(t, container),
+        .strays = psd_starts_strays(s) && psd_starts_is_moved(t, container, s->number),
+        .lacked = is_lacked(t, container),
+        .lives = lives,
+        .together = s->from == PSD_STARTS_FROM_OTHERS || psd_starts_recovers_cut(t, container) ||
+                    psd_start_list_find(&s->by_rounds, container) != NULL,
+    });
+}
+
+/* Of each container in `all` that is loaded: does it go back everywhere, and by which start is it placed. Looked up here, once
+ * for each container: each look goes through all tasks, and choose() asks for each task. */
+static void look_at_loaded(const struct psd_task *t, struct psd_start_list *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct psd_start_of *of = &all->of[i];
+        const struct psd_starts_held *there = psd_starts_living(t, of->container);
+        of->cut = is_cut(t, of->container, there != NULL);
+        of->start = of->cut || there == NULL ? t->starts->start : there->start;
+    }
+}
+
+/* What of `loaded` p places, into `out`. */
+static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *loaded,
+                        struct psd_start_list *out, struct psi_err *err)
+{
+    const struct psd_starts *s = t->starts;
+    for (size_t i = 0; i < loaded->count; i++) {
+        const struct psd_start_of *of = &loaded->of[i];
+        const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, of->container);
+        const struct psd_plan_part part = {
+            .goes_back = of->cut, .loaded = own != NULL, .unfinished = own != NULL && own->start != 0, .waits = p->waits};
+        if (psd_plan_places(&part)) {
+            struct psd_start_of *placed = psd_start_list_get(t, out, of->container, err);
+            if (placed == NULL) {
+                return PS_RESOURCE_EXHAUSTED;
+            }
+            placed->start = of->start;
+            placed->trained = of->trained;
+        }
+    }
+    return PS_OK;
+}
+
+/* A model goes back: the steps that were said are of a history that is given up. */
+static void go_back(struct psd_task *t, uint64_t step)
+{
+    t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
+    psd_steps_go_back(t, step);
+    t->went_back_ms = t->now_ms;
+}
+
+/* What lives goes back, too, because it has to be of one instant with what was lost. */
+static bool living_load(const struct psd_task *t)
+{
+    bool living = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        living = living || (psd_starts_takes_part(&t->starts->peers[i]) && !t->peers[i].waits);
+    }
+    return living;
+}
+
+/* Nothing of what is loaded is to be placed: all that others have lives, and left was reset since. */
+static const char *why_nothing(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+                               char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "checkpoint %llu has nothing%s", (unsigned long long)s->number,
+                        all->count > 0    ? " of those who came back"
+                        : left->count > 0 ? " any more: all that it had was reset since"
+                                          : "")); /* fits */
+    return buf;
+}
+
+/* left: what was reset since the checkpoint was made. */
+static void say_placed(struct psd_task *t, const struct psd_start_list *all, const struct psd_start_list *left)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF], of_gone[PSD_NAMES_HALF], of_partly[PSD_NAMES_HALF];
+    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks), gone = PSD_NAMES_IN(of_gone),
+                     partly = PSD_NAMES_IN(of_partly);
+    uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
+    bool cut = false, part = false;
+    for (size_t i = 0; i < all->count; i++) {
+        const char *container = all->of[i].container;
+        if (all->of[i].cut) {
+            psd_names_add(&containers, "%s", container);
+            cut = true;
+        } else if (is_lacked(t, container)) { /* otherwise it is left alone */
+            psd_names_add(&containers, "%s", container);
+            psd_names_add(&partly, "%s", container);
+            part = true;
+        }
+    }
+    if (!cut && !part) {
+        char text[96];
+        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+                PSI_KV("msg", why_nothing(s, all, left, text, sizeof(text))));
+        return;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (psd_starts_takes_part(&s->peers[i]) && (cut || t->peers[i].waits)) {
+            psd_names_add(&tasks, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    psd_log(t, PSI_LOG_INFO, "checkpoint_restored", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+            PSI_KV("recover", psd_starts_is_asked(s)        ? "asked"
+                              : s->reason == PSD_LOAD_START ? "start"
+                              : cut && part                 ? "mixed"
+                              : cut                         ? "cut"
+                                                            : "partial"),
+            PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
+    for (size_t i = 0; i < left->count; i++) {
+        psd_names_add(&gone, "%s", left->of[i].container);
+    }
+    if (left->count > 0) {
+        psd_log(t, PSI_LOG_WARN, "checkpoint_left_out", PSI_KV("checkpoint", s->number),
+                PSI_KV("containers", psd_names_text(&gone)), PSI_KV("msg", "reset since"));
+    }
+    if (part) {
+        char text[96];
+        int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
+        if (others > 0 && others >= step) { /* else it was last looked at before the checkpoint was cut */
+            PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
+        }
+        psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number),
+                PSI_KV("containers", psd_names_text(&partly)), PSI_KV("msg", text));
+    }
+    if (cut) {
+        go_back(t, c->what.step);
+    }
+}
+
+/* What somebody asked for cannot be: all stays as it was. */
+void psd_starts_ask_failed(struct psd_task *t, const struct psi_err *err)
+{
+    psd_starts_ask_over(t, err);
+    psd_starts_end(t, PSD_STARTS_DUE);
+    psd_starts_place_nothing(t, false, NULL);
+}
+
+/* The client asked for this container by name, or asked for all that is loaded. */
+static bool is_asked(const struct psd_starts *s, const char *container)
+{
+    return !psd_starts_is_asked(s) || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
+}
+
+/* Fail where the client named a container of which the checkpoint has nothing. */
+static ps_status check_asked(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+                             struct psi_err *err)
+{
+    unsigned long long number = s->number;
+    for (size_t i = 0; psd_starts_is_asked(s) && i < s->asked_of.count; i++) {
+        const char *container = s->asked_of.of[i].container;
+        if (psd_start_list_find(left, container) != NULL) {
+            return psi_fail(err, PS_FAILED_PRECONDITION,
+                            "checkpoint %llu has nothing of container '%s' any more: it was reset since", number, container);
+        }
+        if (psd_start_list_find(all, container) == NULL) {
+            return psi_fail(err, PS_NOT_FOUND, "checkpoint %llu has no container '%s'", number, container);
+        }
+    }
+    return PS_OK;
+}
+
+/* All have loaded. */
+void psd_starts_place(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    struct psd_start_list all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero;
+    struct psi_err err;
+    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_own(t, &err);
+    struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
+    what.number = s->number;
+    what.start = s->start;
+    what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : c == NULL ? 0 : c->what.moved;
+    for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
+        for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
+            const char *container = s->peers[i].loaded.of[k].container;
+            bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
+            st = is_asked(s, container) ? psd_start_list_put(t, was_reset ? &left : &all, container, 0, &err) : PS_OK;
+        }
+    }
+    if (c != NULL) {
+        psd_starts_mark_trained(c, &all);
+    }
+    look_at_loaded(t, &all);
+    for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
+        st = psd_starts_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
+    }
+    bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
+    for (size_t k = 0; st == PS_OK && k < all.count; k++) {
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_starts_takes_part(&s->peers[i]) &&
+                                psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL);
+        }
+    }
+    if (missed && s->spared == s->number) {
+        psd_starts_spoil(c, &s->why);
+        s->spared = 0;
+        psd_starts_end(t, PSD_STARTS_DUE);
+    } else if (st != PS_OK || missed || c == NULL) {
+        s->spared = 0;
+        psd_starts_again_later(t);
+    } else if (check_asked(s, &all, &left, &err) != PS_OK) {
+        psd_starts_ask_failed(t, &err);
+    } else if (psd_starts_is_asked(s) && all.count == 0) {
+        char text[96];
+        PSI_IGNORE(
+            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
+        psd_starts_ask_failed(t, &err);
+    } else {
+        bool any = false, alone = s->reason == PSD_LOAD_START || !psd_starts_anything_lives(t);
+        say_placed(t, &all, &left);
+        psd_starts_note_elsewhere(t);
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            for (size_t k = 0; k < of[i].count; k++) {
+                psd_groups_reset(t, of[i].of[k].container);
+            }
+            any = any || of[i].count > 0;
+        }
+        if (any) {
+            psd_saves_went_back(t, c, psd_starts_is_asked(s) || !living_load(t) ? s->begun_ms : t->now_ms);
+        }
+        place_all(t, &what, of, alone);
+    }
+    for (uint32_t i = 0; of != NULL && i < t->peer_count; i++) {
+        psd_start_list_fini(&of[i]);
+    }
+    psd_start_list_fini(&all);
+    psd_start_list_fini(&left);
+    psi_free(of);
+}
