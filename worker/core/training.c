@@ -156,6 +156,7 @@ void psi_training_read(struct psi_training *t, struct psi_training_param *p, boo
     } else if (ok) {
         p->version = version;
         p->exact = exact;
+        p->value_pull = p->read_pull;
     }
     p->read = PSI_READING_NONE;
 }
@@ -233,6 +234,7 @@ void psi_training_forget(struct psi_training *t)
         struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
         PSI_ASSERT(p->read == PSI_READING_NONE && p->gradient == PSI_GRADIENT_FREE);
         p->pushed_step = 0;
+        p->value_pull = 0;
         p->exact = false;
         value_move(t, p, PSI_VALUE_STALE);
     }
@@ -301,6 +303,17 @@ static bool may_read(const struct psi_training_param *p)
     return p->read == PSI_READING_NONE && p->gradient != PSI_GRADIENT_FETCHING;
 }
 
+static enum psi_do begin_read(const struct psi_training *t, struct psi_training_param *p, const struct psi_call *call)
+{
+    if (!may_read(p)) {
+        return PSI_DO_WAIT;
+    }
+    p->read = PSI_READING_HERE;
+    p->interrupts = call->interrupts;
+    p->read_pull = t->pulls;
+    return PSI_DO_READ;
+}
+
 /* Read what has no values. False: all is begun that is to begin. */
 static bool pull_begin(struct psi_training *t, struct psi_call *call, const struct psi_now *now, enum psi_do *out)
 {
@@ -310,13 +323,7 @@ static bool pull_begin(struct psi_training *t, struct psi_call *call, const stru
             call->passed = true;
             continue;
         }
-        if (!may_read(p)) {
-            *out = PSI_DO_WAIT;
-            return true;
-        }
-        p->read = PSI_READING_HERE;
-        p->interrupts = call->interrupts;
-        *out = PSI_DO_READ;
+        *out = begin_read(t, p, call);
         return true;
     }
     to_stage(t, call, PULL_END);
@@ -345,6 +352,12 @@ static bool pull_end(struct psi_training *t, struct psi_call *call, const struct
             *out = PSI_DO_WAIT;
             return true;
         }
+        const bool goes_on = !now->interrupted && !now->failed && !call->only_waits && p->open;
+        if (goes_on && p->value == PSI_VALUE_STALE && p->value_pull < call->number) {
+            PSI_MARK(t, PSI_MARK_READ_AGAIN);
+            *out = begin_read(t, p, call);
+            return true;
+        }
         call->passed = true;
         if (now->interrupted || !p->open) { /* the next call takes the second buffer */
             continue;
@@ -353,6 +366,7 @@ static bool pull_end(struct psi_training *t, struct psi_call *call, const struct
         if (call->exchange) {
             p->version = p->next_version;
             p->exact = p->next_exact;
+            p->value_pull = t->pulls;
             value_move(t, p, PSI_VALUE_STALE);
         }
         *out = PSI_DO_TAKE;
@@ -388,6 +402,7 @@ static enum psi_do pull(struct psi_training *t, struct psi_call *call, const str
 {
     enum psi_do what = PSI_DO_OVER;
     if (call->stage == PULL_START) {
+        call->number = ++t->pulls;
         to_stage(t, call, call->only_waits ? PULL_END : PULL_BEGIN);
     }
     if ((call->stage == PULL_BEGIN && pull_begin(t, call, now, &what)) ||
@@ -400,16 +415,17 @@ static enum psi_do pull(struct psi_training *t, struct psi_call *call, const str
 static void pull_did(struct psi_training *t, struct psi_call *call, bool ok)
 {
     struct psi_training_param *p = call->at;
-    call->passed = true;
+    call->passed = call->stage != PULL_END; /* there it waits for the values next */
     if (ok) {
         return;
     }
     p->read = PSI_READING_NONE;
     value_move(t, p, PSI_VALUE_STALE);
-    if (call->stage == PULL_BEGIN) {
-        to_stage(t, call, PULL_END); /* what was begun ends before the call does; the session has failed */
-    } else {
+    if (call->stage == PULL_AHEAD) {
         call->refused = true;
+    } else {
+        call->only_waits = true;
+        to_stage(t, call, PULL_END); /* what was begun ends before the call does; the session has failed */
     }
 }
 

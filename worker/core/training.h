@@ -68,6 +68,7 @@ enum {
     PSI_MARK_PUSHED_TWICE,
     PSI_MARK_NOT_PUSHED,
     PSI_MARK_TURN_WAITS,  /* a call waits until another thread's step is over */
+    PSI_MARK_READ_AGAIN,  /* a push of another thread has made values old that a pull was about to take */
     PSI_MARK_OWN_READ,    /* an interrupted call waits for values that are being written to the program's memory */
     PSI_MARK_LATE_HANDED, /* a push from a device ended before its device's thread came back from starting it */
     PSI_MARKS
@@ -87,6 +88,9 @@ struct psi_training_param {
     uint64_t version, next_version;
     uint64_t pushed_step; /* rounds: training.step at its last push; 0: none */
     uint64_t push_number; /* counts its pushes */
+    /* training.pulls when the read began that is in flight, and when the value buffer got what it has: pulls up to that number
+     * need no other read */
+    uint64_t read_pull, value_pull;
 };
 
 /* An addition to the global step. The owner of the machine makes and frees it; it is in a list of the machine, or a call's. */
@@ -107,6 +111,7 @@ struct psi_training {
     bool prefetch;     /* a pull reads the values of the next one ahead */
     uint32_t pushes;   /* parameters whose gradient is not FREE */
     uint32_t fetching; /* threads of a device that still use the session, for a push */
+    uint64_t pulls;    /* counts calls that pull */
     uint64_t step;     /* counts the steps that a member has ended, from 1 */
     uint64_t marks;    /* bits of ways that were taken */
 };
@@ -151,6 +156,7 @@ struct psi_call {
     unsigned interrupts;              /* number of interrupts at its beginning */
     /* the machine's: */
     unsigned stage;
+    uint64_t number; /* PULL: training.pulls at its beginning */
     struct psi_training_param *at;
     struct psi_training_add *add;
     bool passed;                 /* `at` is done with */

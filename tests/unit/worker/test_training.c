@@ -88,6 +88,31 @@ TEST(a_push_pull_brings_the_next_values)
     acknowledged(&w);
 }
 
+/* Two threads: what a pull was about to take is made old by a push, and the value buffer has older values still. */
+TEST(values_that_become_old_beside_a_pull)
+{
+    begin(false);
+    push(&b, true);
+    acknowledged(&b);
+    struct psi_call pull = {.kind = PSI_CALL_PULL}, other = {.kind = PSI_CALL_PULL, .param = &b};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    assert_ptr_equal(pull.at, &w);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT);
+    push(&b, false);
+    psi_training_read(&t, &w, true, 3, true);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    assert_ptr_equal(pull.at, &b);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT);
+    psi_training_read(&t, &b, true, 8, true);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_OVER);
+    assert_int_equal(b.version, 8);
+    assert_int_equal(next(&other, &GOES), PSI_DO_READ); /* a later pull asks again */
+}
+
 TEST(prefetch_reads_ahead)
 {
     begin(true);
