@@ -200,10 +200,11 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     }
     case PSI_REQ_ADD: {
         bool minus = sim_one_in(s, 3);
-        if (v->kind != SIM_VAR_STEP) { /* of a variable of pushes it adds what a push would */
+        const bool step = v->kind == SIM_VAR_STEP || v->kind == SIM_VAR_ROUND;
+        if (!step) { /* of a variable of pushes it adds what a push would */
             next_digit(s, op);
         }
-        op->add = v->kind != SIM_VAR_STEP ? (int64_t)power4(op->digit) : 1;
+        op->add = step ? 1 : (int64_t)power4(op->digit);
         call->src = buffer(v, call);
         fill(v, call->src, minus ? -(double)op->add : (double)op->add);
         req->scale = minus ? -1 : 1;

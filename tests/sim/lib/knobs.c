@@ -402,6 +402,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->vars = (uint32_t)sim_range(s, 2, 6);
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
+    k->trains = options->trains;
     k->disks = options->disks;
     k->beside = options->beside;
     k->asks = options->asks;

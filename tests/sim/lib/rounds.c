@@ -353,6 +353,9 @@ void sim_rounds_draw(struct sim *s)
     } else if (!sim_one_in(s, 2)) {
         s->sync.replicas = (uint32_t)sim_range(s, 1, s->k.programs);
     }
+    if (s->k.trains && s->seed % 4 == 2) {
+        s->sync = (struct psi_sync){.mode = PS_SYNC_NONE};
+    }
     if (s->sync.mode == PS_SYNC_ROUNDS && s->seed % 6 == 1 && !s->k.quiet) {
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < s->k.vars; i++) {
@@ -370,6 +373,7 @@ void sim_rounds_begin(struct sim *s, struct sim_program *p)
     if (s->k.quiet || !sim_one_in(s, 3)) { /* others end without a word */
         p->work_until = SIM_NEVER;
     }
+    sim_train_begin(s, p);
 }
 
 double sim_rounds_gradient(const struct sim *s, const struct sim_program *p)
@@ -383,6 +387,10 @@ void sim_rounds_work(struct sim *s, struct sim_program *p)
     uint32_t timeout_ms = (uint32_t)sim_range(s, 1000, 2ull * s->k.operation_ms);
     timeout_ms += s->k.quiet ? (s->k.vars + 2) * SLOW_MS : 0; /* nothing is to fail where others are slow, as below */
     p->next_call_at = s->now + sim_range(s, 1, (uint64_t)s->k.think_ms + 1);
+    if (s->k.trains && p->role != SIM_FINAL && !r->leaves) {
+        sim_train_work(s, p);
+        return;
+    }
     if (p->calls_out > 0) {
         return;
     }
@@ -476,7 +484,7 @@ static void begins(struct sim *s, struct sim_trainer *r)
 {
     r->pushed = 0;
     r->pauses = !s->k.quiet && sim_one_in(s, PAUSES_IN) ? s->now + sim_range(s, s->k.lease_ms, 3ull * s->k.lease_ms) : 0;
-    r->forgets = s->sync.mode == PS_SYNC_ROUNDS && sim_one_in(s, FORGETS_IN) ? 1u << sim_below(s, s->k.vars) : 0;
+    r->forgets = s->sync.mode == PS_SYNC_ROUNDS && !s->k.trains && sim_one_in(s, FORGETS_IN) ? 1u << sim_below(s, s->k.vars) : 0;
 }
 
 /* It is a member now, from this round on. */
@@ -605,7 +613,7 @@ static bool has_cause(const struct sim *s, const struct sim_call *call)
 {
     const struct sim_op *op = call->op;
     switch (op->status) {
-    case PS_DEADLINE_EXCEEDED:
+    case PS_DEADLINE_EXCEEDED: /* also where its thread was interrupted (call.c) */
     case PS_UNAVAILABLE:
         return !s->k.quiet || s->ending;
     case PS_RESOURCE_EXHAUSTED: /* there is no room for them; what has room has it for good */
@@ -640,6 +648,7 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
     if (s->k.profile != SIM_ROUNDS || !ours) {
         return false;
     }
+    sim_train_done(s, call->program, call);
     if (!has_cause(s, call) && !sim_disks_cause(s, call)) {
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), why);
     }
@@ -674,4 +683,5 @@ void sim_rounds_free(struct sim *s)
 {
     free(s->round);
     free(s->member);
+    sim_trains_free(s);
 }

@@ -20,6 +20,7 @@
  * shares.c   a work queue, and a ledger of its items
  * sums.c     an accumulator, compared with one of plain numbers
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
+ * train.c    training programs of several threads, by the machine of training
  * identity.c who has which right, and a thief
  * own.c      sessions' containers: who gets at them, and that nothing of them stays
  * chief.c    candidates for the lease of a chief, and what chiefs may do to a model
@@ -59,6 +60,7 @@ struct sim_conn;
 struct psd_change;
 struct psd_queue;
 struct psd_record;
+struct sim_train;
 struct psd_variable;
 struct ref_queue;
 
@@ -104,6 +106,7 @@ struct sim_knobs {
     bool second_chief;
     bool static_chief;   /* LEASE: some sessions of worker 0 claim nothing, and initialise under a number that they take */
     bool twin;           /* task 1 has two processes at one address; the second one is the last of sim.task */
+    bool trains;         /* ROUNDS: programs train by the machine of training (train.c); also asynchronously */
     bool monitor;        /* a program that finds, lists, creates and deletes "tmp" */
     bool disks;          /* each task has a disk */
     bool fewer;          /* ... and at the end the cluster begins again with fewer ps tasks */
@@ -699,6 +702,8 @@ struct sim {
     struct sim_member *member;
     size_t round_count, round_capacity, member_count, member_capacity;
     struct sim_trainer trainer[SIM_PROGRAMS_MAX];
+    struct sim_train *train[SIM_PROGRAMS_MAX]; /* of the program's last session; NULL: none */
+    uint64_t train_marks, count_train_calls, count_train_steps, count_train_cut, count_train_ends;
     struct sim_lease lease; /* LEASE */
     struct sim_candidate candidate[SIM_PROGRAMS_MAX];
     uint64_t count_chiefs, count_takeovers, count_stops, count_restored, count_emptied, count_other;
@@ -723,6 +728,7 @@ struct sim_options {
     bool race;            /* RACE profile */
     bool queues;          /* QUEUES profile */
     bool rounds;          /* ROUNDS profile */
+    bool trains;          /* rounds: training programs of several threads, train.c */
     bool lease;           /* LEASE profile */
     bool own;             /* OWN profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
@@ -762,6 +768,8 @@ struct sim_summary {
                                    taken, lost their place; too late; OK from another directory; without all pushes */
     uint64_t chiefs, takeovers, stops, restored, emptied, other; /* LEASE profile: numbers given, to another one than before;
                                    READYs that found nothing, that went on after values were given; half a model; another rate */
+    uint64_t train_marks, train_calls, train_steps, train_cut, train_ends; /* trains: ways taken; calls over, steps that count;
+                                   interrupts; sessions that were closed beside their threads, and held nothing */
     uint64_t own_made, own_read, own_denied, own_guessed, own_reset, own_lapsed,
         own_lost; /* OWN profile: variables made; read by others; refused without the key; reset, of these of a session that
                      lives; lost with their task */
@@ -915,6 +923,15 @@ double sim_rounds_gradient(const struct sim *s, const struct sim_program *p);
 void sim_rounds_prepare(struct sim *s, struct sim_call *call);
 /** The end of a call; false: it is none that is judged here. */
 bool sim_rounds_done(struct sim *s, const struct sim_call *call);
+
+/* ---- train.c; nothing happens in a world that does not train ---- */
+/** A session of p begins. */
+void sim_train_begin(struct sim *s, const struct sim_program *p);
+/** One of p's threads goes on. */
+void sim_train_work(struct sim *s, struct sim_program *p);
+/** A request of p has ended. */
+void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call *call);
+void sim_trains_free(struct sim *s);
 
 /* ---- chief.c ---- */
 void sim_chief_draw(struct sim *s);
