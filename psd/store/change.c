@@ -32,7 +32,7 @@ void psd_progress_free(struct psd_task *t, struct psd_progress *p)
     if (p->staging != NULL) {
         psd_variable_unstage_kept(&t->store, p->variable, p->staging, p->staging_bytes, &p->kept);
     }
-    PSI_IGNORE(psd_area_end(p, false)); /* nothing of it is there, unless it ended before */
+    PSI_IGNORE(psd_area_end(p, false)); /* false: its contribution was not complete */
     psd_variable_unref(&t->store, p->variable);
     psi_list_push_front(&t->free_progress, &p->link);
 }

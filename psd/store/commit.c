@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every change of what a task remembers: psd_commit() looks at the kind and does it, with what psd_change_reserve() got. The rows
- * that are more than a line have a function each, in the order of enum psd_change_kind; what is done to a variable, a record and
- * the names is in their files.
+ * psd_commit() carries out a change by its kind, with the memory that psd_change_reserve() got. Kinds that need more than a line
+ * have a function each, in the order of enum psd_change_kind. Variables, records and names change in their own files.
  *
- * Failure: none. A change that does not fit the state is a bug of whoever decided it, and ends the program.
+ * Failure: none. A change that does not fit the state is a bug of its handler, and ends the program.
  */
 #include "commit.h"
 
@@ -44,12 +43,12 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
-    if (c->init.runs && psd_variable_is_provisional(v)) { /* nobody has given this one */
+    if (c->init.runs && psd_variable_is_provisional(v)) { /* no ASSIGN gave this value */
         v->given = false;
         memset(v->giver, 0, sizeof(v->giver));
     }
     if (!v->sealed && (c->init.runs || (v->chief_value != 0 && c->init.chief_number > v->chief_value))) {
-        v->chief_value = c->init.chief_number; /* also what an older one gave: this one declares it ready */
+        v->chief_value = c->init.chief_number; /* a value that an older chief gave, too: this chief declares it ready */
     }
     n->state = PS_NUMBER_APPLIED;
     n->position = t->position;
@@ -72,7 +71,7 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (chief != NULL) {
         memcpy(chief->container, c->chief.container, strlen(c->chief.container) + 1);
         ps_status st = psi_map_put(&t->chiefs, chief->container, strlen(chief->container), chief, NULL, NULL);
-        PSI_ASSERT(st == PS_OK); /* reserved */
+        PSI_ASSERT(st == PS_OK); /* reserved by psd_change_reserve() */
         psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
     } else {
         chief = psi_map_find(&t->chiefs, c->chief.container, strlen(c->chief.container));
@@ -80,7 +79,8 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (c->chief.record != NULL) {
         memcpy(chief->session, c->chief.record->session, sizeof(chief->session));
     } else if (c->chief.number > chief->number) {
-        memset(chief->session, 0, sizeof(chief->session)); /* whoever was given the lease has a lower number: it claims anew */
+        /* the session that was given the lease has a lower number, and must claim it again */
+        memset(chief->session, 0, sizeof(chief->session));
     }
     chief->saved = chief->saved && c->chief.number == chief->number;
     chief->number = c->chief.number;
@@ -107,13 +107,13 @@ static void session(struct psd_task *t, const struct psd_change *c)
         memcpy(r->who, c->session.who, strlen(c->session.who) + 1);
     }
     ps_status st = psi_map_put(&t->records, r->session, sizeof(r->session), r, NULL, NULL);
-    PSI_ASSERT(st == PS_OK); /* reserved */
+    PSI_ASSERT(st == PS_OK); /* reserved by psd_change_reserve() */
     psd_store_count(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
 }
 
 static void session_end(struct psd_task *t, struct psd_record *r)
 {
-    PSI_IGNORE(psi_map_remove(&t->records, r->session, sizeof(r->session))); /* it is r */
+    PSI_IGNORE(psi_map_remove(&t->records, r->session, sizeof(r->session))); /* returns r */
     psd_shown_forget_record(&t->store, r);
     psd_record_free(r);
     psd_store_uncount(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
@@ -137,7 +137,7 @@ static void begin(struct psd_task *t, const struct psd_change *c)
     }
 }
 
-/* The number is no longer in progress; its state is the caller's to set. */
+/* End the progress of n; the caller sets the new state. */
 static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_number *n)
 {
     struct psd_progress *p = n->progress;
@@ -179,7 +179,7 @@ static void abandon(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_number *n = psd_record_take(c->end.record, c->end.number);
     if (n->progress != NULL) {
-        PSI_IGNORE(psd_apply_torn(n)); /* its version is not told */
+        PSI_IGNORE(psd_apply_torn(n)); /* the client is not told the new version */
         progress_end(t, c->end.record, n);
     }
     n->state = PS_NUMBER_ABANDONED;
@@ -280,7 +280,7 @@ static void reset(struct psd_task *t, const struct psd_change *c)
     r->pending = true;
 }
 
-/* A record that nobody has anything to do with any more goes. */
+/* Free a reset that no task has to do anything for any more. */
 static void reset_settle(struct psd_task *t, struct psd_reset *r)
 {
     bool owed = r->pending;
@@ -309,7 +309,7 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
-/* A push with staging changes its variable with its last segment, and a contribution changes it with its round. */
+/* A push with staging changes its variable with its last segment; a contribution changes it with its round. */
 static bool segment_changes_model(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
@@ -323,8 +323,8 @@ static bool end_changes_model(const struct psd_change *c)
     return n != NULL && psd_number_is_torn(n);
 }
 
-/* The end of an attempt changes the model where the elements are gone for good: an acknowledged request took them out of a
- * queue. An item of work stays until its WORK_END. */
+/* The end of an attempt changes the model if elements leave for good: an acknowledged request took them out of a queue. An item
+ * of work stays until its WORK_END. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
     const struct psd_attempt *a =
@@ -333,7 +333,7 @@ static bool attempt_end_changes_model(const struct psd_change *c)
            (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
 }
 
-/* It is about what is in the container of a session, of which checkpoints have nothing. */
+/* True if the change concerns the container of a session, which no checkpoint has. */
 static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
 {
     const struct psd_number *n = NULL;
@@ -361,8 +361,8 @@ static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
     }
 }
 
-/* The change makes a later checkpoint differ from an earlier one. Values, slots, powers, seals, names, queues, work,
- * accumulators and rates do. Records of sessions, positions, chiefs' numbers and groups do not. */
+/* True if the change makes a later checkpoint differ. Values, slots, powers, seals, names, queues, work, accumulators and rates
+ * do. Records of sessions, positions, chiefs' numbers and groups do not. */
 static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 {
     if (is_of_session(t, c)) {
@@ -408,7 +408,7 @@ static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 static void write_value(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_variable *v = psd_variable_own(c->write.variable);
-    struct psd_kept *nobody = NULL; /* what was staged is in no cut */
+    struct psd_kept *nobody = NULL; /* the staged value is in no cut */
     psd_apply_value(&t->store, v, c->write.value, v->bytes, &nobody, c->write.giver, 0);
 }
 

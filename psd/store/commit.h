@@ -2,18 +2,18 @@
 /*
  * Every change of what a task remembers (DESIGN §3), and the only way to it.
  *
- * A handler decides: it looks at const state, checks, draws random numbers, reads the clock and settings, evaluates what
- * depends on pow(), and reserves memory. What it has decided is a struct psd_change on its stack. psd_commit() carries it
- * out: it cannot fail, reads nothing but the change and what is remembered, and gives it the next position. So what a task
- * remembers is the fold of its changes: the same changes, committed in an empty task, make an equal task. tests/sim shows it for
- * each life, with changes as bytes (tests/lib/change_code.h).
+ * A handler decides: it reads const state, checks, draws random numbers, reads the clock and settings, evaluates what depends on
+ * pow(), and reserves memory. Its decision is a struct psd_change on its stack. psd_commit() carries the change out: it cannot
+ * fail, reads nothing but the change and what is remembered, and gives it the next position. So the state of a task is the fold
+ * of its changes: equal changes, committed in an empty task, make an equal task. tests/sim shows it for each life, with changes
+ * as bytes (tests/lib/change_code.h).
  *
- * Fields of the state are marked remembered (changes write them), derived (follows from those) or volatile (of this life:
- * anybody may write them) where they are declared; scripts/lint/fields finds one that is not.
+ * Fields of the state are marked where they are declared: remembered (changes write them), derived (follow from remembered ones)
+ * or volatile (of this life: anybody may write them). scripts/lint/fields finds one without a mark.
  *
- * A new kind of change: a row here, its case in commit.c (apply), one in change.c (reserve), one in tests/lib/change_code.c
- * (encode and decode, in one function) and one in tests/lib/change_fits.c. tests/sim compares new fields as soon as they are
- * marked: lint says where one is missed.
+ * A new kind of change needs a row here, a case in commit.c (apply), in change.c (reserve), in tests/lib/change_code.c (encode
+ * and decode, in one function) and in tests/lib/change_fits.c. tests/sim compares new fields as soon as they are marked: lint
+ * says where one is missing.
  */
 #ifndef PSD_COMMIT_H
 #define PSD_COMMIT_H
@@ -31,12 +31,12 @@ enum psd_change_kind {
     PSD_CHANGE_CONTAINER_RESET, /* a container loses its variables, with nothing in progress any more, and gets a new incarnation
                                  */
     PSD_CHANGE_CREATE,          /* an uninitialised variable is made */
-    PSD_CHANGE_DROP,            /* a variable goes, with nothing in progress any more */
+    PSD_CHANGE_DROP,            /* a variable is dropped; nothing of it is in progress any more */
     PSD_CHANGE_INIT,            /* the number of an INIT is applied, with what it does to its variable */
     PSD_CHANGE_SEAL,
-    PSD_CHANGE_CHIEF,       /* the highest chief number, of one container or of all, and who has it */
+    PSD_CHANGE_CHIEF,       /* a new highest chief number, of one container or of all, and who has it */
     PSD_CHANGE_SESSION,     /* the record of a session is made */
-    PSD_CHANGE_SESSION_END, /* the record of a session goes; nothing of it is in progress any more */
+    PSD_CHANGE_SESSION_END, /* the record of a session is dropped; nothing of it is in progress any more */
     PSD_CHANGE_BEGIN,       /* a number begins: it is in progress */
     PSD_CHANGE_SEGMENT,     /* elements of a number in progress have come; the last ones apply it */
     PSD_CHANGE_REFUSE,      /* a number, new or in progress, ends refused */
@@ -46,21 +46,22 @@ enum psd_change_kind {
     PSD_CHANGE_RESET,        /* the reset of a container is pending */
     PSD_CHANGE_RESET_TASK,   /* what one task still has to do for a reset; the record goes with the last task unless it is pending
                               */
-    PSD_CHANGE_RESET_END,    /* a reset is not pending any more: the container's names are forgotten */
+    PSD_CHANGE_RESET_END,    /* a reset is no longer pending: the container's names are forgotten */
     PSD_CHANGE_ENQUEUE,      /* a waiting request inserts an element */
     PSD_CHANGE_DEQUEUE,      /* a waiting request takes an element */
-    PSD_CHANGE_ATTEMPT_DONE, /* a waiting request gets no more elements than it has */
+    PSD_CHANGE_ATTEMPT_DONE, /* a waiting request will take no more elements */
     PSD_CHANGE_ATTEMPT_END,  /* the attempt of a request is acknowledged, or what it has taken goes back; then it is forgotten */
     PSD_CHANGE_QUEUE_CLOSE,
     PSD_CHANGE_WORK_FILLED, /* a work queue has all its items */
     PSD_CHANGE_WORK_END,    /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
-    PSD_CHANGE_ROUNDS,      /* variables of a container are in rounds; or none is any more, and what was contributed is dropped */
-    PSD_CHANGE_ROUND_JOIN,  /* a member takes part, instead of who had its place */
-    PSD_CHANGE_ROUND_LEAVE, /* a member leaves: what it contributed to the round that is collected is dropped */
-    PSD_CHANGE_ROUND_FLIP,  /* a round: new values and slots, the step counts, all contributions are dropped */
-    PSD_CHANGE_RATE,        /* a learning rate in place of the optimizer's, or the optimizer's own again */
+    /* variables of a container are in rounds; or the container's group ends, and contributions are dropped */
+    PSD_CHANGE_ROUNDS,
+    PSD_CHANGE_ROUND_JOIN,  /* a member takes part; it replaces the member that had its place */
+    PSD_CHANGE_ROUND_LEAVE, /* a member leaves: its contribution to the current round is dropped */
+    PSD_CHANGE_ROUND_FLIP,  /* a round is committed: new values and slots, the step counts, all contributions are dropped */
+    PSD_CHANGE_RATE,        /* a learning rate replaces the optimizer's, or is cleared */
     PSD_CHANGE_SET_STEP,    /* a number is applied: the global step of an accumulator */
-    PSD_CHANGE_WRITE        /* a variable gets a whole value, of no number: a call of its own task has written it */
+    PSD_CHANGE_WRITE        /* a call of the variable's own task gives it a whole new value; no sequence number */
 };
 
 /*
@@ -74,7 +75,7 @@ struct psd_change {
         struct {
             const char *name;
             uint64_t incarnation;
-            struct psd_container *reserved; /* CONTAINER */
+            struct psd_container *reserved; /* CONTAINER only */
         } container;                        /* CONTAINER, CONTAINER_RESET */
         struct {
             const struct psd_container *container;
@@ -102,15 +103,15 @@ struct psd_change {
             const char *container; /* NULL: the number is the highest of all containers; record, text and forgotten are not set */
             struct psd_record *record; /* of the session that gets the number; NULL: whoever got one last keeps it as long as no
                                           number is higher */
-            const char *text;          /* who has it; empty: not known */
-            const struct psd_chief *forgotten; /* record whose place the new one takes; NULL: there is room */
+            const char *text;          /* the chief's name; empty: not known */
+            const struct psd_chief *forgotten; /* another container's record, which the new one replaces; NULL: there is room */
             struct psd_chief *reserved;        /* NULL: the container is known */
             uint64_t number;
         } chief;
         struct {
             const uint8_t *session; /* 16 bytes */
             uint64_t name;
-            const char *who; /* the identity that makes it, as text; NULL: not known */
+            const char *who; /* the session's identity, as text; NULL: not known */
             struct psd_record *reserved;
         } session;
         struct psd_record *record; /* SESSION_END */
@@ -182,31 +183,32 @@ struct psd_change {
             struct psd_rounds *reserved;
         } rounds;
         struct {
-            const struct psd_container *container; /* with a group */
+            const struct psd_container *container; /* it has a group */
             uint64_t id;
-            uint32_t awaited;       /* of the group, from now on */
-            bool over;              /* LEAVE: of the group, from now on */
+            uint32_t awaited;       /* the group's new `awaited` */
+            bool over;              /* LEAVE: the group's new `over` */
             const uint8_t *session; /* 16 bytes; ROUND_JOIN, as the members behind it */
             const char *job;
             uint32_t task;
             struct psd_member *reserved; /* NULL: the member takes over the place and memory of another one */
         } member;                        /* ROUND_JOIN, ROUND_LEAVE */
         struct {
-            const struct psd_container *container; /* with a group of mode ROUNDS, whose values may be built */
-            uint64_t round;                        /* the round that is collected */
-            const uint64_t *members;               /* all have contributed; ascending, as in the group */
+            const struct psd_container *container; /* it has a group of mode ROUNDS, whose values may be built */
+            uint64_t round;                        /* the current round of the group */
+            const uint64_t *members;               /* each has contributed; ascending, as in the group */
             uint32_t count;
             const struct psd_optim_scalars *scalars; /* of each variable of the group */
         } flip;
         struct {
-            const struct psd_variable *variable; /* with an optimizer */
-            double rate;                         /* one that the optimizer takes; 0: the optimizer's own again */
+            const struct psd_variable *variable; /* it has an optimizer */
+            double rate;                         /* accepted by the optimizer; 0: the optimizer's own applies again */
         } rate;
         struct {
-            const struct psd_variable *variable; /* of numbers */
+            const struct psd_variable *variable; /* not of strings */
             void *value; /* gives: staged for the variable (psd_variable_stage_first() and the like), as long as its value */
-            const uint8_t *bytes; /* value NULL, as it was read: what is reserved for it gets these */
-            uint8_t giver[8];     /* the first bytes of the id of the session whose call it is */
+            /* if value is NULL: the bytes that are copied into the reserved memory, as from a log of changes */
+            const uint8_t *bytes;
+            uint8_t giver[8]; /* the first bytes of the id of the call's session */
         } write;
     };
 };
@@ -218,15 +220,15 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
  * frees it, with its staging. */
 struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_variable *v);
 void psd_progress_free(struct psd_task *t, struct psd_progress *p);
-/** The variable of p can have such a push in progress: for a p that was read. */
+/** True if the variable of p can have such a push in progress: a check of a p that was read from a file. */
 bool psd_progress_fits(const struct psd_progress *p);
 /** Carry c out. Afterwards t->position is its position. */
 void psd_commit(struct psd_task *t, const struct psd_change *c);
 
 /* Called for each change, with its position, before it is carried out. */
 typedef void (*psd_change_cb)(void *ctx, uint64_t position, const struct psd_change *c);
-/** A task has one consumer at most. NULL: none. psd has none today; the simulator replays what its consumer hears. A journal will
- * be a consumer. */
+/** Set the consumer of t's changes, at most one; NULL: none. psd has none today; the simulator replays what its consumer gets. A
+ * journal would be a consumer. */
 void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx);
 
 #endif

@@ -17,7 +17,7 @@ static void change_all(const struct psd_variable *v)
     }
 }
 
-/* If v is a queue, what sessions hold of it goes with it. */
+/* Encode v and, if v is a queue, what sessions hold of it. */
 static void before_drop(struct psd_cut *cut, const struct psd_variable *v)
 {
     struct psi_list *it = NULL;
@@ -103,7 +103,7 @@ static void before_chief(struct psd_cut *cut, const struct psd_change *c)
     }
 }
 
-/* The names of container `of`; or, if not NULL, the name `only` of it. */
+/* Encode the names of container `of`, or only the name `only`. */
 static void before_names(struct psd_cut *cut, const char *of, const char *only)
 {
     struct psd_directory *d = &cut->task->names;
@@ -181,7 +181,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_RATE:
         psd_cut_variable(cut, c->rate.variable);
         break;
-    case PSD_CHANGE_WRITE: /* the old value is let go, whole */
+    case PSD_CHANGE_WRITE: /* the whole old value is let go */
         psd_cut_variable(cut, c->write.variable);
         break;
     case PSD_CHANGE_CHIEF:

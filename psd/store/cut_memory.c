@@ -29,12 +29,12 @@ void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes)
 }
 
 struct psd_cut_slab {
-    struct psi_list link; /* psd_cut.slabs, while it has a free block */
+    struct psi_list link; /* in psd_cut.slabs while it has a free block */
     uint8_t *memory;
     uint64_t free_bits;
 };
 
-/* A slab with a free block. */
+/* Find or make a slab with a free block. */
 static struct psd_cut_slab *slab_of(struct psd_cut *cut)
 {
     struct psi_list *link = psi_list_first(&cut->slabs);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How saved variables are dealt over several tasks (docs/DURABILITY.md §9), one saved part after the other. Each task reads
- * the
- * same states and takes its own share. So what each gets follows from the states alone, on whatever machine.
+ * How saved variables are dealt over several tasks (docs/DURABILITY.md §9), one saved part after the other. Each task reads all
+ * states and takes its own share, so the dealing depends on the states alone, on whatever machine.
  */
 #ifndef PSD_STORE_DEAL_H
 #define PSD_STORE_DEAL_H
@@ -25,8 +24,9 @@ struct psd_deal {
 
 typedef void (*psd_deal_cb)(void *ctx, const struct psd_variable *v);
 
-/** Calls others() for each variable of s that falls to another place. A pinned variable goes to its task, if that has a place.
- * Queues stay at home. The rest goes, largest first, to the place with the least. RESOURCE_EXHAUSTED: nothing was called. */
+/** Call others() for each variable of s that goes to another place. A pinned variable goes to its task, if that has a place.
+ * Queues stay at home. The others go, largest first, to the place with the fewest bytes. RESOURCE_EXHAUSTED: nothing was
+ * called. */
 ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_deal_cb others, void *ctx,
                    struct psi_err *err) PSI_MUST;
 

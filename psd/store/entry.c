@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See entry.h: what is written. Happy path: the members of a thing, in the structure of its rows, and after it what it has a list
- * of. Failure: no memory. */
+/* See entry.h: writing. Happy path: the members of a thing in the order of its rows, and then the entries of its lists. Failure:
+ * no memory. */
 #include "entry.h"
 
 #include "psd/state.h"
@@ -26,7 +26,7 @@ void psd_entry_put_container(struct psi_code *k, const struct psd_container *c)
     psi_state_container(k, &x);
 }
 
-/* done: as one that was done at the instant of the cut. Its deliveries count again from there. */
+/* done: write it as an item that was done at the instant of the cut, which has no deliveries. */
 static struct psi_state_element element(const struct psd_element *e, bool done)
 {
     return (struct psi_state_element){

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See entry.h: what is read. Happy path: the members of a thing are read into the structure of its rows, they are checked, and
- * the thing is made with the memory that its creation would have reserved. Failure: what does not fit is DATA_LOSS. */
+/* See entry.h: reading. Happy path: the members of a thing are read into the structure of its rows and checked, and the thing is
+ * made with the memory that its creation would have reserved. Failure: what does not fit is DATA_LOSS. */
 #include "entry.h"
 
 #include "mutate.h"
@@ -26,7 +26,7 @@ static void no_memory(struct psi_code *k, const char *what)
     }
 }
 
-/* That was read before; NULL: it is not known. */
+/* The variable of this creation, which an earlier entry has made; NULL: it is not known. */
 static const struct psd_variable *variable_of(struct psi_code *k, const struct psd_task *t, uint64_t creation)
 {
     const struct psd_variable *v = good(k) ? psd_variable_by_creation(&t->store, creation) : NULL;
@@ -44,7 +44,7 @@ static void take_task(struct psi_code *k, struct psd_task *t)
     psi_state_task(k, &x);
     t->position = x.position;
     t->chief_number = x.chief_number;
-    t->store.next_order = t->store.next_handle = x.next_order; /* before it is placed each has its order for a handle */
+    t->store.next_order = t->store.next_handle = x.next_order; /* until a variable is placed, its order is its handle */
     t->store.dropped = x.dropped;
     t->names.forgotten = x.forgotten;
 }
@@ -110,7 +110,7 @@ ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *of, st
                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
 }
 
-/* Its value takes `bytes`. */
+/* Set the size of its value to `bytes`. */
 static void take_value(struct psi_code *k, struct psd_store *s, struct psd_variable *v, uint64_t bytes)
 {
     if (v->dtype == PS_STRING ? psi_blob_size_check(bytes, v->elements, NULL) != PS_OK : bytes != v->bytes) {
@@ -132,7 +132,7 @@ static void take_value(struct psi_code *k, struct psd_store *s, struct psd_varia
     }
 }
 
-/* The element, where q can have it; NULL: it cannot, or there is no memory. */
+/* Make the element if q can have it. NULL: it cannot, or there is no memory. */
 static struct psd_element *make_element(struct psi_code *k, struct psd_store *s, const struct psd_queue *q,
                                         const struct psi_state_element *x)
 {
@@ -248,7 +248,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
     if (v != NULL && v->queue == NULL) {
         psi_code_wrong(k, "an element of no queue");
     }
-    x.element.deliveries = x.done ? 0 : x.element.deliveries; /* files of an older psd have the count of those that are done */
+    x.element.deliveries = x.done ? 0 : x.element.deliveries; /* files of an older psd count the deliveries of done items */
     struct psd_element *e = good(k) ? make_element(k, &t->store, v->queue, &x.element) : NULL;
     if (e != NULL) {
         place(k, &t->store, v->queue, e, x.index, x.done);
@@ -257,7 +257,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
 
 static void check_queue(struct psi_code *k, struct psd_queue *q)
 {
-    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* no place is empty */
+    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* every place is filled */
         q->size = q->expects.size;
         while (psi_list_pop_front(&q->elements) != NULL) {
         }
@@ -318,7 +318,7 @@ static void stage(struct psi_code *k, struct psd_store *s, struct psd_progress *
 {
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (psd_progress_stages(p)) {
-        bool first = !p->variable->initialised; /* otherwise its value is to come */
+        bool first = !p->variable->initialised; /* a variable with a value uses other memory for staging */
         p->staging = first ? psd_variable_stage_first(s, p->variable, p->staging_bytes) : NULL;
         p->staging = p->staging != NULL ? p->staging : psd_store_stage(s, p->staging_bytes);
         if (p->staging == NULL) {
@@ -327,7 +327,7 @@ static void stage(struct psi_code *k, struct psd_store *s, struct psd_progress *
     }
 }
 
-/* p is read: what begins with it. */
+/* p was read: let it continue. */
 static void resume(struct psi_code *k, struct psd_task *t, struct psd_record *r, struct psd_progress *p)
 {
     struct psd_number *n = psd_number_own(psd_record_find(r, p->number));
@@ -508,7 +508,7 @@ static void take_chief(struct psi_code *k, struct psd_task *t)
     memcpy(made->text, x.text, strlen(x.text) + 1);
     memcpy(made->session, x.session, sizeof(made->session));
     ps_status st = psi_map_put(&t->chiefs, made->container, strlen(made->container), made, NULL, NULL);
-    PSI_ASSERT(st == PS_OK); /* reserved */
+    PSI_ASSERT(st == PS_OK); /* reserved by psd_chief_reserve() */
     psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
 }
 

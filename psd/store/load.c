@@ -197,7 +197,7 @@ static ps_status check_head(struct psd_load *l, const struct psi_state_head *h, 
                            (unsigned long long)l->o.number, h->job, h->task, l->of);
 }
 
-/* v was read: where its values come. */
+/* v was read: note where its values are, and that they are to be read. */
 static void expect_values(struct psd_load *l, struct psi_code *k, const struct psd_variable *v, uint32_t file)
 {
     struct values *of = psi_calloc(1, sizeof(*of));

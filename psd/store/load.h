@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading of what a cut has written (cut.h), into a task of its own that serves nobody: nothing live is touched before all of it
- * is verified. The state file is read block by block, then each file of values into the memory where it stays.
+ * Read what a cut has written (cut.h) into a separate task that serves nobody: nothing live is touched before everything is
+ * verified. The state file is read block by block, then each file of values into its final memory.
  *
- * The caller asks what is wanted, reads it, and says so. Several threads may read several pieces of values at a time, each into
- * memory that nobody else looks at before psd_load_got(). Nothing here knows a disk.
+ * The caller asks which read is wanted, carries it out, and reports it. Several threads may read several pieces of values at a
+ * time, each into memory that nobody else looks at before psd_load_got(). Nothing here knows a disk.
  *
- * Failure: DATA_LOSS: a file, which is named, is not as it was written; FAILED_PRECONDITION: the files are a newer psd's,
- * another cluster's or another task's; RESOURCE_EXHAUSTED. After a failure the load is to be freed, once nothing is being read
+ * Failure: DATA_LOSS, a file is not as it was written, and the error names it; FAILED_PRECONDITION, the files are a newer psd's,
+ * another cluster's or another task's; RESOURCE_EXHAUSTED. After a failure the load must be freed, once nothing is being read
  * into it.
  */
 #ifndef PSD_LOAD_H

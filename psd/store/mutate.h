@@ -64,11 +64,11 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
  * which it is given, 0: not as a chief. */
 void psd_apply_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept,
                      const uint8_t giver[8], uint64_t chief_number);
-/** It ends before its end: false where nothing of it is in the variable. Otherwise that counts as a mutation. */
+/** End a mutation before its last element. False: none of it was applied. Otherwise it counts as a mutation. */
 bool psd_apply_torn(const struct psd_number *n);
 
 /* ---- record.c ---- */
-/** A new entry for `number`, which psd_record_admits(). */
+/** Add an entry for `number`, which psd_record_admits() has accepted. */
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
 /** The entry of `number`, or a new one. */
 struct psd_number *psd_record_take(struct psd_record *r, uint64_t number);
@@ -77,9 +77,9 @@ void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st,
                        char *text);
 
 /* ---- queue.c ---- */
-/** Nothing refers to q any more. NULL is fine. */
+/** Free q, to which nothing refers any more. NULL is fine. */
 void psd_queue_free(struct psd_store *s, struct psd_queue *q);
-/** The variable of q goes: free the elements in q, and those that sessions hold. */
+/** The variable of q is dropped: free the elements in q, and those that sessions hold. */
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
 /** Begin a, the attempt of request `id`. An attempt that has begun stays. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of the directory in one map, and resets in lists. psd/directory/create.c, reset.c and tasklink.c keep them true. */
+/* The names of the directory in one map, and resets in lists. psd/directory/create.c, reset.c and tasklink.c decide on
+ * changes. */
 #include "mutate.h"
 
 #include "common/hash.h"

@@ -11,8 +11,8 @@
 /* The record of one name, in one piece of memory with its strings: a directory may have a million. */
 struct psd_name {
     /* volatile: notes on lives */
-    uint64_t life;  /* life of the owner's process that said last that it has the name; 0: none has said so */
-    uint64_t asked; /* life of the process that was asked for the name last, if no process has said so since */
+    uint64_t life;  /* life of the owner's process that last confirmed the name; 0: none has */
+    uint64_t asked; /* life of the process that was last asked to create it, and has not confirmed it */
     uint64_t cut;   /* serial of the last cut that has the name (cut.h) */
     /* derived: */
     struct psi_list in; /* in psd_names_in.all */
@@ -103,7 +103,7 @@ const struct psd_name *psd_directory_find(const struct psd_directory *d, const c
 const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container);
 /** Note the key of a session's container. claimed: a living session has the container now. Volatile. */
 void psd_names_keyed(const struct psd_directory *d, const char *container, const uint8_t key[PSI_KEY_BYTES], bool claimed);
-/** The session's container to be looked at next, which moves to the end of their list. NULL: there is none. Volatile. */
+/** The next container of a session to be looked at; it moves to the end of the list. NULL: none. Volatile. */
 struct psd_names_in *psd_names_next_session(struct psd_directory *d);
 /** The first name of a container, and the name behind n; NULL: there is none. */
 const struct psd_name *psd_names_in_first(const struct psd_names_in *in);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded containers move into a task: see place.h. A container that `to` already has gets the variables of `from` beside its
- * own.
- * Happy path: drop what is left out -> make places in the task's maps for all that moves -> move memory -> move containers.
- * Failure: no memory for the places; those that were made go.
+ * Move loaded containers into a task: see place.h. A container that `to` already has gets the variables of `from` in addition to
+ * its own. Happy path: drop what is left out -> make entries in the task's maps for all that moves -> move memory -> move
+ * containers. Failure: no memory for the entries; those that were made are removed.
  */
 #include "place.h"
 
@@ -65,7 +64,7 @@ static void places_end(const struct placing *p, uint32_t first)
     }
 }
 
-/* A place for v, beside the variables that `to` has. */
+/* Make a map entry for v among the variables that `to` has. */
 static ps_status put_beside(const struct psd_container *to, struct psd_variable *v, struct psi_err *err)
 {
     if (psd_variable_find(to, v->name) != NULL) {
@@ -74,7 +73,7 @@ static ps_status put_beside(const struct psd_container *to, struct psd_variable 
     return psi_map_put(&psd_container_own(to)->variables, v->name, strlen(v->name), v, NULL, err);
 }
 
-/* A place for each variable that moves, with a new creation and handle. */
+/* Make map entries for each variable that moves, with a new creation and handle. */
 static ps_status places(const struct placing *p, struct psi_err *err)
 {
     struct psd_store *s = &p->to->store;
@@ -165,13 +164,13 @@ static void move(const struct placing *p, struct psd_container *from)
     if (psi_map_count(&to->variables) == 0) {
         psi_map_fini(&to->variables);
         to->variables = from->variables;
-    } else { /* the variables have their places */
+    } else { /* the variables have their map entries already */
         psi_map_fini(&from->variables);
     }
     psi_map_init_borrowing(&from->variables, p->from->store.map_seed);
 }
 
-/* `to` lives from now on: note what placed it. */
+/* `to` is placed: note by which start and from which checkpoint. */
 static void note_placed(const struct placing *p, struct psd_container *to)
 {
     uint64_t inner = 0;

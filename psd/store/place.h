@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loaded task (load.h) becomes part of a living one: containers move with their variables and memory, nothing is copied.
- * Nobody knows them yet, so each container gets a new incarnation, each variable a new creation and handle. No change (commit.h)
- * says so: a new history of changes begins behind it. Parts of several tasks for one task are joined before. */
+/* Move a loaded task (load.h) into a living one: containers move with their variables and memory, nothing is copied. Clients know
+ * none of them yet, so each container gets a new incarnation, each variable a new creation and handle. No change (commit.h)
+ * describes the move: a new history of changes begins with it. Parts of several tasks for one task are joined before. */
 #ifndef PSD_STORE_PLACE_H
 #define PSD_STORE_PLACE_H
 

@@ -253,7 +253,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
         }
     }
     if (q->kept != NULL) {
-        return; /* a cut needs the elements: they are freed with the queue */
+        return; /* a cut still needs the elements: they are freed with the queue */
     }
     for (uint64_t i = 0; shuffles(q) && i < q->size; i++) {
         lose(s, q, q->array[i]);
@@ -331,7 +331,7 @@ static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_elem
         q->bytes += e->bytes;
         return;
     }
-    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* cannot fail for floats */
+    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* floats are always known */
     q->sum->serial++;
     psd_element_free(s, e);
 }

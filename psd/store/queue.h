@@ -6,17 +6,17 @@
  * The life of an element: psd_element_new() when its bytes come -> ENQUEUE, at the back -> DEQUEUE, out of the queue into the
  * attempt of the request that takes it; `size` falls at once, so a request may gather more than the capacity -> ATTEMPT_END,
  * which frees it, or gives it back to the front, in the order in which it was taken (SHUFFLE: to the back). WORK: ATTEMPT_END
- * without give_back holds it for the session until WORK_END says that it is done, or gives it back; done items stay in memory,
- * and are all handed out again when the last one of an epoch is done.
+ * without give_back lets the session hold it until WORK_END marks it done or gives it back. Done items stay in memory, and are
+ * all handed out again when the last one of an epoch is done.
  *
  * ACCUMULATOR: the first gradient that is put in becomes the sum, later ones are added to it and freed; a DEQUEUE takes the sum,
- * reduced, as an element, and the next gradient begins another sum. A sum that comes back is an element like those of a FIFO,
- * and is taken before the current sum.
+ * reduced, as an element, and the next gradient begins another sum. A sum that comes back is an element like those of a FIFO, and
+ * is taken before the current sum.
  *
- * A reset or delete frees what is in the queue and what a session holds of it. What a request has taken and its client has not
- * acknowledged goes with its attempt: the answer may be on its way.
+ * A reset or delete frees what is in the queue and what sessions hold of it. What a request has taken and its client has not
+ * acknowledged is freed with its attempt: the answer may be on its way.
  *
- * psd/queue/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` are its lists.
+ * psd/queue/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` belong to that file.
  */
 #ifndef PSD_QUEUE_H
 #define PSD_QUEUE_H
@@ -36,7 +36,7 @@ struct psd_element {
     /* remembered: */
     uint64_t serial;     /* from 1 on, by insertion; ACCUMULATOR: gradients in it */
     uint64_t bytes;      /* of data: common/tuple.h */
-    uint32_t deliveries; /* times it came back after the request that took it was done; WORK: in this epoch; DONE: 0 */
+    uint32_t deliveries; /* how often it came back after the request that took it was done; WORK: in this epoch; DONE: 0 */
     uint32_t state;      /* derived: enum psd_element_state */
     uint64_t cut;        /* volatile: serial of the last cut that has it (cut.h) */
     uint8_t data[];      /* remembered: 8-aligned */
@@ -46,7 +46,7 @@ struct psd_element {
 struct psd_attempt {
     struct psi_list link;      /* derived: in the record, the oldest first */
     struct psi_list of_queue;  /* derived: in queue->attempts */
-    struct psd_record *record; /* derived: whose it is */
+    struct psd_record *record; /* derived: the record of the session that made the request */
     /* remembered: */
     const struct psd_variable *variable; /* holds one reference */
     uint64_t id;                         /* of the request */
@@ -59,7 +59,7 @@ struct psd_attempt {
     uint64_t bytes; /* of the data of its elements */
 };
 
-/* Counts that a checkpoint says of a queue, before its elements are read. */
+/* The counts of a queue in a checkpoint, known before its elements are read. */
 struct psd_queue_expects {
     /* volatile: */
     uint64_t size, done, taken;
@@ -98,9 +98,9 @@ struct psd_queue {
 
 /** The attempt of request `id` of r. NULL: the request has done nothing to a queue, or is acknowledged. */
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
-/** One more element fits, as it always does without a capacity. The caller looks at `closed`. */
+/** True if one more element fits in the capacity. The caller checks `closed`. */
 bool psd_queue_has_room(const struct psd_queue *q);
-/** Elements that may be taken now. SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled.
+/** Elements that may be taken now. SHUFFLE keeps min_after_dequeue back while it is open; WORK has none until it is filled;
  * ACCUMULATOR: sums that came back. */
 uint64_t psd_queue_available(const struct psd_queue *q);
 /** Index that the next DEQUEUE takes. SHUFFLE, which must not be empty, draws it from (seed, draws), or without a seed from

@@ -138,7 +138,7 @@ static inline bool psd_push_is_gradient(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_CONTRIBUTE;
 }
-/** The optimizer is applied with a push of this kind. */
+/** The optimizer runs for a push of this kind. */
 static inline bool psd_push_is_applied(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
@@ -148,24 +148,24 @@ static inline uint32_t psd_push_slot(uint8_t kind)
 {
     return kind >= PSD_ASSIGN_SLOT_1 && kind <= PSD_ASSIGN_SLOT_LAST ? 1u + kind - PSD_ASSIGN_SLOT_1 : 0;
 }
-/** An assign to the value or to a slot: nothing of it is in the variable before its end. */
+/** An assign to the value or to a slot: it takes effect as a whole, at its end. */
 static inline bool psd_push_is_assign(uint8_t kind)
 {
     return kind == PSD_ASSIGN || psd_push_slot(kind) != 0;
 }
-/** It changes v segment by segment, or, if v is atomic, with what is staged: a gradient that the optimizer is applied with, and
- * an ADD of more than one segment. */
+/** True if the mutation changes v segment by segment or, if v is atomic, all at once from staging: a gradient for the optimizer,
+ * or an ADD of more than one segment. */
 static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
-/** Some of p may be in the variable before its end. */
+/** True if part of p may have been applied before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
     return psd_push_streams(p->kind, p->variable) && !p->variable->atomic;
 }
 
-/** n is in progress and some of it is in the variable. However it ends, the variable gets a new version. */
+/** True if n is in progress and part of it has been applied. However n ends, the variable then gets a new version. */
 static inline bool psd_number_is_torn(const struct psd_number *n)
 {
     return n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
@@ -190,15 +190,15 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 void psd_record_free(struct psd_record *r);
 /** The entry of `number`. NULL: the record does not know it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
-/** `number` may begin. False: it is PS_WINDOW or more below the highest one, so its place may hold a newer number; or the window
- * would lose a number in progress. */
+/** True if `number` may begin. False if it is PS_WINDOW or more below the highest one, so that its place may hold a newer number,
+ * or if the window would lose a number in progress. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
-/** The session for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
+/** The session as text for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
-/** A beat has said this global step, 0 to INT64_MAX, of this container. */
+/** Note a beat with this global step, 0 to INT64_MAX, of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
-/** The last global step that the session said, + 1; 0: none. Steps said up to since_ms do not count, because the model went back
- * then; nor does the last step of a session that ends for that. */
+/** The last global step that the session reported, + 1; 0: none. Steps reported up to since_ms do not count, because the model
+ * was restored then; nor does the last step of a session that ends for that reason. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /** Global steps per second that the session's beats show: from the first to the last beat kept (PSD_STEPS_KEPT). 0: fewer than
  * two beats, or the last one is older than stale_ms. A step lower than the one before begins anew. */

@@ -351,7 +351,7 @@ static void drop_areas(const struct psd_rounds *g, struct psd_member *m)
     }
 }
 
-/* Nothing that m contributed counts any more. */
+/* Drop all contributions of m to the current round. */
 static void withdraw(struct psd_rounds *g, struct psd_member *m)
 {
     for (uint32_t i = 0; i < g->source_count; i++) {
@@ -426,7 +426,7 @@ void psd_rounds_build_end(struct psd_rounds *g)
     psi_list_remove(&g->building);
 }
 
-/* What m has not contributed to. count 0: m has contributed to all. */
+/* Count the variables that m has not contributed to; count 0: none. */
 static struct psd_missing lacks(const struct psd_rounds *g, const struct psd_member *m)
 {
     struct psd_missing what = {.member = m->id};
@@ -488,14 +488,14 @@ static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalar
     }
 }
 
-/* The values that are built, or being built, are of exactly these members. */
+/* True if the values that are built, or being built, are of exactly these members. */
 static bool is_of(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
 {
     return (g->build == PSD_BUILD_GOES || g->build == PSD_BUILD_READY) && g->source_count == count &&
            memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
 }
 
-/* The values were built with the scalars that are in force now. */
+/* True if the values were built with the scalars that are in force now. */
 static bool is_current(const struct psd_rounds *g)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
@@ -515,7 +515,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
     bool same = g->missing_count == 0 && is_of(g, sources, found);
-    if (!(same && decided)) { /* a round that is decided stays as it was built: another directory may not know its rate */
+    if (!(same && decided)) { /* a decided round is not rebuilt: another directory may not know its rate */
         take_rate(g, rate);
     }
     if (same && (decided || is_current(g))) {

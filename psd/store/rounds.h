@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds at one owner (DESIGN §7). A group is the trainable variables of one container and its global step, on whatever tasks
- * they are; this is the part of one owner. The directory decides when a round closes. psd/rounds/rounds.c has what an owner
+ * Rounds at one owner (DESIGN §7). A group is the trainable variables of one container and its global step, which may be on
+ * several tasks; here is the part of one owner. The directory decides when a round closes. psd/rounds/rounds.h has what an owner
  * decides.
  *
- * The life of a round here: CONTRIBUTE of each member (BEGIN, SEGMENT) goes into the member's area of each variable ->
+ * The life of a round here: CONTRIBUTE of each member (BEGIN, SEGMENT) fills the member's area of each variable ->
  * psd_rounds_build(), a piece at a time: gradients are added by ascending task index of their members, divided once by their
- * number, and give new values and slots beside those in use -> FLIP: both change places, for all variables of the group at once,
- * and all contributions are dropped. A replay builds at the FLIP.
+ * number, and give new values and slots beside those in use -> FLIP: the new ones replace the old ones, for all variables of the
+ * group at once, and all contributions are dropped. A replay builds at the FLIP.
  *
  * Memory is reserved where it can be refused: one copy of values and slots with ROUNDS, one gradient of each variable with
- * ROUND_JOIN. A member that takes another's place takes its memory. No contribution and no round needs any.
+ * ROUND_JOIN. A member that takes another's place takes over its memory. Contributions and rounds need no further memory.
  *
  * Bits: the sum starts with the first member's gradient times its scale. Each further gradient is multiplied and added, in the
- * variable's dtype. Then one division, then the optimizer with scale 1. Slices, segments and the order of arrival do not show.
+ * variable's dtype. Then one division, then the optimizer with scale 1. Slices, segments and the order of arrival change no bit.
  *
  * A group of staleness only remembers members and options for the directory: its variables are pushed to as usual.
  */
@@ -27,7 +27,7 @@
 enum psd_sync_mode { PSD_SYNC_NONE, PSD_SYNC_ROUNDS, PSD_SYNC_STALENESS };
 enum psd_on_loss { PSD_ON_LOSS_WAIT, PSD_ON_LOSS_SHRINK, PSD_ON_LOSS_FAIL };
 
-/* What the chief says of a group. The directory checks and follows it; owners remember it for the next directory. */
+/* The chief's options of a group. The directory checks and follows them; owners remember them for the next directory. */
 struct psd_sync_options {
     /* remembered: */
     uint32_t mode; /* enum psd_sync_mode */
@@ -44,7 +44,7 @@ struct psd_owner {
     uint32_t task;
 };
 
-/* What one member contributes to one variable. */
+/* The contribution of one member to one variable. */
 struct psd_area {
     /* remembered: */
     void *memory; /* as long as the value, in its dtype; filled as far as the contribution has come. NULL: staleness */
@@ -78,16 +78,16 @@ struct psd_part {
 /* What an owner has built for the round that closes. */
 enum psd_build {
     PSD_BUILD_NONE,
-    PSD_BUILD_MISSING, /* it cannot build: `missing` says which contributions lack */
+    PSD_BUILD_MISSING, /* a contribution is missing: see `missing` */
     PSD_BUILD_GOES,
-    PSD_BUILD_READY /* the new values are there, the old ones in use */
+    PSD_BUILD_READY /* the new values are complete, the old ones still in use */
 };
 
 /* A member that has not contributed to a variable. */
 struct psd_missing {
     /* volatile: */
     uint64_t member;
-    const struct psd_variable *variable; /* one of them; NULL: the member is not known here */
+    const struct psd_variable *variable; /* one of the variables; NULL: the member is not known here */
     uint32_t count;
 };
 
@@ -95,8 +95,9 @@ struct psd_rounds {
     /* remembered: */
     uint64_t generation; /* random, by the directory */
     struct psd_sync_options options;
-    uint32_t awaited;                /* members still to come before the group opens, as the directory said last; 0: it is open */
-    bool over;                       /* a member has finished, and no round has closed since, as the directory said last */
+    /* members that must still join before the group opens, in the directory's last order; 0: it is open */
+    uint32_t awaited;
+    bool over;                       /* a member has finished, and no round has closed since, in the directory's last order */
     uint64_t committed;              /* last round that is committed, 0: none; the next one is being collected */
     const struct psd_variable *step; /* variable of the global step; NULL: it is at another task */
     struct psi_list members;         /* struct psd_member */
@@ -107,7 +108,7 @@ struct psd_rounds {
     /* derived: */
     const struct psd_container *container;
     uint32_t member_count;
-    /* volatile: what was asked for last, of the round that is collected */
+    /* volatile: the last PREPARE or COMMIT for the current round */
     enum psd_build build;
     uint64_t life, attempt; /* of the directory that asked, and its attempt */
     bool decided;           /* committed as soon as it is READY */
@@ -121,7 +122,8 @@ struct psd_rounds {
     uint64_t done;                     /* GOES: elements of that part that are built */
     struct psd_optim_scalars *scalars; /* [part_count]: GOES, READY: captured when building began */
     struct psi_list building;          /* GOES: in a list of the task */
-    void *ask_conn;                    /* psd/rounds/rounds.c: where a PREPARE or COMMIT waits for its answer; NULL: none does */
+    /* psd/rounds/rounds.c: connection of a PREPARE or COMMIT that waits for its answer; NULL: none */
+    void *ask_conn;
     uint64_t ask_id;
     uint8_t ask_op;
 };
@@ -142,10 +144,10 @@ uint64_t psd_step_value(const struct psd_variable *v);
 const struct psd_member *psd_member_find(const struct psd_rounds *g, uint64_t member);
 /** The member in the place of this job and task. NULL: nobody. */
 const struct psd_member *psd_member_at(const struct psd_rounds *g, const char *job, uint32_t task);
-/** m has contributed to all variables of the group here, in the round that is collected. */
+/** m has contributed to all variables of the group here in the current round. */
 bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member *m);
-/** Where the member's contribution to v, in rounds, goes. NULL: it is dropped, because its round is over or the member is not in
- * the group. The caller refuses a round that has not begun. */
+/** The area for the member's contribution to v. NULL: the contribution is dropped, because its round is over or the member is not
+ * in the group. The caller refuses a round that has not begun. */
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
 /** Bytes that the group and its members have reserved. */
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g);
@@ -171,12 +173,12 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
                              struct psi_err *err) PSI_MUST;
 
 /* ---- building (volatile: nothing remembered changes) ---- */
-/** Begin to build new values from what these members have contributed in the round that is collected. build becomes GOES, READY
- * where nothing is left to do, or MISSING. The scalars are captured now; if decided and these members' values are built already,
- * those stay. A member named twice counts once. rate: a learning rate in place of those in force, which the caller sets for good
- * at the flip; 0: the optimizers' own; NULL: those in force. */
+/** Begin to build new values from the contributions of these members to the current round. build becomes GOES, READY if nothing
+ * is left to do, or MISSING. The scalars are captured now; if decided and these members' values are already built, those stay. A
+ * member named twice counts once. rate: a learning rate that replaces those in force; the caller makes it permanent at the flip;
+ * 0: the optimizers' own; NULL: those in force. */
 void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate);
-/** Move about `bytes` of memory more. True: READY. */
+/** Build until about `bytes` of memory were moved. True: READY. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 void psd_rounds_build_end(struct psd_rounds *g);
 

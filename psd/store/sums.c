@@ -15,7 +15,7 @@ static uint32_t length_of(uint64_t value_bytes, uint64_t offset)
     return left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
 }
 
-/* Where the CRC of the segment at offset is kept; NULL: nowhere yet. */
+/* The word of the segment at offset; NULL: no memory was allocated for it yet. */
 static uint64_t *place_of(struct psd_sums *s, uint64_t value_bytes, uint64_t offset)
 {
     if (value_bytes <= PS_SEGMENT_BYTES) {

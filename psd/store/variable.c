@@ -370,7 +370,7 @@ void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t in
     c->number = s->containers_made++;
     c->moved = s->moved;
     ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
-    PSI_ASSERT(st == PS_OK); /* reserved */
+    PSI_ASSERT(st == PS_OK); /* psd_container_reserve() made room */
     psd_store_count(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
 }
 
@@ -383,8 +383,8 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     c->start = c->next = 0;
     c->by_rounds = false;
     memset(c->ages, 0, sizeof(c->ages));
-    if (c->of_session) {                                                      /* nobody makes it again: its name is random */
-        PSI_IGNORE(psi_map_remove(&s->containers, c->name, strlen(c->name))); /* it is there */
+    if (c->of_session) {                                                      /* its name is random, so nobody makes it again */
+        PSI_IGNORE(psi_map_remove(&s->containers, c->name, strlen(c->name))); /* always present */
         psd_store_uncount(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
         psd_shown_forget_container(s, c);
         psi_free(c->cut_bare);
@@ -465,7 +465,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
     if (st == PS_OK) {
         st = psi_u64_map_put(&s->creations, creation, v, NULL, NULL);
     }
-    PSI_ASSERT(st == PS_OK); /* reserved */
+    PSI_ASSERT(st == PS_OK); /* psd_variable_reserve() made room */
 }
 
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
@@ -511,7 +511,7 @@ static void make_slots(struct psd_variable *v, const void *value)
 
 void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
 {
-    if (v->container != NULL) { /* otherwise it is not counted: it is being made, or gone */
+    if (v->container != NULL) { /* otherwise v is being made or was dropped, and is not counted */
         s->variable_bytes += bytes - v->bytes;
     }
     v->bytes = bytes;
@@ -523,7 +523,7 @@ static void count_value(struct psd_variable *v)
     v->initialised = true;
 }
 
-/* Staged memory becomes the value. The old value goes, with its promise. */
+/* Staged memory becomes the value. The old value is freed, and its promise given back. */
 static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
     if (v->first_value == NULL) {
@@ -531,7 +531,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
-    v->first_value = NULL; /* it was `value`, or goes on with the promise that `value` brings */
+    v->first_value = NULL; /* first_value was `value`, or keeps the promise that `value` brings */
     v->value = value;
     psd_variable_resize(s, v, bytes);
 }
@@ -560,7 +560,7 @@ ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variab
 {
     m->done = 0;
     m->replaces = false;
-    if (v->dtype == PS_STRING) { /* empty ones, whose place is promised to an uninitialised variable */
+    if (v->dtype == PS_STRING) { /* empty strings take what is promised to an uninitialised variable */
         m->value = psd_arena_alloc(&s->arena, psi_blob_bytes_min(v->elements));
     } else if (v->value != NULL) {
         m->value = v->value;
@@ -633,7 +633,7 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
     memset(m->slots, 0, sizeof(m->slots));
 }
 
-/* Strings were made in memory of their own: give back what was promised for a larger value. */
+/* Strings were made in other memory: give back what was promised for a larger value. */
 static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void *value)
 {
     uint64_t bytes = psi_blob_bytes_min(v->elements);
