@@ -38,7 +38,7 @@ enum {
     EXIT_SETTINGS = 2,
     EXIT_AT_ONCE = 3,
     EXIT_LOST = 4,      /* the last checkpoint of a task could not be saved */
-    ONE_WISH_MS = 1000, /* signals that come so soon after the first are one with it: timeout(1) sends two */
+    ONE_WISH_MS = 1000, /* signals within this time after the first one count as one: timeout(1) sends two */
     GRACE_MS = 1000,    /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
     FILES_WANTED = 1 << 16, /* descriptors */
@@ -55,7 +55,7 @@ struct slot {
 static struct slot slots[PSD_OWN_TASKS_MAX];
 static uint32_t slot_count;
 static int event_fd = -1;
-static bool to_journal; /* standard error: its lines begin with a priority */
+static bool to_journal; /* standard error goes to the journal: its lines begin with a priority */
 static struct psd_service service;
 static struct psd_reload reload;
 
@@ -194,7 +194,7 @@ static bool all_ended(void)
     return true;
 }
 
-/* Returns the longest time that a task may take. */
+/* Returns the longest time in ms that a task may take. */
 static int64_t stop_all(bool at_once)
 {
     int64_t longest = 0;
@@ -214,10 +214,10 @@ static void free_all(void)
     slot_count = 0;
 }
 
-/* What signals ask for. */
+/* The end of the process, asked for by signals. */
 struct ending {
     uint64_t asked_ms; /* the first signal; 0: none */
-    uint64_t end_ms;   /* the process ends by then */
+    uint64_t end_ms;   /* time at which the process ends in any case */
     int status;
 };
 
@@ -234,7 +234,7 @@ static void on_end_signal(struct ending *e, uint64_t now)
     psd_service_stopping(&service, drain + GRACE_MS);
 }
 
-/* Until all tasks have ended; returns the exit status. */
+/* Serve until all tasks have ended; returns the exit status. */
 static int serve(int signal_fd)
 {
     struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = event_fd, .events = POLLIN}};
@@ -320,7 +320,7 @@ static const char *listen_of(struct psd_settings *s, uint32_t i)
     return p;
 }
 
-/* With several tasks each has one address. */
+/* Check that --listen has one address for each of several tasks. */
 static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
 {
     uint32_t count = 1;
@@ -339,7 +339,7 @@ static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
     return PS_OK;
 }
 
-/* Inherited sockets: all of them for one task, or one each. */
+/* Check inherited sockets: all of them are for one task, or one for each. */
 static ps_status share_sockets(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     if (inherited > 0 && s->listen[0] != '\0') {
@@ -353,7 +353,8 @@ static ps_status share_sockets(const struct psd_settings *s, size_t inherited, s
     return PS_OK;
 }
 
-/* All that the process opens until each task has a connection, and one to each other's directory: none of them is half there. */
+/* Check that descriptors are enough for everything that the process opens until each task has a connection, and one to each other
+ * task's directory, so that no task starts half. */
 static ps_status check_files(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     psd_server_options o;
@@ -408,8 +409,7 @@ static int start_all(struct psd_settings *s, size_t inherited)
     return 0;
 }
 
-/* Signals that mean something are read from the descriptor; those that would kill us for a peer's or a disk's fault are ignored.
- */
+/* Read the signals of interest from a descriptor, and ignore those that would kill us for a fault of a peer or a disk. */
 static int take_signals(void)
 {
     sigset_t set;
@@ -428,7 +428,7 @@ static void raise_files_limit(void)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
         files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
-        PSI_IGNORE(setrlimit(RLIMIT_NOFILE, &files)); /* then fewer connections */
+        PSI_IGNORE(setrlimit(RLIMIT_NOFILE, &files)); /* on failure there are fewer connections */
     }
 }
 

@@ -59,7 +59,8 @@ struct psd_server {
     uv_async_t wake;
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
-    uint64_t forgotten, gave_back_ms; /* psd_task_forgotten() when memory last went back to the system, and when */
+    /* psd_task_forgotten() when memory was last given back to the system, and the time of that */
+    uint64_t forgotten, gave_back_ms;
     enum psd_phase phase;
     uint64_t end_ms; /* DRAINING and later: when the server ends even if not all is sent */
     struct psd_server_dial dials[PSD_DIALS];

@@ -57,7 +57,7 @@ static ps_status read_tls(const struct psd_secure *secure, const char *cluster_n
                                         .ca_file = secure->tls_ca,
                                         .refused_file = secure->tls_refused,
                                         .now_s = secure->now_s};
-        /* a line of another role would not be let in as a task of the ps job: only where there is none it is shown */
+        /* only a line of role ps is let in as a task of the ps job; without one any line is shown */
         config.dial_role = keys != NULL && psi_keys_first_use(keys, "ps", secure->now_s()) != NULL ? "ps" : NULL;
         st = psi_tls_new(&config, out, err);
     }
@@ -65,7 +65,7 @@ static ps_status read_tls(const struct psd_secure *secure, const char *cluster_n
     return st;
 }
 
-/* The rows of both, as one table. */
+/* Join the rows of the option and of the file to one table. */
 static ps_status read_rights(const struct psd_secure *secure, const char *rows, bool closed, struct psi_rights **out,
                              struct psi_err *err)
 {
@@ -78,7 +78,7 @@ static ps_status read_rights(const struct psd_secure *secure, const char *rows, 
     psi_buf_init(&file, 0);
     psi_buf_init(&all, 2 * RIGHTS_FILE_BYTES_MAX);
     st = rows != NULL ? psi_rights_parse(rows, strlen(rows), "rights", &checked, err) : PS_OK;
-    psi_rights_free(checked); /* alone, so that an error counts its lines */
+    psi_rights_free(checked); /* parsed separately, so that an error counts its lines */
     checked = NULL;
     if (st == PS_OK && secure->rights_file != NULL) {
         st = psi_text_file_read("rights file", secure->rights_file, RIGHTS_FILE_BYTES_MAX, &file, err);
@@ -154,7 +154,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* "127.0.0.1" of "127.0.0.1:2222", "[::1]" of "[::1]:2222"; an IPv4 address that came to an IPv6 socket is that. */
+/* "127.0.0.1" from "127.0.0.1:2222", "[::1]" from "[::1]:2222"; an IPv4 address mapped to IPv6 gives the IPv4 address. */
 static void host_of(const char *peer, char out[PSD_HOST_TEXT_BYTES])
 {
     static const char mapped[] = "[::ffff:";
@@ -162,7 +162,7 @@ static void host_of(const char *peer, char out[PSD_HOST_TEXT_BYTES])
     const char *from = is_mapped ? peer + sizeof(mapped) - 1 : peer;
     const char *end = strrchr(from, is_mapped ? ']' : ':');
     size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
-    (void)snprintf(out, PSD_HOST_TEXT_BYTES, "%.*s", (int)n, from); /* fits: it is an IP address; what does not is in no list */
+    (void)snprintf(out, PSD_HOST_TEXT_BYTES, "%.*s", (int)n, from); /* IP addresses fit; others are in no list */
 }
 
 ps_status psd_secure_cluster(struct psd_secure *secure, const struct psi_cluster *c, struct psi_err *err)
@@ -203,7 +203,7 @@ bool psd_secure_listed(void *server, const char *peer)
 
 /* ---- in force ---- */
 
-/* A line as the core has them: bounded where peers cause it, never left out where it is of the audit. */
+/* Log a line like the core's: limited if peers cause it, never left out if it is of the audit. */
 static void log_core(psd_server *s, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
 {
     struct psd_effect e = {.kind = PSD_EFFECT_LOG, .level = (int)level};
@@ -259,7 +259,7 @@ void psd_secure_apply(psd_server *s)
         psi_log_event(&s->log, PSI_LOG_INFO, "keys_read", PSI_KV("task", s->name));
         log_core(s, PSI_LOG_INFO, PSD_AUDIT_EVENT,
                  PSI_KVS(PSI_KV("what", "RELOAD"), PSI_KV("of", "keys, certificates and rights")));
-    } else if (any) { /* memory: the next turn may have it */
+    } else if (any) { /* out of memory: the next turn may have some */
         psi_log_event(&s->log, PSI_LOG_ERROR, "keys_not_read", PSI_KV("task", s->name), PSI_KV("msg", err.text));
     }
 }
@@ -301,14 +301,14 @@ ps_status psd_server_reload(psd_server *s, const char *rights, char *error, size
 
 /* ---- time ---- */
 
-/* Which warning is due before this end: 30, 7 or 1, in days. 0: none, it is far away or over. */
+/* The warning that is due before this end, in days: 30, 7 or 1. 0: none, it is far away or over. */
 static int64_t warning_due(int64_t end_s, int64_t now_s)
 {
     const int64_t days = (end_s - now_s) / DAY_S;
     return end_s <= now_s ? 0 : days < 1 ? 1 : days < 7 ? 7 : days < 30 ? 30 : 0;
 }
 
-/* A certificate and lines of keys end: each is said when another warning is due than at the last look, and behind a reload. */
+/* Warn of the ends of the certificate and of keys, whenever another warning is due than at the last check, and after a reload. */
 static void warn_of_ends(psd_server *s)
 {
     char what[PSI_ERR_TEXT_MAX];
@@ -331,7 +331,7 @@ void psd_secure_tick(psd_server *s)
     if (secure->tls != NULL && (secure->walk || now - secure->walked_ms >= WALK_MS)) {
         secure->walk = false;
         secure->walked_ms = now;
-        PSI_IGNORE(psi_net_recheck(&s->net)); /* each was logged */
+        PSI_IGNORE(psi_net_recheck(&s->net)); /* logged one by one */
         warn_of_ends(s);
     }
     if (secure->insecure && (secure->warned_ms == 0 || now - secure->warned_ms >= WARN_MS)) {
@@ -342,7 +342,7 @@ void psd_secure_tick(psd_server *s)
     }
 }
 
-/* ---- what net and core ask ---- */
+/* ---- called by net and core ---- */
 
 void psd_secure_identify(void *shell, const struct psi_link *link, struct psi_identity *out)
 {

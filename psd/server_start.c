@@ -113,7 +113,7 @@ static void call_finished(void *ctx, uint64_t id, uint64_t kernel_ns, ps_status 
     psd_task_call_ran(s->task, id, kernel_ns);
     psd_task_call_finished(s->task, id, st, reason, out_bytes, error);
     psi_net_settle(&s->net);
-    psi_spin_stir(&s->net.spin); /* another request may follow the answer soon, as after a push */
+    psi_spin_stir(&s->net.spin); /* another request may follow the answer soon, as a push follows a pull */
 }
 
 static void call_copy(void *ctx, struct psd_copy *copy)

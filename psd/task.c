@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The task as its shell sees it: its life from new to free, the events of its connections, and time. What the bytes mean is in
- * rpc/, what is queued for the shell in base/.
+ * The task as its shell sees it: from new to free, the events of its connections, and time. rpc/ interprets the bytes, base/
+ * queues what the shell has to do.
  *
- * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free.
- * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
- * refused.
+ * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free. Failure: a connection that misbehaves is
+ * closed (psd_conn_close), the task goes on; without memory a connection or request is refused.
  */
 #include "psd/base/disk.h"
 #include "psd/base/events.h"
@@ -27,8 +26,8 @@
 #include <string.h>
 
 enum {
-    CROWDED_HELLO_MS = 250, /* who connects says HELLO with its first bytes */
-    LOOK_TICKS = 8          /* each connection and record is looked at once in so many, where there are many of them */
+    CROWDED_HELLO_MS = 250, /* a client says HELLO with its first bytes */
+    LOOK_TICKS = 8          /* ticks in which each of many connections and records is looked at once */
 };
 
 void psd_task_config_init(struct psd_task_config *config)
@@ -57,7 +56,7 @@ void psd_task_config_init(struct psd_task_config *config)
 
 void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o)
 {
-/* times are narrower in the core, all else is as it is there */
+/* times are narrower in the core; other types are equal */
 #define AS_TIME (uint32_t)
 #define AS_BOOL
 #define AS_BYTES
@@ -78,11 +77,11 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
 
 /* ---- connections ---- */
 
-/* The end of an event: who waits at a queue that it touched may have his turn; then whoever has to do with a connection that
- * ended in it lets go of it. That may end others. */
+/* At the end of an event: requests that wait at a changed queue have their turn; then everything lets go of connections that
+ * ended in the event, which may end further ones. */
 /* ---- ready, serving ---- */
 
-/* This task is the only one of the directory's job, so no other task is waited for. */
+/* True if this task is the only one of the directory's job, so that it waits for no other. */
 static bool is_alone(const struct psd_task *t)
 {
     uint32_t count = 0;
@@ -92,8 +91,8 @@ static bool is_alone(const struct psd_task *t)
     return count == 1 && t->peers[t->self].own_job;
 }
 
-/* Everything is known that this task can know without other tasks: what its disk has. A task that is alone in its job also
- * knows what it begins with. */
+/* True if the task knows what it can know without other tasks: what its disk has, and, if it is alone in its job, what it begins
+ * with. */
 static bool knows_alone(const struct psd_task *t)
 {
     if (t->start == NULL) {
@@ -103,14 +102,14 @@ static bool knows_alone(const struct psd_task *t)
     return !t->start->undecided && (!waits || t->starting);
 }
 
-/* Everything that the task needs is there: clients are let in, and their requests are not put off. */
+/* True if the task serves: clients are let in, and their requests are not put off. */
 static bool serves(const struct psd_task *t)
 {
     struct psi_err err;
     bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
     if (!t->is_directory) {
         const struct psd_conn *c = t->peers[t->directory].conn;
-        bool told = c != NULL && (c->begun || t->start == NULL); /* without a disk it begins with nothing */
+        bool told = c != NULL && (c->begun || t->start == NULL); /* without a disk the task begins with nothing */
         return here && told && c->list == PSD_LIST_TAKEN;
     }
     for (uint32_t i = 0; here && i < t->peer_count; i++) {
@@ -119,11 +118,11 @@ static bool serves(const struct psd_task *t)
     return here;
 }
 
-/* The shell hears READY and SERVING once each. Without memory for the effect, a later event says it. */
+/* Emit READY and SERVING, once each. Without memory for the effect a later event emits it. */
 static void announce(struct psd_task *t)
 {
     if (!t->said_ready && !t->given_up && t->refused != NULL && is_alone(t)) {
-        t->given_up = psd_effect(t, PSD_EFFECT_SHUTDOWN, ""); /* start_refused says why */
+        t->given_up = psd_effect(t, PSD_EFFECT_SHUTDOWN, ""); /* the log line start_refused says why */
     } else if (!t->said_ready && !t->given_up && knows_alone(t)) {
         t->said_ready = psd_effect(t, PSD_EFFECT_READY, "");
     }
@@ -197,7 +196,7 @@ struct psi_link *psd_task_dialed(struct psd_task *t, enum psd_dial dial, void *s
     struct psi_link *link = c == NULL ? NULL : c->link;
     bool closed = c != NULL && c->closing;
     settle(t);
-    if (closed) { /* the shell has never heard of the link: it gets no effect of it */
+    if (closed) { /* the shell does not know the link, and must get no effect about it */
         psi_list_remove(&link->dirty);
         psi_link_free(link);
     }
@@ -266,7 +265,7 @@ bool psd_task_has_work(const struct psd_task *t)
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
            psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
            psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) || psd_publishes_have_work(t) ||
-           psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two at the end of the event */
+           psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two work at the end of the event */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -310,7 +309,7 @@ void psd_task_work(struct psd_task *t)
 
 /* ---- time ---- */
 
-/* What is queued, copies of values too, would otherwise lie there as long as a peer beats and does not read. */
+/* True if a peer beats and does not read. Otherwise its queued replies, copies of values too, would stay in memory. */
 static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
 {
     const struct psi_outq *q = &c->link->out;
@@ -322,8 +321,8 @@ static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
     return t->now_ms - c->stuck_since_ms >= t->config.lease_ms;
 }
 
-/* Half a segment pins one of our buffers. A slow link may take its time as long as it moves; while there is none left for others,
- * a segment must come whole in that time. */
+/* True if half a segment has held one of the task's buffers for too long. A slow link may take its time as long as bytes come; if
+ * no buffer is left for others, the whole segment must come in that time. */
 static bool segment_late(const struct psd_task *t, struct psd_conn *c)
 {
     uint32_t have = c->link->in.have;
@@ -357,7 +356,7 @@ static void tick_conn(struct psd_task *t, struct psd_conn *c)
     }
 }
 
-/* How many of so many a tick looks at: all have their turn in LOOK_TICKS. */
+/* How many of `count` things a tick looks at, so that each is looked at once in LOOK_TICKS ticks. */
 static uint32_t looks(const struct psd_task *t, uint32_t count)
 {
     uint32_t share = (count + LOOK_TICKS - 1) / LOOK_TICKS;
@@ -365,7 +364,7 @@ static uint32_t looks(const struct psd_task *t, uint32_t count)
     return share > least ? share : least;
 }
 
-/* Those that were not looked at for the longest time; then they are the last of the list. */
+/* Look at the connections that were not looked at for the longest time, and move them to the end of the list. */
 static void tick_conns(struct psd_task *t)
 {
     for (uint32_t left = looks(t, t->conn_count); left > 0 && !psi_list_empty(&t->conns); left--) {
@@ -375,13 +374,13 @@ static void tick_conns(struct psd_task *t)
     }
 }
 
-/* A moment of the past as if our own pause had not been; never later than now. */
+/* A moment of the past, moved by the time in which this task itself stood still; never later than now. */
 static uint64_t excused(const struct psd_task *t, uint64_t moment_ms, uint64_t grace_ms)
 {
     return t->now_ms - moment_ms < grace_ms ? t->now_ms : moment_ms + grace_ms;
 }
 
-/* Its lease is over: it was not heard for so long, or has had no connection. */
+/* True if the session's lease is over: it was silent for so long, or has had no connection. */
 static bool is_away(const struct psd_task *t, const struct psd_record *r)
 {
     return t->now_ms - r->idle_since_ms >= t->config.lease_ms || r->idle_since_ms - r->heard_ms >= t->config.lease_ms;
@@ -412,7 +411,7 @@ static void tick_record(struct psd_task *t, struct psd_record *r)
     }
 }
 
-/* As tick_conns(): those behind the last one that was looked at. */
+/* Look at the records behind the last one that was looked at. */
 static void tick_records(struct psd_task *t)
 {
     void *value = NULL;
@@ -437,7 +436,8 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
         return;
     }
     t->last_tick_ms = now_ms;
-    uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
+    /* this process was not running, so no peer is to blame for its silence */
+    uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0;
     if (grace > 0) {
         struct psi_list *it = NULL;
         uint64_t cursor = 0;
@@ -519,7 +519,7 @@ const char *psd_task_lost_text(const struct psd_task *t)
 
 /* ---- life ---- */
 
-/* Of the same cluster; nobody is served by it. */
+/* Make a task of the same cluster that serves nobody. */
 static ps_status beside_new(struct psd_task *t, struct psd_task **out, struct psi_err *err)
 {
     struct psd_task_config config = t->config;
@@ -547,7 +547,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     uint64_t map_seed[2] = {psd_random(t), psd_random(t)};
     t->now_ms = t->started_ms = t->last_tick_ms = t->rate_at_ms = t->directory_heard_ms = t->dial_at_ms = now_ms;
     t->life = psd_random(t);
-    t->challenge = t->life >> 1; /* room to rise */
+    t->challenge = t->life >> 1; /* so that it can rise */
     psi_list_init(&t->conns);
     psi_list_init(&t->ended);
     psi_list_init(&t->dead);
@@ -605,7 +605,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
         t->said_ready = t->free_buffers != NULL && t->start == NULL && psd_effect(t, PSD_EFFECT_READY, "");
-        /* a task with a disk is ready when the disk is read */
+        /* a task with a disk emits it when the disk was read */
         bool good = t->free_buffers != NULL && (t->said_ready || t->start != NULL);
         st = good ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
@@ -626,12 +626,12 @@ void psd_task_free(struct psd_task *t)
         return;
     }
     psd_cut_end(t);
-    t->consume = NULL; /* that a process ends changes nothing of what it remembers */
+    t->consume = NULL; /* the end of a process changes nothing that is remembered */
     if (t->start != NULL) {
-        psd_source_init(&t->start->source); /* its connection ends below; a start that fails there would let go of the link */
+        psd_source_init(&t->start->source); /* its connection is freed below; a start that fails there would use the link */
     }
     struct psi_list *it = NULL;
-    while ((it = psi_list_first(&t->conns)) != NULL) { /* with one others may end */
+    while ((it = psi_list_first(&t->conns)) != NULL) { /* one connection may end others */
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
         psd_task_closed(t, link);
         psi_link_free(link);
@@ -677,7 +677,7 @@ void psd_task_free(struct psd_task *t)
     psi_free(t);
 }
 
-/* ---- what the shell's status asks ---- */
+/* ---- for the shell's status ---- */
 
 uint32_t psd_task_session_count(const struct psd_task *t)
 {
@@ -694,7 +694,7 @@ uint32_t psd_task_variable_count(const struct psd_task *t)
     return t->store.variable_count - t->store.queue_count;
 }
 
-/* Assert that what is counted of the budget is what there is. */
+/* Assert that the budget's counts match what exists. */
 static void check_counted(const struct psd_task *t)
 {
     const uint64_t *counted = t->store.counted;
@@ -724,7 +724,8 @@ static void check_counted(const struct psd_task *t)
 void psd_task_check_invariants(const struct psd_task *t)
 {
     const struct psd_peer *self = &t->peers[t->self];
-    PSI_ASSERT(self->listed && self->heard && self->conn == NULL); /* as another task that is here, but for its connection */
+    /* the task itself counts as a task that is here, without a connection */
+    PSI_ASSERT(self->listed && self->heard && self->conn == NULL);
     psd_store_check_invariants(&t->store);
     uint64_t cursor = 0;
     void *value = NULL;

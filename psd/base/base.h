@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every request stands on: effects and logs, connections, replies, and who the other tasks are. The meaning of a request is
- * known only in rpc/ and directory/. */
+/* What every request is built on: effects and logs, connections, replies, and the other tasks. Only rpc/ and directory/ know what
+ * a request means. */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H
 
@@ -20,13 +20,14 @@ bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_pe
 
 /* ---- conn.c ---- */
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
-/** The core lets go of c; the shell closes the link, with flush after its queue is sent. */
+/** The core gives c up; the shell closes the link, with `flush` after its queue is sent. */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 /** From now on nothing is read straight into the input of a CALL. */
 void psd_part_end(struct psd_conn *c);
-/** The shell has closed c, or will: c is closed from now on. */
+/** The shell has closed c, or will: end c now. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** The next connection of task->ended. All that refers to it lets go of it now: it is freed when the shell next asks for work. */
+/** Take the next connection of task->ended, after everything that refers to it has let go of it. It is freed when the shell next
+ * asks for work. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** The peer of c is known: from now on it may send large bodies, into segment buffers. */
@@ -41,7 +42,7 @@ bool psd_full_has_work(const struct psd_task *t);
 /** A connection that waited until its replies were sent, and whose bytes are to be dispatched now. */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** All segment buffers are lent: of connections without a buffer only those whose peer is not known yet are read. */
+/** True if all segment buffers are lent: then connections without a buffer are not read, except those with unknown peers. */
 bool psd_buffers_exhausted(const struct psd_task *t);
 /** Lend c a segment buffer of the task or, if its peer is not known yet, one of its own. False: there is none. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
@@ -88,26 +89,26 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** This task has left the directory's life `life`. */
+/** True if this task has left the directory with this life. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
 /** Check that the start is over. UNAVAILABLE while a task waits for the checkpoint that it begins with, or loads it: at the
- * directory any task of its job, elsewhere this task. FAILED_PRECONDITION, at the directory: it does not begin with what is
- * there. */
+ * directory any task of its job, elsewhere this task. FAILED_PRECONDITION, at the directory: the tasks cannot begin with what is
+ * on their disks. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** Refuse a list request r by the error of psd_peers_begun() while this task has nothing: an empty list would look like an
  * answer. True: refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** p is another task that has listed and is connected: it can be asked. */
+/** True if p is another task that has listed and is connected, so that it can be asked. */
 static inline bool psd_peer_hears(const struct psd_peer *p)
 {
     return p->listed && p->conn != NULL && !p->conn->closing;
 }
-/** Note that another process says that it is p. */
+/** Note that another process runs as p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** The text noted by psd_peer_note_conflict(); "" when no process has claimed to be p for a while. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
-/* ---- batch.c: one log line for what one call does to many variables ---- */
+/* ---- batch.c: one log line for many variables ---- */
 /** Count a variable in the line of this event, peer and detail. A line about another event, peer or detail is written first.
  * event and the key of detail are constants; the rest is copied. detail: PSI_KV() of a text. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
@@ -122,9 +123,9 @@ struct psd_request {
     const uint8_t *meta;
     const uint8_t *body;
     size_t body_bytes;
-    /* what its row knows, psd/rpc/requests.c */
+    /* filled in by psd_request_admit() */
     const struct psd_variable *variable; /* of the header's handle; NULL: there is no such variable any more */
-    const struct psi_err *refusal;       /* outcome of a mutation or a waiting request that is refused; NULL: not refused */
+    const struct psi_err *refusal;       /* why a mutation or a waiting request is refused, its outcome; NULL: not refused */
 };
 
 /* ---- reply.c ---- */

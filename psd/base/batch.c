@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One log line for what one call of a program does to many variables: their number, and one of them. A million variables whose
- * optimizer has another rate are one event.
+ * One log line for what one call of a program does to many variables: their number, and one of them. New optimizers for a million
+ * variables are one event.
  *
- * Happy path: the first variable is kept; those of the same event, peer and detail are counted -> when none has come for
- * QUIET_MS, at the end of a session, or before another such event the line is written. Failure: a call that goes on has a line
+ * Happy path: the first variable is kept; further ones of the same event, peer and detail are counted -> the line is written when
+ * none has come for QUIET_MS, at the end of a session, or before another such event. Failure: an event that goes on has a line
  * each MOST_MS.
  */
 #include "base.h"

@@ -2,9 +2,9 @@
 /*
  * Connections, and the segment buffers that they share.
  *
- * Happy path: new -> read, and not read while its queue is long or no buffer is free -> its end, by the shell or by us: it is
- * closed, and its session, its task and an INIT in the making let go of it at the end of the event (psd_conn_next_ended(),
- * task.c) -> freed. Failure: without memory a connection is refused.
+ * Happy path: new -> read, except while its queue is long or no buffer is free -> closed, by the shell or by us: its session, its
+ * task and an unfinished INIT let go of it at the end of the event (psd_conn_next_ended(), task.c) -> freed. Failure: without
+ * memory a connection is refused.
  */
 #include "base.h"
 #include "times.h"
@@ -27,7 +27,7 @@ struct psi_link *psd_task_next_dirty(struct psd_task *t)
     return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
 }
 
-/* More replies wait than the peer takes. */
+/* True if more replies wait than the peer takes. */
 static bool is_full(const struct psi_outq *q)
 {
     return q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024;
@@ -38,7 +38,7 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* Bytes of a connection without the message that it collects and its queue: our record, the link, and the shell's side. */
+/* Bytes of a connection without the message that it collects and its queue: its record, the link, and the shell's side. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)
@@ -67,7 +67,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     bool paused = c->paused_out || c->link->want_buffer || waits;
     if (paused != c->link->paused) {
         c->link->paused = paused;
-        c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
+        c->heard_ms = t->now_ms; /* no deadline runs against a peer that is not read */
         c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
         c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
         c->paused_since_ms = t->now_ms;
@@ -111,7 +111,7 @@ struct psd_conn *psd_full_work(struct psd_task *t)
 
 /* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
 
-/* A connection whose peer is not known yet. What it sends is small and goes into memory of its own, so that strangers who send
+/* A connection whose peer is not known yet. What it sends is small and is read into memory of its own, so that strangers who send
  * half a frame keep no buffer from others. */
 static bool is_stranger(const struct psd_conn *c)
 {
@@ -170,7 +170,7 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
     c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
     c->segment_seen = 0;
     if (!c->own_buffer && psd_buffers_exhausted(t)) {
-        set_wanting(t, true); /* until a buffer comes back nobody else is read: their bytes would have no place */
+        set_wanting(t, true); /* nobody else is read until a buffer is returned: their bytes would have no place */
     }
     return true;
 }
@@ -281,7 +281,7 @@ void psd_conns_free(struct psd_task *t)
         psi_buf_fini(&c->order);
         psd_times_free(t, c);
         psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
-        psi_buf_fini(&c->body); /* not freed before: a handler may be reading it while its reply closes the connection */
+        psi_buf_fini(&c->body); /* not freed earlier: a handler may be reading it while its reply closes the connection */
         psi_free(c);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's side of its disk (psd/disk.h): operations that were asked for and are not answered.
+ * The core's side of its disk (psd/disk.h): operations that were asked for and not yet answered.
  *
- * Happy path: psd_disk_ask() -> effect DISK -> the shell carries it out -> psd_disk_done() -> the asker's callback.
- * Failure modes: no directory, too many operations, no memory: nothing is asked for, and the callback never comes.
+ * Happy path: psd_disk_ask() -> effect DISK -> the shell carries it out -> psd_disk_done() -> the asker's callback. Failure
+ * modes: no directory, too many operations, no memory: nothing is asked for, and the callback is never called.
  */
 #include "disk.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core asks of its disk. psd/disk.h says what operations there are. */
+/* How the core uses its disk. psd/disk.h lists the operations. */
 #ifndef PSD_BASE_DISK_H
 #define PSD_BASE_DISK_H
 
 #include "psd/task.h"
 
-/** How an operation has ended, as psd_task_disk_done() says. */
+/** The end of an operation, with what psd_task_disk_done() reports. */
 typedef void (*psd_disk_done_fn)(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error);
 /** Ask the shell for op, which gets its id here. done is called once, in a later event, unless the task ends before. Errors,
  * without a call of done: FAILED_PRECONDITION (no directory), RESOURCE_EXHAUSTED (PSD_DISK_OPS_MAX, memory). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and definitions as the items of lists carry them, both ways. What cannot be understood is refused. */
+/* Names and definitions in the items of lists, both ways. What cannot be understood is refused. */
 
 #include "items.h"
 

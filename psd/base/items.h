@@ -9,48 +9,48 @@
 /** Name of a container in a message; an empty one is the default container. */
 ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1],
                               struct psi_err *err) PSI_MUST;
-/** Name and definition out of a CREATE item; the container's default filled in. The caller frees out->queue, which may also be
- * there when it is refused. */
+/** Read name and definition from a CREATE item; no container means the default one. The caller frees out->queue, which may be set
+ * even if the item is refused. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err) PSI_MUST;
-/** The key in an item that names this container. Of a container that belongs to no session: nothing is read. INVALID_ARGUMENT: no
- * session has such a name; PERMISSION_DENIED: no key is there. */
+/** Read the key in an item that names this container, if the container belongs to a session. INVALID_ARGUMENT: no session has
+ * such a name; PERMISSION_DENIED: the key is missing. */
 ps_status psd_key_parse(const pb_bytes_array_t *field, const char *container, uint8_t key[PSI_KEY_BYTES],
                         struct psi_err *err) PSI_MUST;
-/** PERMISSION_DENIED: the container belongs to a session, and the key is missing or another one. */
+/** Fail with PERMISSION_DENIED: the container belongs to a session, and the key is missing or wrong. */
 ps_status psd_key_denied(const char *container, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT: the container belongs to a session, and `what` ("rounds") is not to be had there. */
+/** INVALID_ARGUMENT if the container belongs to a session, where `what` ("rounds") is not possible. */
 ps_status psd_session_refuse(const char *container, const char *what, struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
-/** The first item of r's body. what: "variable", for the error where there is none. */
+/** Read the first item of r's body. what: "variable", for the error if there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;
-/** The item of r's body, which has one; of an operation that is done to one thing. out_none: set when there is none, for those
- * that may have none; NULL: that is refused. INVALID_ARGUMENT also for several: the others would be passed over in silence. */
+/** Read the only item of r's body. out_none: set if there is none; NULL: an item is required. INVALID_ARGUMENT also for several
+ * items, because the others would be ignored silently. */
 ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,
                         struct psi_err *err) PSI_MUST;
-/** v is a queue, or is none, as a request needs it. INVALID_ARGUMENT. */
+/** INVALID_ARGUMENT unless v is a queue, or is none, as the request needs it. */
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
-/** A handle whose variable was reset or deleted. */
+/** Fail: the variable of this handle was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
-/** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
+/** Copy a text that a peer chose, made printable for logs and terminals. */
 void psd_text_printable(const pb_bytes_array_t *field, char *dst, size_t cap);
 
 /* ---- names_text.c ---- */
 /* Names in a text for people (names_text.c), in a buffer of the caller. */
-enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* two of these go into one text */ };
+enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* two of these fit into one text */ };
 struct psd_names {
     char *text;
     size_t size, used;
     uint32_t left_out;
 };
-/** None yet. */
+/** An empty list of names. */
 #define PSD_NAMES_IN(buffer) ((struct psd_names){.text = (buffer), .size = sizeof(buffer)})
 void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** "w, b and 3 more", "" without any; the last call. */
+/** "w, b and 3 more"; "" without names. The last call for these names. */
 const char *psd_names_text(struct psd_names *names);
-/** Tasks of the directory's job whose list has not come in since this directory began: a name that is not known may be there. */
+/** True if some tasks of the directory's job have not listed since this directory began: an unknown name may be there. */
 bool psd_lists_missing(const struct psd_task *t, struct psd_names *names);
 
 #endif

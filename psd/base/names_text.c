@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names in a text for people, "w, b and 3 more": as many as fit, the others counted. The first one is there in any case, at least
- * its beginning. */
+/* Names in a text for people, "w, b and 3 more": as many as fit, the others counted. At least the beginning of the first name is
+ * in the text. */
 
 #include "items.h"
 
@@ -46,7 +46,7 @@ bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && (p->waits || !p->heard)) { /* waits: what it will have is not known */
+        if (p->own_job && (p->waits || !p->heard)) { /* waits: what the task will have is not known yet */
             psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
         }
     }

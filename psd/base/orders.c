@@ -2,9 +2,9 @@
 /*
  * Orders of the directory to other tasks: see orders.h.
  *
- * Happy path: psd_order() -> the frame goes out on the task's connection -> the answer comes to psd_rpc_task_answer() -> the
- * kind's answered(). Failure: an answer to no order, or one out of order, closes the connection. When the connection is gone,
- * answered() hears it with r NULL.
+ * Happy path: psd_order() -> the frame is sent on the task's connection -> the answer arrives at psd_rpc_task_answer() -> the
+ * kind's answered(). Failure: an answer to no order, or one out of order, closes the connection. When the connection is lost,
+ * answered() is called with r NULL.
  */
 #include "orders.h"
 
@@ -74,7 +74,7 @@ void psd_order_end(struct psd_ask *a)
     psi_free(a);
 }
 
-/* The order that an answer is to: the oldest, apart from those that take time. */
+/* The order that an answer belongs to: the oldest one, except those that take time. */
 static struct psd_ask *ask_of(const struct psd_task *t, const struct psd_peer *p, const struct ps_frame_header *h)
 {
     struct psi_list *it = NULL;
@@ -87,7 +87,7 @@ static struct psd_ask *ask_of(const struct psd_task *t, const struct psd_peer *p
     return NULL;
 }
 
-/* What answered() looks for among the orders of p does not include a, which is over. */
+/* End a, which answered() no longer finds among the orders of p. */
 static void end(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r, const struct psi_err *err)
 {
     psi_list_remove(&a->link);
@@ -122,7 +122,7 @@ void psd_orders_lost(struct psd_task *t, struct psd_peer *p)
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s dropped out before it answered",
-                               psd_peer_text(t, p, who, sizeof(who)))); /* the client that waits hears it */
+                               psd_peer_text(t, p, who, sizeof(who)))); /* sent to the waiting client */
         err.applied = t->orders[a->op].lost;
         end(t, p, a, NULL, &err);
     }

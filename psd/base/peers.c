@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other tasks of the cluster as this task sees them, and which process is each of them.
+ * The other tasks of the cluster as this task sees them, and which process runs as each of them.
  *
  * Two processes may say that they are the same task. The later one displaces the earlier: it may be its restart, and the old
- * connection half-open. But only a new process, which no directory has taken yet, displaces one that is connected; any other is
- * refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
+ * connection half-open. But only a new process, which no directory has accepted yet, displaces one that is connected; any other
+ * is refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
  */
 #include "base.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFLICT_KEPT_MS = 20000 /* the refused process tries again within 5 s, and 25 % */, RETRY_MS = 100 };
+enum { CONFLICT_KEPT_MS = 20000 /* the refused process tries again within 5 s + 25 % */, RETRY_MS = 100 };
 
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 {
@@ -24,7 +24,7 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
     }
     const char *directory_job = NULL;
     uint32_t directory_task = 0, at = 0;
-    PSI_ASSERT(psi_cluster_directory(&t->cluster, &directory_job, &directory_task)); /* the cluster has our task at least */
+    PSI_ASSERT(psi_cluster_directory(&t->cluster, &directory_job, &directory_task)); /* the cluster has at least this task */
     t->self = PSD_NO_PEER;
     for (uint32_t j = 0; j < psi_cluster_job_count(&t->cluster); j++) {
         const char *job = psi_cluster_job_name(&t->cluster, j);

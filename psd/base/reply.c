@@ -10,7 +10,7 @@ enum {
     TEXT_ON_WIRE_MAX =
         PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - (int)sizeof(struct ps_times) - 8
 };
-enum { LIST_RETRY_MS = 100 }; /* by then there may be memory for a list */
+enum { LIST_RETRY_MS = 100 }; /* until there may be memory for a list again */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
 /* Copy n bytes, with zeros up to the next multiple of 8. Returns the length of both. */
@@ -24,7 +24,8 @@ static size_t put(uint8_t *at, const void *from, size_t n)
     return padded;
 }
 
-/* Put how long the request took at `at` in the meta, if it asked for times, as some request of c did. Returns the bytes. */
+/* Put the request's times into the meta at `at`, if it asked for them. Returns the number of bytes. Only called if c has timed
+ * requests. */
 static size_t put_times(struct psd_task *t, struct psd_conn *c, uint64_t id, uint16_t flags, uint8_t *at)
 {
     struct ps_times times;
@@ -100,7 +101,7 @@ void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_rea
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
     psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
-    psd_conn_close(t, c, !t->crowded); /* a connection that lingers takes the place of one that waits */
+    psd_conn_close(t, c, !t->crowded); /* a lingering connection would keep a waiting one out */
 }
 
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the peer of a connection may do, by the table of rights.
+ * Rights of a connection's peer, by the table of rights.
  *
- * Happy path: the connection's own table has the container's rights -> a bit. Otherwise the rows are compared once, and that
- * table keeps the answer until another table of rights comes. Failure: a denial is counted. The log has it once a minute for
+ * Happy path: the connection has a cached answer for the container -> a test of bits. Otherwise the rows are searched once, and
+ * the connection caches the answer until the table is replaced. Failure: a denial is counted. The log has it once a minute for
  * each identity and right, at most PSD_DENIALS_KEPT lines a minute in all, so that nobody fills the log.
  */
 #include "base.h"
@@ -65,7 +65,7 @@ unsigned psd_rights_on(const struct psd_task *t, const struct psd_conn *c, const
     return t->rights == NULL ? PSI_RIGHTS_ALL : psi_rights_of(t->rights, &c->who, container);
 }
 
-/* The log may have a line of this denial now, in place of the oldest. *out_count: denials since the last line. */
+/* True if this denial may be logged now; its entry replaces the oldest. *out_count: denials since its last line. */
 static bool is_logged(struct psd_task *t, uint64_t of, uint64_t *out_count)
 {
     struct psd_denial *oldest = &t->denials[0], *found = NULL;
@@ -113,7 +113,7 @@ ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct 
     return st;
 }
 
-/* peer: for the log, who passed the request on. */
+/* peer: who passed the request on, for the log. */
 static ps_status denied(struct psd_task *t, const char *peer, const struct psi_identity *of, const char *what,
                         const char *container, unsigned rights, struct psi_err *err)
 {

@@ -3,23 +3,23 @@
  * How long the task had a request.
  *
  * Happy path: ask() at the first frame -> begin() when the request's turn has come: since its bytes arrived it was queued ->
- * worked() behind its handler, or behind each segment -> take() at its reply. The time between a handler that has not answered
- * and the reply is waiting. Failure: no memory, or too many such requests: the reply has no times. A connection that ends takes
- * its records along. A request that goes on with the next connection asks anew, or is not timed.
+ * worked() after its handler, or after each segment -> take() at its reply. The time between a handler that has not answered and
+ * the reply counts as waiting. Failure: no memory, or too many such requests: the reply has no times. A connection that ends
+ * takes its records along. A request that continues on the next connection asks anew, or is not timed.
  */
 #include "times.h"
 
 #include "common/mem.h"
 
-enum { STAMP_MS = 1000 }; /* after a request that asked, the arrival of bytes is noted for so long */
+enum { STAMP_MS = 1000 }; /* for how long arrival times are noted after a request that asked */
 
 struct psd_timed {
     struct psi_list link; /* in conn->timed */
     uint64_t id;
-    uint64_t last_ns; /* all time until here is in `times`, or before the bytes came */
+    uint64_t last_ns; /* all time up to here is in `times`, or was before the bytes came */
     bool seq;
-    bool working; /* since last_ns the task's thread works at the request */
-    bool waits;   /* since last_ns the request waits */
+    bool working; /* the task's thread has been working at the request since last_ns */
+    bool waits;   /* the request has been waiting since last_ns */
     struct ps_times times;
 };
 
@@ -59,7 +59,7 @@ void psd_times_ask(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
     const bool seq = (h->flags & PS_FLAG_SEQ) != 0;
-    t->came_ns = t->now_ms < t->stamps_until_ms ? t->came_ns : 0; /* 0: stamps had ended, came_ns is an old one */
+    t->came_ns = t->now_ms < t->stamps_until_ms ? t->came_ns : 0; /* noting had stopped, so came_ns is old */
     c->timing = psd_times_find(c, h->id, seq);
     if (c->timing != NULL || c->timed_count == PSD_TIMED_MAX || t->config.clock_ns == NULL) {
         return;
@@ -83,7 +83,7 @@ void psd_times_begin(struct psd_task *t, const struct psd_conn *c)
 {
     struct psd_timed *x = c->timing;
     const uint64_t now = psd_times_now(t);
-    const bool same_event = t->came_ns <= x->last_ns; /* this piece came in one event with the last one */
+    const bool same_event = t->came_ns <= x->last_ns; /* this piece came in the same event as the last one */
     if (same_event && x->working) {
         x->times.apply_ns += now - x->last_ns; /* time at the head of the frame */
     } else {

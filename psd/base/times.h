@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the task had the requests that ask for it (flag TIMES, docs/PROTOCOL.md §1).
+ * How long the task had the requests that ask for times (flag TIMES, docs/PROTOCOL.md §1).
  *
- * A request that asks has a struct psd_timed on its connection, from its first frame to its reply. Each piece of work on it ends
- * an interval, which is added to one of four sums. The reply takes the sums, and the record is freed. All intervals are of the
- * shell's clock (psd_task_config.clock_ns), which is read for such requests only. Other requests pay a test of the flag, and a
- * test of an empty list at their reply.
+ * A timed request has a struct psd_timed on its connection, from its first frame to its reply. Each piece of work on it ends an
+ * interval, which is added to one of four sums. The reply takes the sums, and the record is freed. All intervals use the shell's
+ * clock (psd_task_config.clock_ns), which is read for timed requests only. Other requests pay a test of the flag, and a test of
+ * an empty list at their reply.
  */
 #ifndef PSD_TIMES_H
 #define PSD_TIMES_H

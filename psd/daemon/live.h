@@ -10,7 +10,7 @@
 struct psd_live {
     const struct psd_settings *settings;
     uint64_t machine_share_bytes; /* meaning of memory_budget 0 for this task */
-    pthread_mutex_t lock;         /* of now; held while the server is told, so that both agree */
+    pthread_mutex_t lock;         /* protects `now`; held while the server is told, so that both agree */
     psd_server_options now;       /* values of PSD_SERVER_SETTINGS; the budget is that of all tasks */
     char allow[PSD_ALLOW_BYTES_MAX + 1];
     char shown[PSD_ALLOW_BYTES_MAX + 1]; /* last text of psd_live_row(); for the task's thread */

@@ -64,7 +64,7 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     }
 }
 
-/* The settings that a start would have now. */
+/* The settings that a start would read now. */
 static ps_status read_again(const struct psd_reload *r, struct psd_settings **out_fresh, struct psi_err *err)
 {
     const char *config = r->settings->config;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators ask of a task as a whole: SHUTDOWN, and of the directory: TASKS. INFO, containers, sessions, waits and settings
- * are in files of their own. TASKS is a list in slices (listing.c): where a task has restarted, all names are looked at for those
- * that its new process lacks, and then the tasks are listed. Failure: without memory for a list RESOURCE_EXHAUSTED.
+ * Operators' requests about a task as a whole: SHUTDOWN, and at the directory TASKS. INFO, containers, sessions, waits and
+ * settings are in files of their own. TASKS is a list in slices (listing.c): after a restart of a task, all names are searched
+ * for those that its new process lacks; then the tasks are listed. Failure: without memory for a list RESOURCE_EXHAUSTED.
  */
 #include "rpc.h"
 
@@ -15,18 +15,18 @@
 
 enum { SHUTDOWN_RETRY_MS = 100 };
 
-/* Names recorded for a task whose process of now has not said that it has them. */
+/* Names of a task that its present process has not confirmed. */
 struct lost {
-    uint64_t life; /* of that process when the search began */
-    bool listed;   /* the task had listed then; one that has not may still have all its names */
+    uint64_t life; /* life of the task when the search began */
+    bool listed;   /* the task had listed by then; before its list a task may still have all its names */
     uint32_t count;
     char text[PSD_NAMES_HALF];
     struct psd_names names;
 };
 
-/* Where a list of tasks is. */
+/* The state of a list of tasks. */
 struct tasks_at {
-    bool searching; /* for lost names, of which a directory may know a million; the tasks follow */
+    bool searching; /* first pass, over all names; the tasks follow */
     uint32_t next;  /* peer index of the next task */
     struct lost of[];
 };
@@ -54,7 +54,7 @@ static bool search_holds(const struct psd_task *t, const struct tasks_at *at)
     return holds;
 }
 
-/* Of a name in a container that c's peer may not read it is told that there is one. */
+/* Count one name. A name in a container that c's peer may not read is counted only. */
 static void search_step(const struct psd_task *t, const struct psd_conn *c, struct tasks_at *at, uint64_t *cursor)
 {
     void *value = NULL;

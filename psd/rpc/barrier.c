@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BARRIER: sessions that wait for each other by a name, at the directory, where their leases are.
+ * BARRIER: sessions wait for each other by a name, at the directory, which has their leases.
  *
- * A barrier lives while somebody waits at it; the first who comes makes it and says for how many, the last one's coming releases
- * all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects joins its own, and a
- * release that finds it away is kept for it. Nothing of this is remembered over a restart: a client that had come is told that
- * the outcome is unknown, because asking again could be a second wait, for those who have been released.
+ * A barrier exists while somebody waits at it. The first to come makes it and says for how many it waits; the last to come
+ * releases all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects joins its own arrival,
+ * and a release that finds the client away is kept for it. The directory remembers no barrier over a restart: a client that had
+ * come is told that the outcome is unknown, because asking again could make a second wait for clients that have been released.
  *
- * Who counts. For a count N: each arrival, also several of one session; not that of a session without a connection whose task
- * has a newer session: that process was replaced, and its successor comes itself. For 0, "all workers": the sessions of job
- * worker that hold a lease, each once; who else comes waits with them. Programs with models in different containers share a
- * cluster: the workers are those with the default container of the first worker who waits, and a session replaces none of another
- * default container. An arrival ends with its client's deadline or ACK, with
- * its session, and, ABORTED, with its session's lease: who is late by that much must not be taken for somebody who waits.
+ * Barriers are checked at each arrival, and at the end of each event in which a session became a member of the cluster or ceased
+ * to be one. They are not checked in between: a session that says HELLO again is no member for a moment, which must release
+ * nobody.
  *
- * When it is looked at: at each arrival, and at the end of each event in which a session became a member of the cluster, or was
- * none any more. Not in the midst of one: a session that says HELLO again is none for a moment, which releases nobody.
- *
- * Failure: another count than the others gave: INVALID_ARGUMENT. Too little memory: RESOURCE_EXHAUSTED, to be asked again. Its
- * deadline: DEADLINE_EXCEEDED, with who has not come.
+ * Failure: another count than the others gave: INVALID_ARGUMENT. Too little memory: RESOURCE_EXHAUSTED, to be repeated. An
+ * expired deadline: DEADLINE_EXCEEDED, with who has not come.
  */
 #include "rpc.h"
 
@@ -33,12 +27,12 @@ enum { KEY_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX, RETRY_MS = 100 
 
 struct psd_barrier {
     /* volatile: */
-    struct psi_list waiters; /* struct psd_need of those who have come */
-    uint32_t arrivals;       /* waits that refer to it */
+    struct psi_list waiters; /* struct psd_need of the arrivals */
+    uint32_t arrivals;       /* waits that refer to the barrier */
     uint32_t count;          /* 0: all workers */
-    bool named;              /* not released yet */
+    bool named;              /* in task->barriers, not released yet */
     uint32_t key_bytes;
-    char key[KEY_MAX]; /* container \0 name, as far as it goes */
+    char key[KEY_MAX]; /* container \0 name; key_bytes of it are used */
 };
 _Static_assert(sizeof(struct psd_barrier) + 16 + PSI_MAP_ENTRY_BYTES <= PSD_BARRIER_BYTES, "as malloc gives it");
 
@@ -47,7 +41,7 @@ static struct psd_barrier *barrier_of(const struct psd_wait *w)
     return PSI_CONTAINER_OF(w->needs[0].of, struct psd_barrier, waiters);
 }
 
-/* ---- its life ---- */
+/* ---- barriers ---- */
 
 static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint32_t key_bytes, uint32_t count)
 {
@@ -72,24 +66,25 @@ static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint
     return b;
 }
 
-/* The name is free from now on. */
+/* The name becomes free. */
 static void unname(struct psd_task *t, struct psd_barrier *b)
 {
     if (b->named) {
         b->named = false;
-        PSI_IGNORE(psi_map_remove(&t->barriers, b->key, b->key_bytes)); /* it is b */
+        PSI_IGNORE(psi_map_remove(&t->barriers, b->key, b->key_bytes)); /* returns b */
     }
 }
 
-/* One who had come is not there any more; with the last one it goes. */
+/* One arrival ends; with the last one the barrier is freed. */
 static void leave(struct psd_task *t, struct psd_wait *w)
 {
     if (w->need_count == 0 || w->needs[0].of == NULL) {
-        return; /* refused before it came */
+        return; /* refused before it arrived */
     }
     struct psd_barrier *b = barrier_of(w);
     psi_list_remove(&w->needs[0].at);
-    t->barriers_stale = t->barriers_stale || b->named; /* workers of another program may be the first of those who wait now */
+    /* the first waiting worker may now be of another program, with fewer workers to wait for */
+    t->barriers_stale = t->barriers_stale || b->named;
     if (--b->arrivals == 0) {
         unname(t, b);
         psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, PSD_BARRIER_BYTES);
@@ -97,14 +92,14 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* ---- who has come ---- */
+/* ---- arrivals ---- */
 
 static bool is_worker(const struct psd_record *r)
 {
     return r->member && strcmp(r->job, WORKERS) == 0;
 }
 
-/* The default container of the first worker who waits; NULL: none does, and every worker is waited for. */
+/* The default container of the first waiting worker; NULL: no worker waits, and every worker is waited for. */
 static const char *program_of(const struct psd_barrier *b)
 {
     struct psi_list *it = NULL;
@@ -122,7 +117,7 @@ static bool is_worker_of(const struct psd_record *r, const char *program)
     return is_worker(r) && (program == NULL || strcmp(r->container, program) == 0);
 }
 
-/* Another process is what r was: a later session of its task, and r has no connection. */
+/* True if r has no connection, and a later session is the same task. */
 static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
 {
     uint64_t cursor = 0;
@@ -152,7 +147,7 @@ static bool has_come(const struct psd_barrier *b, const struct psd_record *r)
     return false;
 }
 
-/* How many have come, of how many. */
+/* The number of arrivals; *out_of: how many are needed. */
 static uint32_t come(const struct psd_task *t, const struct psd_barrier *b, uint32_t *out_of)
 {
     uint32_t count = 0;
@@ -188,7 +183,7 @@ static void look(struct psd_task *t, struct psd_barrier *b)
     if (is_complete(t, b)) {
         struct psi_list all;
         psi_list_init(&all);
-        psi_list_move_all(&all, &b->waiters); /* it goes with the last of them */
+        psi_list_move_all(&all, &b->waiters); /* b is freed with the last of its waiters */
         unname(t, b);
         psd_wait_over(t, &all);
     }
@@ -213,7 +208,7 @@ void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r)
         if (w->op == PS_OP_BARRIER && w->stage == PSD_WAIT_OPEN) {
             PSI_IGNORE(psi_fail(&w->err, PS_ABORTED,
                                 "the lease of this session at %s ended while it waited: it has not been counted any more since",
-                                t->name)); /* answered by this */
+                                t->name)); /* sent by psd_wait_done() */
             psd_wait_done(t, w);
         }
     }
@@ -232,18 +227,19 @@ void psd_barriers_check_invariants(const struct psd_task *t)
             arrivals++;
         }
         PSI_ASSERT(b->named && arrivals == b->arrivals && arrivals > 0);
-        PSI_ASSERT(!is_complete(t, b)); /* somebody came, or went, unheard */
+        PSI_ASSERT(!is_complete(t, b)); /* otherwise somebody came or left without a check */
     }
 }
 
-/* ---- in words ---- */
+/* ---- texts for people ---- */
 
 struct missing {
     char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF], of_come[PSD_NAMES_HALF];
-    const char *here, *away, *come; /* workers that hold a lease and have not come; that hold none; sessions that have come */
+    /* here: workers with a lease that have not come; away: workers without one; come: sessions that have come */
+    const char *here, *away, *come;
 };
 
-/* The workers of the cluster spec that have not come, by whether they hold a lease. */
+/* Name the workers of the cluster spec that have not come, by whether they hold a lease. */
 static void add_listed(const struct psd_task *t, const struct psd_barrier *b, struct psd_names *here, struct psd_names *away)
 {
     enum { HERE = 1, COME = 2 };
@@ -319,7 +315,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_barrier = {.describe = describe, .expire = expire, .drop = leave};
 
-/* ---- the request ---- */
+/* ---- request ---- */
 
 static ps_status come_to(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {

@@ -3,11 +3,12 @@
  * CALL: run a row of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
  *
  * Happy path: a waiting request (wait.c) -> memory for input and output, within the task's budget -> all of the input has come,
- * what one frame does not have in PUT_PARTs (queue_parts.c) -> the row's check -> effect CALL -> psd_task_call_finished(): the
- * result is kept until the client's ACK -> answered, with as much of it as one frame has; GET_PARTs read the rest. A client that
- * reconnects joins it, but for one whose input had not come whole: that begins again. Failure: what is refused before it runs did
- * nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the shell still has its memory until it says that it
- * is over. An error after that says that something may have been done, so that no client repeats it.
+ * what does not fit in the first frame by PUT_PARTs (queue_parts.c) -> the row's check -> effect CALL ->
+ * psd_task_call_finished(): the result is kept until the client's ACK -> answered, with as much of the result as fits in a frame;
+ * GET_PARTs read the rest. A client that reconnects joins its call; a call whose input was incomplete begins again. Failure: a
+ * call that is refused before it runs has done nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the
+ * shell still uses its memory until it reports the end. A later error says that something may have been done, so that no client
+ * repeats the call.
  */
 #include "rpc.h"
 
@@ -19,7 +20,7 @@
 
 enum { RETRY_MS = 50 };
 
-/* One row by name; UINT32_MAX: there is none, and names says what there is. */
+/* The index of the row of this name. UINT32_MAX: none, and *names lists the rows that exist. */
 static uint32_t find_row(const struct psd_task *t, const char *name, struct psd_names *names)
 {
     const char *at = NULL;
@@ -88,7 +89,7 @@ static void work_free(struct psd_task *t, struct psd_work *k)
     psi_free(k);
 }
 
-/* Memory for all that goes in and comes out, and the first bytes. */
+/* Allocate memory for input and output. */
 static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_wait *w, const ps_v1_Call *m, uint32_t row,
                        struct psi_err *err)
 {
@@ -127,7 +128,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_
     return PS_OK;
 }
 
-/* All of the input is here: the row's check, then the effect. From then on the call is the shell's. */
+/* The input is complete: make the row's check and emit the effect. From then on the shell has the call. */
 static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     struct psd_work *k = w->work;
@@ -196,7 +197,7 @@ static void send_result(struct psd_task *t, struct psd_conn *c, const struct psd
                    w->out_bytes < PS_CONTROL_BODY_MAX ? w->out_bytes : PS_CONTROL_BODY_MAX);
 }
 
-/* ---- as a wait ---- */
+/* ---- kind of wait ---- */
 
 static void describe_work(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
@@ -208,7 +209,7 @@ static void describe_work(const struct psd_task *t, const struct psd_wait *w, st
 static void expire_work(struct psd_task *t, struct psd_wait *w)
 {
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s: the call was not over in time and is cancelled: outcome unknown",
-                        t->name)); /* answered by the caller */
+                        t->name)); /* sent by the caller */
     w->err.applied = PS_OUTCOME_UNKNOWN;
 }
 
@@ -218,14 +219,14 @@ static void cancel_work(struct psd_task *t, struct psd_wait *w)
     w->working_bytes = 0;
     w->work = NULL;
     if (k == NULL) {
-        return; /* it did not begin, or is over */
+        return; /* it did not start, or has ended */
     }
     if (!k->begun) {
         work_free(t, k);
         return;
     }
     struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
-    if (e != NULL) { /* without memory it runs to its end, and nobody hears of it */
+    if (e != NULL) { /* without memory it runs to its end, and nobody gets the result */
         k->cancelled = true;
         e->call = k->id;
         psd_publishes_cancel(t, k->id);
@@ -257,9 +258,9 @@ void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
-/* The result moves to memory of its size where that is to be had. */
+/* Move the result to a smaller piece of memory, if there is one. */
 static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uint32_t bytes)
 {
     void *small = bytes > 0 && bytes <= k->out_room / 2 ? psd_store_stage_raw(&t->store, bytes) : NULL;
@@ -313,13 +314,14 @@ void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reaso
     PSI_ASSERT(k != NULL && k->begun && out_bytes <= k->out_room);
     struct psd_wait *w = psd_wait_first(&k->waiters);
     if (w != NULL) {
-        w->work = NULL; /* nothing is to be cancelled */
+        w->work = NULL; /* the call has ended, so nothing is cancelled */
     }
     if (w != NULL && st == PS_OK) {
         keep(t, w, k, (uint32_t)out_bytes);
     } else if (w != NULL) {
         PSI_IGNORE(psi_fail_as(&w->err, st, reason, "%s: %s", t->name, error)); /* answered below */
-        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                               /* it ran: nobody may repeat it by himself */
+        /* it has run: clients must not repeat it by themselves */
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;
     }
     psd_wait_over(t, &k->waiters);
     work_free(t, k);

@@ -2,9 +2,9 @@
 /*
  * Settings: CONFIG lists those that the shell has rows for, CONFIG_SET changes one.
  *
- * Happy path of CONFIG_SET: the row is found and may change, the shell puts the value in force (it knows what is allowed), the
- * log says who changed what. Failure: an unknown name names the nearest one, a row that takes a restart says which do not, and
- * what the shell says of a value is the answer; nothing has changed then.
+ * Happy path of CONFIG_SET: the row is found and may change -> the shell checks the value and puts it into force -> the log says
+ * who changed what. Failure: for an unknown name the error names the nearest one; for a row that takes a restart it lists the
+ * rows that do not; a bad value is answered with the shell's text. Nothing has changed then.
  */
 #include "rpc.h"
 
@@ -46,7 +46,7 @@ void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_req
 
 /* ---- CONFIG_SET ---- */
 
-/* "a, b, c": those that may change. */
+/* "a, b, c": the settings that may change. */
 static const char *changeable(const struct psd_task *t, struct psd_names *names)
 {
     struct setting row;
@@ -115,13 +115,13 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s takes a restart of %s; what may change while it runs: %s", row.name,
                         t->name, changeable(t, &names));
     }
-    PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* the shell may use its place; cut is fine */
+    PSI_IGNORE(snprintf(old, sizeof(old), "%s", row.value)); /* copied, because the shell may reuse its buffer */
     st = t->config.config_set(t->config.shell, row.name, value, text, sizeof(text));
     text[sizeof(text) - 1] = '\0';
     if (st != PS_OK) {
         return psi_fail(err, st, "%s", text);
     }
-    PSI_IGNORE(setting(t, index, &row)); /* it was there */
+    PSI_IGNORE(setting(t, index, &row)); /* found before */
     psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("peer", c->text), PSI_KV("name", row.name), PSI_KV("old", old),
             PSI_KV("new", row.value));
     return PS_OK;

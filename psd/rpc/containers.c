@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CONTAINERS: what a task has in each container, and at the directory how many names it knows in each. A list in slices
- * (listing.c): a slice looks at so many variables, because one container may have a million of them.
+ * (listing.c): a slice looks at a limited number of variables, because one container may have a million.
  *
- * Happy path: the containers of the store, in the order in which they were made, each with all its variables -> at the directory
- * those in which it only knows names. A container that was there when the request came is listed once; its sums are of the turns
- * in which its variables were looked at. A container that is reset meanwhile is looked at anew. Failure: no memory: refused.
+ * Happy path: the containers of the store, in the order in which they were made, each with the sums over its variables -> at the
+ * directory also containers of which it knows names only. A container that exists when the request comes is listed once; each
+ * variable counts as it is in its slice. A container that is reset meanwhile is counted anew. Failure: no memory: refused.
  */
 #include "rpc.h"
 
@@ -13,13 +13,14 @@
 
 #include <string.h>
 
-/* Where a list of containers is. */
+/* The state of a list of containers. */
 struct containers_at {
-    uint64_t outer, inner;                      /* cursors: of containers, or of those in which names are known; of variables */
-    bool known;                                 /* those of the store are over: the containers of known names */
-    uint64_t made;                              /* containers that the store had made then */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* whose variables are looked at; "": the next one's turn comes */
-    ps_v1_ContainerAnswer sum;                  /* of container */
+    /* outer: cursor of containers, or of containers with known names; inner: cursor of variables */
+    uint64_t outer, inner;
+    bool known;                                 /* the store's containers are done: now those with known names */
+    uint64_t made;                              /* how many containers the store had made when the first pass ended */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the container whose variables are being counted; "": begin the next one */
+    ps_v1_ContainerAnswer sum;                  /* what has been counted in that container */
 };
 
 static void describe_chief(const struct psd_task *t, const struct psd_chief *chief, ps_v1_ContainerAnswer *a)
@@ -32,7 +33,7 @@ static void describe_chief(const struct psd_task *t, const struct psd_chief *chi
     }
 }
 
-/* c NULL: the directory knows names in it, but has nothing of it itself. */
+/* c NULL: the directory knows names in the container, but has no variables of it. */
 static void describe_container(const struct psd_task *t, const char *name, const struct psd_container *c,
                                ps_v1_ContainerAnswer *a)
 {
@@ -66,12 +67,12 @@ static void begin(const struct psd_task *t, struct containers_at *at, const stru
     describe_container(t, c->name, c, &at->sum);
 }
 
-/* A variable of the container whose turn it is, or its end. */
+/* Count one variable of the present container, or add the container to the list. */
 static void step_in(const struct psd_task *t, struct psd_list *l, struct containers_at *at)
 {
     void *value = NULL;
     const struct psd_container *c = psd_container_find(&t->store, at->container);
-    if (c == NULL) { /* a session's: it has gone since */
+    if (c == NULL) { /* a session's container that was dropped meanwhile */
         at->container[0] = '\0';
         return;
     }
@@ -86,8 +87,8 @@ static void step_in(const struct psd_task *t, struct psd_list *l, struct contain
     at->container[0] = '\0';
 }
 
-/* Of the containers in which names are known: those that the store had not when its own were over. Their owner may have lost the
- * names: a reset of all containers must find them. */
+/* Second pass: containers with known names that the store did not have at the end of the first pass. Their owner may have lost
+ * the names, and a reset of all containers must find them. */
 static void step_known(const struct psd_task *t, struct psd_list *l, struct containers_at *at, const char *name)
 {
     const struct psd_container *c = psd_container_find(&t->store, name);

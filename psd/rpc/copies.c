@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of this task's variables for its calls: an operation that runs on the task which has its input needs no connection for
- * it (psd_call_functions.read in common/ps_calls.h).
+ * Copies of this task's variables for its calls: an operation that runs on the task that has its input needs no connection for it
+ * (psd_call_functions.read in common/ps_calls.h).
  *
- * Happy path: psd_task_copy() -> psd_copies_work() finds the variable and copies copy_slice_bytes of the configuration a turn, of
- * one copy after the other -> done. A copy is exact as a pull is: one version from its first byte to its last, and no push in
- * progress at either. A reader of an atomic variable relies on that: a change between two slices makes its copy begin anew, and
- * after ATTEMPTS_MAX of them it is copied in one turn, as a pull copies it. Where the caller has the value of the version that
- * the variable has, and no push is in progress, nothing is copied: each change of a value counts as a version, at its end at the
- * latest, and what comes out of a checkpoint is another creation. Failure modes: what a pull is refused for (no such
- * variable, no value yet, other dtype); LOST where the variable goes away meanwhile; CANCELLED where nobody waits for the call
- * any more, or it is over.
+ * Happy path: psd_task_copy() -> psd_copies_work() finds the variable and copies copy_slice_bytes of the configuration a turn,
+ * for one copy after the other -> done. A copy is exact as a pull is: one version from its first byte to its last, and no push in
+ * progress at either. For an atomic variable each copy must be exact: a change between two slices makes it begin anew, and after
+ * ATTEMPTS_MAX of them it is copied in one turn, as a pull copies it. If the caller already has the present version of the
+ * variable, and no push is in progress, nothing is copied: each change of a value counts as a version, at its end at the latest,
+ * and a restored variable is another creation. Failure modes: what a pull is refused for (no such variable, no value yet, other
+ * dtype); LOST if the variable is dropped meanwhile; CANCELLED if nobody waits for the call any more, or it has ended.
  */
 #include "rpc.h"
 
@@ -57,7 +56,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     if (st != PS_OK) {
         return st;
     }
-    const struct psd_work *k = psd_call_work(t, copy->call); /* there: copy_turn() */
+    const struct psd_work *k = psd_call_work(t, copy->call); /* copy_turn() has found it */
     st = psd_rights_ask(t, "a call", &k->who, "a run", container, PSI_RIGHT_READ, err);
     if (st != PS_OK) {
         return st;
@@ -80,7 +79,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     return st;
 }
 
-/* About `room` bytes of it. Returns what of room is left. */
+/* Copy at most about `room` bytes. Returns what is left of room. */
 static uint64_t copy_slice(struct psd_copy *copy, uint64_t room)
 {
     const struct psd_variable *v = copy->variable;
@@ -147,7 +146,7 @@ void psd_copies_work(struct psd_task *t)
     uint64_t room = t->config.copy_slice_bytes;
     struct psi_list *link = NULL;
     while (room > 0 && (link = psi_list_pop_front(&t->copies)) != NULL) {
-        psi_list_push_back(&t->copies, link); /* the next turn is another one's */
+        psi_list_push_back(&t->copies, link); /* the next turn is for another copy */
         room = copy_turn(t, PSI_CONTAINER_OF(link, struct psd_copy, link), room);
     }
 }

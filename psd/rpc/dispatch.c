@@ -15,8 +15,8 @@
 #include <string.h>
 
 enum {
-    WARM_VARIABLES = 256, /* so many and what belongs to them stay in cache by themselves */
-    WARM_BYTES = 512      /* of a value: the processor itself asks for what follows */
+    WARM_VARIABLES = 256, /* with fewer variables, all that belongs to them stays in cache */
+    WARM_BYTES = 512      /* bytes of each value; the processor prefetches what follows */
 };
 
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
@@ -34,7 +34,7 @@ static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
     reject_as(t, c, PS_INVALID_ARGUMENT, PS_REASON_NONE, why);
 }
 
-/* A frame begins on a connection some of whose requests are to say how long they take. */
+/* A frame begins on a connection with timed requests, or asks for times. */
 static void time_frame(struct psd_task *t, struct psd_conn *c, bool in_parts)
 {
     const struct ps_frame_header *h = &c->link->in.header;
@@ -89,7 +89,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
         return;
     }
-    if (((h->flags & PS_FLAG_TIMES) | c->timed_count) != 0) { /* all that others pay here */
+    if (((h->flags & PS_FLAG_TIMES) | c->timed_count) != 0) { /* the only cost for untimed requests */
         time_frame(t, c, psd_request_is_in_parts(row));
     }
     if (psd_request_is_in_parts(row)) {
@@ -171,8 +171,8 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     psd_conn_count(t, c);
 }
 
-/* Small requests for many variables: what they look at is asked for all at once, since none of it is in cache. p: the beginning
- * of a frame; nothing of it is checked yet. */
+/* Prefetch what small requests for many variables will read, all at once, since none of it is in cache. p: the beginning of a
+ * frame, not yet checked. */
 static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
 {
     uint64_t handles[PSD_WARM_MAX];
@@ -191,7 +191,7 @@ static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
     psd_variables_warm(&t->store, handles, count, WARM_BYTES);
 }
 
-/* Of a connection that is not read any more; false: no memory. */
+/* Keep bytes of a connection that is not read any more. False: no memory. */
 static bool keep_rest(struct psd_conn *c, const uint8_t *p, size_t n, uint64_t came_ns)
 {
     static const uint8_t zeros[8] = {0};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that calls of this task write into variables of this task: an operation that runs on the task which gets its result
- * needs no connection for it (psd_call_functions.draft and publish in common/ps_calls.h).
+ * Values that calls of this task write into variables of this task: an operation that runs on the task that gets its result needs
+ * no connection for it (psd_call_functions.draft and publish in common/ps_calls.h).
  *
- * Happy path: psd_draft_new() asks what an ASSIGN is asked, and stages memory -> a compute thread writes there -> a publish asks
- * that again, because the value took its time, and the change WRITE makes the memory the variable's value, as the last
- * segment of an ASSIGN does. There is no number and no record: the call runs once, and its answer says what became of it.
- * Failure modes: what refuses an ASSIGN; LOST where the variable goes away meanwhile; CANCELLED where nobody waits for the call
- * any more, or the call is over. A refused publish has changed nothing. While a cut holds as much memory as it may, and would
- * have to keep the old value, a publish waits, as a push does (held.c), and ends with its call.
+ * Happy path: psd_draft_new() makes the checks of an ASSIGN and stages memory -> a compute thread writes there -> a publish makes
+ * the checks again, because time has passed, and the change WRITE makes the memory the variable's value, as the last segment of
+ * an ASSIGN does. There is no number and no record: the call runs once, and its answer tells the outcome. Failure modes: what
+ * refuses an ASSIGN; LOST if the variable is dropped meanwhile; CANCELLED if nobody waits for the call any more, or the call has
+ * ended. A refused publish has changed nothing. While a cut holds as much memory as it may, and would have to keep the old value,
+ * a publish waits, as a push does (held.c), and ends with its call.
  *
- * The memory is staged until the call is over, also where its variable is gone: a compute thread may be writing there.
+ * The memory stays staged until the call ends, even if its variable is dropped: a compute thread may be writing there.
  */
 #include "rpc.h"
 
@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-/* What an ASSIGN of the client of k may be refused for at any time. */
+/* The checks of an ASSIGN by the call's client that may fail at any time. */
 static ps_status may_write(struct psd_task *t, const struct psd_work *k, const char *container, struct psi_err *err)
 {
     const ps_status st = psd_peers_begun(t, err);
@@ -97,7 +97,7 @@ ps_status psd_draft_new(struct psd_task *t, uint64_t call, const struct psd_draf
 
 static void draft_free(struct psd_task *t, struct psd_draft *d)
 {
-    struct psd_kept *nobody = NULL; /* a cut has nothing of it */
+    struct psd_kept *nobody = NULL; /* no cut has it */
     psi_list_remove(&d->link);
     if (d->memory != NULL) {
         psd_variable_unstage_kept(&t->store, d->variable, d->memory, d->variable->bytes, &nobody);
@@ -114,7 +114,7 @@ void psd_drafts_free(struct psd_task *t, struct psd_work *k)
     }
 }
 
-/* ---- what is published ---- */
+/* ---- publish ---- */
 
 static struct psd_draft *draft_of(const struct psd_work *k, const void *room)
 {
@@ -128,7 +128,7 @@ static struct psd_draft *draft_of(const struct psd_work *k, const void *room)
     return NULL;
 }
 
-/* All that may have changed since the draft. */
+/* Repeat the checks whose result may have changed since the draft. */
 static ps_status check_again(struct psd_task *t, const struct psd_work *k, const struct psd_draft *d, struct psi_err *err)
 {
     const struct psd_variable *v = d->variable;
@@ -145,7 +145,7 @@ static ps_status check_again(struct psd_task *t, const struct psd_work *k, const
 static void note_giver(const struct psd_work *k, uint8_t giver[8])
 {
     const struct psd_wait *w = psd_wait_first(&k->waiters);
-    if (w != NULL) { /* else the session is gone, and whoever ends its call has not said so yet */
+    if (w != NULL) { /* otherwise the session has ended, and its call is about to be cancelled */
         memcpy(giver, w->record->session, 8);
     }
 }
@@ -174,7 +174,7 @@ static bool publish(struct psd_task *t, struct psd_publish *p)
     if (st == PS_OK) {
         const bool first = !d->variable->initialised;
         psd_commit(t, &c);
-        d->memory = NULL; /* the variable's */
+        d->memory = NULL; /* it belongs to the variable now */
         p->version = d->variable->version;
         if (first) {
             psd_wait_look(t, psd_variable_waiters(d->variable));
@@ -201,7 +201,7 @@ void psd_publishes_cancel(struct psd_task *t, uint64_t call)
         if (p->call == call) {
             psi_list_remove(it);
             const bool over = publish(t, p);
-            PSI_ASSERT(over); /* what belongs to a cancelled call never waits */
+            PSI_ASSERT(over); /* a publish of a cancelled call never waits */
         }
     }
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handlers of the rows of rows.h, each in the file of its family. The one header of psd/rpc/ for rooms below it: the table of
- * requests asks for these functions, and a room has those of its subject. A handler's body is the control frame's payload, whole,
- * with padding. */
+/* The handlers of the rows of rows.h. This is the one header of psd/rpc/ for rooms below it: the table of requests needs the
+ * functions, and a room has those of its subject. A handler's body is the whole payload of the control frame, with padding. */
 #ifndef PSD_HANDLERS_H
 #define PSD_HANDLERS_H
 

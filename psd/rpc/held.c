@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A push that waits for the memory of a cut: what it changes would have to be copied first, and as much as may be waits to be
- * written (psd_cut_is_full()). Its connection is not read, others are; pulls flow.
+ * A push that waits for the memory of a cut: what it changes would have to be copied first, and the cut already holds as much
+ * unwritten memory as it may (psd_cut_is_full()). Its connection is not read; other connections and pulls continue.
  *
- * Happy path: before a segment psd_held_begins() -> what came behind it is kept, and the connection is not read -> some of the
- * cut is written -> psd_held_work(), the one that waits longest first: what was kept goes on, until there is no room again.
- * Failure: its connection ends: nothing has happened; the push stays in progress where it stands.
+ * Happy path: psd_held_begins() before a segment -> the bytes behind it are kept, and the connection is not read -> some of the
+ * cut is written -> psd_held_work(), for the longest waiting first: the kept bytes are dispatched, until there is no room again.
+ * Failure: the connection ends: nothing has happened; the push stays in progress at its offset.
  */
 #include "rpc.h"
 
@@ -20,7 +20,7 @@ static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
     }
     const struct psd_variable *v = p->variable;
     if (psd_push_is_assign(p->kind) && (p->total - n->offset) * p->unit > PS_SEGMENT_BYTES) {
-        return 0; /* with its last segment the old value is the cut's */
+        return 0; /* only its last segment replaces the old value */
     }
     if (!psd_progress_streams(p)) {
         return psd_cut_missing(&t->store, v, 0, v->bytes);
@@ -30,7 +30,8 @@ static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
 
 bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
 {
-    bool between = c->number != NULL && c->link->in.buffer == NULL; /* otherwise half a segment pins a buffer that others need */
+    /* otherwise half a segment would hold a buffer that others need */
+    bool between = c->number != NULL && c->link->in.buffer == NULL;
     if (!between || !psd_cut_is_full(&t->store) || missing(t, c->number) == 0) {
         return false;
     }
@@ -39,7 +40,7 @@ bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* The one that waits longest and has a buffer for half a segment, should one come; NULL: none, or there is no room. */
+/* The longest waiting connection that can get a buffer for half a segment; NULL: none, or there is no room. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -75,7 +76,7 @@ void psd_held_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, held);
         if (t->now_ms - c->held_beat_ms >= t->config.beat_ms) {
             c->held_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* to none: anything that comes says that we live */
+            psd_beat_answer(t, c, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
         }
     }
 }

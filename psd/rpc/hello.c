@@ -3,7 +3,7 @@
  * HELLO of a client, GOODBYE, BEAT, CLOSE. The answer to a BEAT is made in session.c.
  *
  * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will
- * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
+ * continue end as torn -> the reply tells the outcome of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
  * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
  */
 #include "rpc.h"
@@ -26,7 +26,7 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_start_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) { /* whose lines are written elsewhere */
+    if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) { /* other code logs these two */
         psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
                 PSI_KV("msg", err->text));
     }
@@ -68,7 +68,7 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
-/* A session is that of the identity that made it. Nobody else hears of it more than that. */
+/* A session may be used only by the identity that made it. The error tells another identity no more than that. */
 static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
 {
     char who[PSI_IDENTITY_TEXT_BYTES];
@@ -82,7 +82,7 @@ static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const
     return st;
 }
 
-/* One more record, maybe instead of that of a session past its lease. */
+/* True if there is room for one more record, if necessary after dropping a session past its lease. */
 static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
     for (;;) {
@@ -104,7 +104,7 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
     }
 }
 
-/* Found, or made. A session that names no job gets in whatever is short: an operator must. */
+/* Find or make the record. A session without a job is let in whatever runs short, because operators must get in. */
 static struct psd_record *record_get(struct psd_task *t, const struct psd_conn *conn, const ps_v1_Hello *hello, bool *out_fresh,
                                      struct psi_err *err)
 {
@@ -175,7 +175,7 @@ static bool listed(const struct unresolved *u, uint64_t number, bool *out_abando
     return false;
 }
 
-/* Numbers that nobody will go on with end here. known: the client and this record mean the same history. */
+/* End numbers that nobody will continue. known: the client and this record have the same history. */
 static void settle(struct psd_task *t, struct psd_record *record, const struct unresolved *u, uint64_t next, bool known)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -267,7 +267,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
-    psd_lease_end(t, record); /* it may have been another task */
+    psd_lease_end(t, record); /* the session may have named another task before */
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
@@ -278,7 +278,7 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->conn = c;
     psi_list_remove(&record->silent);
     record->away = false;
-    if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') { /* else the address says more */
+    if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') { /* otherwise the address says more */
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
     if (t->rights != NULL) {
@@ -302,7 +302,7 @@ ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r,
     return st;
 }
 
-/* The session's own container. */
+/* Read the session's own container. */
 static ps_status read_own(const ps_v1_Hello *hello, struct psd_own *out, struct psi_err *err)
 {
     char container[PSI_SESSION_CONTAINER_BYTES];
@@ -334,7 +334,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
-    if (st == PS_OK && hello->job.size > 0) { /* who names none may look */
+    if (st == PS_OK && hello->job.size > 0) { /* a session without a job may look at a task that does not serve yet */
         st = psd_start_check(t, &err);
     }
     if (st == PS_OK) {
@@ -361,7 +361,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     describe(t, c, hello, container);
     psd_own_claim(t, record, &own);
     bool known = !fresh && hello->record == record->name;
-    psd_session_end_waits(t, record, true); /* their lists come again, whole */
+    psd_session_end_waits(t, record, true); /* their lists come again, from the beginning */
     settle(t, record, &u, hello->next_number, known);
     answer(t, c, r, hello, &u, known);
     psd_lease_renew(t, record);
@@ -426,7 +426,7 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1, step_of[0] != '\0' ? step_of : container);
     }
     if (container[0] != '\0' && !psd_rights_read_on(t, c, container)) {
-        container[0] = '\0'; /* who its chief is is told to those who may read it */
+        container[0] = '\0'; /* only peers that may read a container are told its chief */
     }
     if (c->role == PSD_ROLE_TASK && t->save != NULL) {
         t->save->job_ends = t->save->job_ends || beat.ends;

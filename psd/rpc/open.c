@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OPEN: what a client is told of variables and queues at their owner. Failure: an item is answered with its own status; a list
- * that is not understood is refused as a whole.
+ * OPEN: the handles and definitions of variables and queues at their owner. Failure: each item has its own status in the answer;
+ * a list that is not understood is refused as a whole.
  */
 #include "rpc.h"
 

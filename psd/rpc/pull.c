@@ -5,8 +5,8 @@
  * whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked for as
  * float16 or bfloat16 are converted while they are composed. A slot is read as the value is, in the variable's dtype. Strings and
  * atomic variables of several segments are copied at the moment of the request, within the memory budget: their frame is exact
- * however long it takes to send it. Failure: no memory for the copy: RESOURCE_EXHAUSTED, or, for values that a PUSHPULL brings,
- * no frame.
+ * however long it takes to send. Failure: without memory for the copy a PULL gets RESOURCE_EXHAUSTED, and a PUSHPULL no value
+ * frame.
  */
 #include "rpc.h"
 
@@ -21,18 +21,18 @@
 enum { COPY_RETRY_MS = 20 };
 
 struct psd_pull_out {
-    struct psi_out out; /* first: a free one is linked by out.link */
+    struct psi_out out; /* must be first: out.link links free ones */
     struct psd_task *task;
     struct psd_conn *conn;
-    const struct psd_variable *variable; /* one reference */
-    uint32_t slot;                       /* 0: its value */
-    uint64_t first;                      /* element */
+    const struct psd_variable *variable; /* with a reference */
+    uint32_t slot;                       /* 0: the value */
+    uint64_t first;                      /* index of the first element */
     void *copy;                          /* NULL: the values are read from the variable when they are sent */
     uint64_t copy_bytes;
     uint64_t version; /* of the copy */
     ps_dtype wire;
-    struct ps_times times; /* with flag TIMES: without its time in the send queue */
-    uint64_t queued_ns;    /* with flag TIMES: when it came to the send queue */
+    struct ps_times times; /* with flag TIMES: all times but that in the send queue */
+    uint64_t queued_ns;    /* with flag TIMES: when the frame entered the send queue */
 };
 
 static struct psd_pull_out *pull_of(struct psi_out *out)
@@ -40,7 +40,7 @@ static struct psd_pull_out *pull_of(struct psi_out *out)
     return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
 }
 
-/* The value, or slot number `slot` from 1 on. */
+/* The value, or slot `slot`, counted from 1. */
 static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
 {
     return slot == 0 ? v->value : v->slots[slot - 1];
@@ -128,8 +128,7 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* Values [first, first + count) of v, or of a slot of it, as wire; count 0: all of a string variable, or of one without elements.
- */
+/* Send values [first, first + count) of v, or of a slot, as `wire`; count 0: a whole string variable, or one without elements. */
 static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h,
                              const struct psd_variable *v, uint32_t slot, uint64_t first, uint64_t count, struct psi_err *err)
 {
@@ -139,7 +138,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     uint64_t copy_bytes = 0;
     if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
-        if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* one that does not read must not have all of the budget */
+        if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* a peer that does not read must not get all of the budget */
             return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                "pull of '%s': %llu bytes of copies wait for this connection already", v->name,
                                (unsigned long long)c->copy_bytes);
@@ -179,7 +178,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->out.ops = wire == v->dtype ? &pull_ops : &convert_ops;
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
     p->out.payload_bytes = (uint32_t)bytes;
-    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* as the client does it */
+    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* if the request has CRCs */
     struct ps_frame_header head = *h;
     if (h->op == PS_OP_PULL && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
         head.flags |= PS_FLAG_TIMES;
@@ -192,7 +191,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     c->copy_bytes += copy_bytes;
     if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {
         psi_outq_push_late(&c->link->out, &p->out);
-    } else { /* a copy is not older than what comes behind it; the reply to a PUSHPULL comes behind its values */
+    } else { /* a copy must not be older than frames behind it; the reply to a PUSHPULL follows its values */
         psi_outq_push_stream(&c->link->out, &p->out);
     }
     psd_mark_dirty(t, c);
@@ -211,7 +210,7 @@ void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, ui
                                 .handle = handle,
                                 .offset = first,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    PSI_IGNORE(send_values(t, c, &h, v, 0, first, count, NULL)); /* without it the client pulls them */
+    PSI_IGNORE(send_values(t, c, &h, v, 0, first, count, NULL)); /* on failure the client pulls the values */
 }
 
 static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint32_t slot,

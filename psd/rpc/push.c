@@ -51,7 +51,7 @@ void psd_progress_free_all(struct psd_task *t)
 
 /* ---- the first frame ---- */
 
-/* A slot that v has, with its power in v's dtype; 0 where it has none. */
+/* Check that v has this slot, and that the power fits v's dtype; a slot without a power has 0. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -69,13 +69,13 @@ static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_
                            row->power != NULL ? "0 to 1 in its dtype" : "0: it has none");
 }
 
-/* What the program called that sent an ADD of this scale. */
+/* The name of the operation in the program that sent an ADD of this scale. */
 static const char *add_name(float scale)
 {
     return scale < 0 ? "assign_sub" : "assign_add";
 }
 
-/* A kind of mutation that v does not take, or a scale that the kind does not have. */
+/* Check that v takes this kind of mutation, with this scale. */
 static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
                             struct psi_err *err)
 {
@@ -100,7 +100,7 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
                : psi_fail(err, PS_INVALID_ARGUMENT, "push to '%s': scale %g; allowed: finite and > 0", v->name, (double)scale);
 }
 
-/* ASSIGN's total counts bytes of the blob, which is looked at when it is there. */
+/* The total of an ASSIGN counts bytes of the blob, which is checked when it is complete. */
 static ps_status check_strings(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
                                struct psi_err *err)
 {
@@ -137,13 +137,13 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
     return PS_OK;
 }
 
-/* What the meta of a first frame says. */
+/* The meta of a first frame. */
 struct asked {
     uint8_t kind; /* enum psd_push_kind */
     uint64_t total_elements;
     float scale;
     uint32_t assign_flags;
-    uint64_t from;          /* as ps_push_meta.version, but for ASSIGN */
+    uint64_t from;          /* as ps_push_meta.version, except for ASSIGN */
     uint64_t chief_number;  /* ASSIGN; 0: not as a chief */
     uint64_t power_bits;    /* ASSIGN to a slot */
     uint64_t member, round; /* CONTRIBUTE */
@@ -169,7 +169,7 @@ static struct asked parse(const struct psd_request *r)
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
 
-/* A contribution that comes too late, or whose member has lost its place, is taken and dropped; everything else is refused. */
+/* A contribution that comes too late, or whose member has lost its place, is accepted and dropped; everything else is refused. */
 static ps_status check_contribution(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                                     const struct asked *m, struct psi_err *err)
 {
@@ -197,7 +197,7 @@ static ps_status check_contribution(const struct psd_task *t, const struct psd_r
                           v->name, t->name, (unsigned long long)m->round);
 }
 
-/* By what v is in, and what is happening there. */
+/* Check against the rounds that v is in, and their state. */
 static ps_status check_rounds(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                               uint8_t kind, const struct asked *m, struct psi_err *err)
 {
@@ -210,7 +210,7 @@ static ps_status check_rounds(const struct psd_task *t, const struct psd_record 
     return psd_round_check(t, v, err);
 }
 
-/* What a chief gives, before the model is declared ready: asked at the beginning, and again when it is to take effect. */
+/* Check a value that a chief gives before the model is ready: at the first frame, and again when it is to take effect. */
 static ps_status check_as_chief(const struct psd_task *t, const struct psd_variable *v, uint64_t number, struct psi_err *err)
 {
     if (number == 0) {
@@ -224,14 +224,14 @@ static ps_status check_as_chief(const struct psd_task *t, const struct psd_varia
                           t->name);
 }
 
-/* Everything that can be refused is refused here. */
+/* Make all checks that can refuse the mutation. */
 static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
     uint8_t kind = m->kind;
     const struct psd_variable *v = r->variable;
-    if (v == NULL) { /* before anything that says: later. There is no later */
+    if (v == NULL) { /* checked first, because other refusals ask the client to try later */
         return psd_fail_gone(t, h->handle, err);
     }
     if (t->draining) {
@@ -257,8 +257,8 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
-/* Payload bytes of the frame in h, of an operation with `left` bytes to come. False: its length does not fit. Only the one frame
- * of an operation without bytes has none. */
+/* Payload bytes of the frame in h, of an operation with `left` bytes to come. False: its length does not fit. Only the single
+ * frame of an operation without bytes has no payload. */
 static bool frame_payload(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
 {
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
@@ -271,7 +271,7 @@ static bool frame_payload(const struct ps_frame_header *h, uint64_t left, uint64
     return h->body_bytes % segment == 0 && *out > 0 && *out < left;
 }
 
-/* Memory for all that the push will need, and what it says. */
+/* Allocate all that the push will need, and begin its number. */
 static ps_status begin(struct psd_task *t, struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        uint64_t *out_payload, struct psi_err *err)
 {
@@ -326,7 +326,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (psd_push_is_applied(p->kind) && p->staging == NULL) {
         psd_variable_capture(v, m->scale, &p->scalars);
     }
-    if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator: a worker assigns as part of its training */
+    if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator; workers assign as part of their training */
         char who[96];
         psd_log_batch(t, PSI_LOG_INFO, "assign_asked", psd_record_text(record, who, sizeof(who)), v->name,
                       PSI_KV("container", v->container->name));
@@ -336,7 +336,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     return PS_OK;
 }
 
-/* The frame's bytes are this push's: its reader looks for what check_finite() would, while it sums them. */
+/* The frame belongs to this number. Its reader looks for non-finite values while it sums the bytes, so that check_finite() need
+ * not. */
 static void take_frame(struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint64_t offset)
 {
     static const uint8_t nothing = 0;
@@ -424,7 +425,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "";
-    bool shorter = g->wire != g->variable->dtype; /* what it was before may have been finite */
+    bool shorter = g->wire != g->variable->dtype; /* the client's value before its conversion may have been finite */
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
     }
@@ -433,7 +434,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
                        shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
-/* The last bytes of strings: all of them fit each other. Behind what has come, staging is nobody's. */
+/* Check complete strings with their last bytes. Staging behind what has come is undefined, so the bytes may be copied there. */
 static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64_t bytes, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
@@ -445,7 +446,7 @@ static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64
     return st;
 }
 
-/* New values of what the frame that ends covered; an atomic variable has none before its end, then all. No values, no frame. */
+/* Send the new values of what the present frame covered; of an atomic variable all, at its end. No values, no frame. */
 static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, uint8_t wire,
                         const struct psd_number *n)
 {
@@ -481,7 +482,8 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
                                             .count = take / g->unit,
                                             .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
     ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, c, n, p, change.segment.count, &err) : PS_OK;
-    if (change.segment.last && psd_push_is_gradient(g->kind) && g->staging != NULL) { /* those of this moment */
+    if (change.segment.last && psd_push_is_gradient(g->kind) &&
+        g->staging != NULL) { /* an atomic variable uses the scalars in force at its last segment */
         psd_variable_capture(v, g->scale, &scalars);
         change.segment.scalars = &scalars;
     }

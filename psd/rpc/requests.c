@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of requests, and what is asked of each before its handler sees it.
+ * The table of requests, and the checks before a handler sees a request.
  *
  * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable or queue
- * of a handle -> the right to each container that it is about -> the key of a session's container was shown -> a handle of the
- * right kind -> its handler.
- * Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its outcome. Items that
- * cannot be understood have no container: their handler refuses them.
+ * of a handle -> the right to each container concerned -> the key of a session's container was shown -> a handle of the right
+ * kind -> its handler. Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its
+ * outcome. Items that cannot be understood have no container: their handler refuses them.
  */
 #include "requests.h"
 
@@ -38,7 +37,7 @@ enum {
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
 
-/* A client's, or another task's. */
+/* A HELLO of a client or another task. */
 void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_Hello m;
@@ -81,8 +80,8 @@ bool psd_request_is_in_parts(const struct psd_row *row)
     return (row->rules & IN_PARTS) != 0;
 }
 
-/* The one place where a right is asked: `has`, what c may do there. container NULL: the cluster. What an operator answers for is
- * in the audit before it is carried out. */
+/* The one place where rights are checked. has: the rights of c's peer there. container NULL: the cluster. Audited operations are
+ * in the audit before they are carried out. */
 static ps_status permit(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, unsigned has,
                         const char *container, struct psi_err *err)
 {
@@ -103,10 +102,10 @@ static ps_status permit_named(struct psd_task *t, const struct psd_conn *c, cons
     return permit(t, c, row, psd_rights_on(t, c, container), container, err);
 }
 
-/* NULL: there is none with this handle any more. */
+/* NULL: no variable has this handle any more. */
 static const struct psd_variable *variable_of(const struct psd_task *t, const struct psd_row *row, uint32_t handle)
 {
-    PSI_ASSERT(row->target != PSD_TARGET_NONE); /* nothing else has handles: its right would not be asked */
+    PSI_ASSERT(row->target != PSD_TARGET_NONE); /* rows without a target have no handles, whose rights would not be checked */
     return psd_variable_by_handle(&t->store, handle);
 }
 
@@ -118,7 +117,7 @@ static const pb_msgdesc_t *item_of(enum psd_place place)
                                         : &ps_v1_ContainerItem_msg;
 }
 
-/* May c use this handle? Of a session's container its session may that has shown the key, and of all others every session. */
+/* May c use this handle? Only sessions that have shown the key may use handles in a session's container. */
 static ps_status handle_check(const struct psd_conn *c, const struct psd_variable *v, struct psi_err *err)
 {
     const struct psd_container *in = v->container;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requests that a task serves: who may send each, the right that it needs, its handler. The table of requests.c and the
- * prototypes of the handlers (rpc.h) are made of these rows. The form of each is in proto/operations.h.
+ * prototypes of handlers.h are made of these rows. The form of each request is in proto/operations.h.
  */
 #ifndef PSD_ROWS_H
 #define PSD_ROWS_H
 
 /* clang-format off */
-/* ROW(operation, which connection may send it, place, target and right, handler)
- * AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY:
- * served by that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body
- * comes in parts, the handler gets its head; AUDITED: an identity that it is permitted to is in the audit with it.
- * NONE: no right; READ, WRITE ...: enum psi_right, of two joined by | both, or, with EITHER, one of them; CLUSTER(right);
- * CONTAINERS(right): the containers named; OF(place, target, right): where its containers come from, enum psd_place, and the kind
- * of thing that has them; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta of a first frame is this structure.
+/*
+ * ROW(operation, which connection may send it, place, target and right, handler)
+ *
+ * AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE: the peer's role; REPLIES: a reply, not a request; ONLY_DIRECTORY: served by that
+ * task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: the body comes in parts,
+ * the handler gets the head; AUDITED: the audit notes who was permitted to do it.
+ *
+ * NONE: no right; READ, WRITE ...: enum psi_right; joined by | both, or, with EITHER, one of them; CLUSTER(right);
+ * CONTAINERS(right): on the containers named; OF(place, target, right): where its containers come from, enum psd_place, and the
+ * kind of target; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta of a first frame is this structure.
  */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \

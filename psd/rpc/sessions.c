@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is here and what do they wait for: SESSIONS, WAITS; and telling them to stop: STOP.
+ * Which sessions there are and what they wait for: SESSIONS, WAITS; and how they are told to stop: STOP.
  *
- * Happy path: gather pointers, sort, one message each. A wait is told in words: what is still missing, and what would end it as
- * far as this task can know (only the directory knows whether a chief holds its lease).
- * Failure: without memory for the list RESOURCE_EXHAUSTED. Names that do not fit are counted.
+ * Happy path: gather pointers, sort, one message each. A wait is described as text: what is still missing, and what would end it
+ * as far as this task can know (only the directory knows whether a chief holds its lease). Failure: without memory for the list
+ * RESOURCE_EXHAUSTED. Names that do not fit are counted.
  */
 #include "rpc.h"
 
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    WAITS_LISTED_MAX = 4096 /* one of each session; more would be a long pause for everybody else */
+    WAITS_LISTED_MAX = 4096 /* a longer list would be a long pause for everybody else */
 };
 
 /* ---- SESSIONS ---- */
@@ -108,7 +108,7 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- WAITS ---- */
 
-/* May c's peer hear what w waits for, in words that name what is in containers? */
+/* May c's peer know what w waits for? The text names variables and containers. */
 static bool is_told(const struct psd_task *t, const struct psd_conn *c, const struct psd_wait *w)
 {
     bool told = t->rights == NULL || psd_rights_read_on(t, c, w->record->container);
@@ -157,7 +157,7 @@ static int by_age(const void *a, const void *b)
     return order != 0 ? order : x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Returns how many there are; writes them where all is not NULL. */
+/* The number of open waits; stored in `all` unless it is NULL. */
 static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all)
 {
     uint32_t count = 0;
@@ -170,7 +170,7 @@ static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all
         while (psi_u64_map_next(&record->waits, &inner, NULL, &item)) {
             const struct psd_wait *w = item;
             if (w->stage == PSD_WAIT_DONE) {
-                continue; /* kept for its client only */
+                continue; /* only kept until the client's ACK */
             }
             if (all != NULL) {
                 all[count] = w;
@@ -189,7 +189,7 @@ void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_list_refuse(t, c, r);
         return;
     }
-    PSI_IGNORE(open_waits(t, all)); /* as many as before */
+    PSI_IGNORE(open_waits(t, all)); /* returns the count */
     qsort(all, count, sizeof(const struct psd_wait *), by_age);
     count = count < WAITS_LISTED_MAX ? count : WAITS_LISTED_MAX;
     struct psd_list l;

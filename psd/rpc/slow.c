@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An INIT that takes its time: the values of a large variable are made in slices, so that everybody else is served meanwhile; and
- * one in place of a value that a cut would have to keep, while the cut holds as much memory as it may, waits (psd_cut_is_full()).
+ * An INIT that takes its time: the values of a large variable are made in slices, so that everybody else is served meanwhile. And
+ * an INIT that replaces a value that a full cut would have to keep waits (psd_cut_is_full()).
  *
- * Happy path: psd_rpc_init() -> its connection is not read, everything is as if the INIT had not come -> psd_slow_work(), one
- * slice a turn of the shell's loop, the oldest INIT first of those that do not wait for a cut -> all is made: the INIT is carried
- * out in one step, with all checks -> what came behind it is read, then its connection. Failure: its connection ends: nothing has
- * happened, the session says the INIT again. What would refuse it now, a first value by ASSIGN and a task that shuts down end the
- * work, the INIT is carried out at once and finds out. Without memory the work ends too: a first value is refused, a forced one
- * is made in the memory of the old one, in one step.
+ * Happy path: psd_rpc_init() -> its connection is not read, and everything else is as if the INIT had not come ->
+ * psd_slow_work(), one slice a turn of the shell's loop, of the oldest INIT that does not wait for a cut -> all is made: the INIT
+ * is carried out in one step, with all checks -> the bytes behind it are dispatched, and its connection is read. Failure: its
+ * connection ends: nothing has happened, and the client repeats the INIT. If the INIT would be refused by now, a first value came
+ * by ASSIGN or the task shuts down, the work ends and the INIT is carried out at once, which finds the reason. Without memory the
+ * work ends too: a first value is refused, a forced one is made in the memory of the old one, in one step.
  */
 #include "rpc.h"
 
@@ -21,9 +21,9 @@
 struct psd_slow {
     struct psi_list link; /* task->slow */
     struct psd_conn *conn;
-    const struct psd_variable *variable; /* one reference */
+    const struct psd_variable *variable; /* with a reference */
     struct psd_making making;
-    bool sliced; /* otherwise it is made in the step that carries it out */
+    bool sliced; /* false: the values are made when the INIT is carried out */
     uint64_t beat_ms;
     struct ps_frame_header header;
     uint8_t meta[PS_META_BYTES_MAX];
@@ -35,14 +35,14 @@ static struct psd_request request_of(const struct psd_slow *s)
         .header = s->header, .meta = s->meta, .variable = psd_variable_is_gone(s->variable) ? NULL : s->variable};
 }
 
-/* It would run an initializer, and nothing refuses it. */
+/* True if the INIT in r would run its initializer. */
 static bool runs(const struct psd_task *t, const struct psd_request *r, struct psd_init *out)
 {
     struct psi_err err;
     return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
 }
 
-/* The old value, or a part of it, would have to be kept, and there is no room for it. */
+/* True if a full cut would have to keep the old value or a part of it. */
 static bool is_held(const struct psd_task *t, const struct psd_variable *v)
 {
     return psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0;
@@ -77,7 +77,7 @@ static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
     return true;
 }
 
-/* Nothing refers to it any more. */
+/* Free s, to which nothing refers any more. */
 static void release(struct psd_task *t, struct psd_slow *s)
 {
     psd_variable_make_end(&t->store, s->variable, &s->making);
@@ -109,7 +109,7 @@ uint64_t psd_slow_bytes(const struct psd_conn *c)
     return s->making.replaces ? psd_variable_promised_bytes(s->variable) : s->variable->bytes;
 }
 
-/* Memory for all of it: what was promised to the variable, or as much again for one that has a value. */
+/* Allocate the new value: the memory promised to the variable, or as much again if it has a value. */
 static bool begin(struct psd_task *t, struct psd_slow *s)
 {
     const struct psd_variable *v = s->variable;
@@ -128,7 +128,7 @@ static bool begin(struct psd_task *t, struct psd_slow *s)
     return m->value != NULL && psd_variable_make_begin(&t->store, v, m);
 }
 
-/* A slice; true: there is more to come. *out_made: all is there. */
+/* Make a slice. True: slices are left. *out_made: the values are complete. */
 static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
 {
     struct psd_request r = request_of(s);
@@ -138,7 +138,8 @@ static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
         return false;
     }
     if (m->value != NULL && !m->replaces && s->variable->initialised) {
-        psd_variable_make_end(&t->store, s->variable, m); /* it replaces, and an ASSIGN came first: its slots are in use */
+        /* an ASSIGN came first, so the variable's slots are in use: begin anew, to replace them */
+        psd_variable_make_end(&t->store, s->variable, m);
     }
     if (m->value == NULL && !begin(t, s)) {
         return false;
@@ -154,7 +155,7 @@ static bool waits(const struct psd_task *t, const struct psd_slow *s)
     return is_held(t, s->variable) && runs(t, &r, &in);
 }
 
-/* The oldest one that does not wait for a cut. */
+/* The oldest INIT that does not wait for a cut. */
 static struct psd_slow *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -170,7 +171,7 @@ static struct psd_slow *next(const struct psd_task *t)
 bool psd_slow_has_work(const struct psd_task *t)
 {
     const struct psd_slow *s = next(t);
-    return s != NULL && !s->conn->link->want_buffer; /* what came behind it may need one */
+    return s != NULL && !s->conn->link->want_buffer; /* the bytes behind it may need a buffer */
 }
 
 struct psd_conn *psd_slow_work(struct psd_task *t)
@@ -184,7 +185,7 @@ struct psd_conn *psd_slow_work(struct psd_task *t)
     leave(s);
     struct psd_request r = request_of(s);
     if (!made) {
-        psd_variable_make_end(&t->store, s->variable, &s->making); /* it may need that memory itself */
+        psd_variable_make_end(&t->store, s->variable, &s->making); /* carrying out the INIT may need that memory */
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
     release(t, s);
@@ -198,7 +199,7 @@ void psd_slow_tick(struct psd_task *t)
         struct psd_slow *s = PSI_CONTAINER_OF(it, struct psd_slow, link);
         if (t->now_ms - s->beat_ms >= t->config.beat_ms) {
             s->beat_ms = t->now_ms;
-            psd_beat_answer(t, s->conn, 0); /* to none: anything that comes says that we live */
+            psd_beat_answer(t, s->conn, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
         }
     }
 }

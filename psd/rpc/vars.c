@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VARS: the variables of a task, in slices (listing.c). Failure: while the task waits for what it begins with it is refused. */
+/* VARS: the variables of a task, in slices (listing.c). Failure: refused while the task does not know what it begins with. */
 #include "rpc.h"
 
 #include "common/optimizer.h"

@@ -2,9 +2,9 @@
 /*
  * The two requests that wait for a condition: WAIT for the value or the seal of variables, WAIT_CLUSTER for tasks.
  *
- * Happy path: the list is gathered, each item hangs on its variable or on the presence of its task; what changes these has them
- * looked at. Failure: a variable that was reset or deleted ends a WAIT at once, ABORTED, whatever else is missing. A task that
- * goes again counts as missing again: all must be up at the same time.
+ * Happy path: the list is gathered, and each item hangs on its variable or on the presence of its task; whatever changes these
+ * looks at their waiters. Failure: a variable that was reset or deleted ends a WAIT at once, ABORTED, whatever else is missing. A
+ * task that goes down again counts as missing again: all must be up at the same time.
  */
 #include "rpc.h"
 
@@ -16,11 +16,11 @@
 
 enum { LISTS_RETRY_MS = 100 };
 
-/* The names of all that is missing, for its deadline. */
+/* Fail an expired request with the names of all that is missing. */
 static void fail_late(const struct psd_task *t, struct psd_wait *w, const char *what, struct psd_names *names)
 {
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "%u of %u not %s at %s: %s", w->missing,
-                           w->need_count, what, t->name, psd_names_text(names))); /* answered by the caller */
+                           w->need_count, what, t->name, psd_names_text(names))); /* sent by the caller */
 }
 
 /* ---- variables ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WHOAMI: the identity of a connection, and the rows of the table of rights that name it. Everybody may ask for what is said of
- * himself. MAY: what somebody else may do in a container; asked by tasks that do something for a client, which are members.
- * Failure: no memory, which ends the connection; an identity that cannot be read.
+ * WHOAMI: the identity of a connection, and the rows of the table of rights that name it. Everybody may ask about himself. MAY:
+ * what somebody else may do in a container; asked by tasks (members of the cluster) that act for a client. Failure: no memory,
+ * which ends the connection; an identity that cannot be read.
  */
 #include "rpc.h"
 
@@ -49,7 +49,7 @@ static ps_status read_may(const struct psd_request *r, struct psi_identity *who,
                : st;
 }
 
-/* A uid is that of a user of the host that it was seen on: only rows give it rights here. */
+/* A uid belongs to the host that has seen it: here only rows of the table give it rights. */
 void psd_rpc_may(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_identity who;

@@ -28,8 +28,8 @@ enum { PSD_TEXTS = 17, PSD_FLAGS = 4 + PSI_RESOLVER_ROW_COUNT, PSD_SETTINGS = PS
 struct psd_settings {
     psd_server_options server; /* only its PSD_SERVER_SETTINGS are used */
     char cluster[PSD_HOSTS_BYTES_MAX + 1];
-    ps_resolver_options resolver; /* where `cluster` named a manager */
-    ps_resolved resolved;         /* what became of it; manager "": `cluster` named none */
+    ps_resolver_options resolver; /* used if `cluster` named a manager */
+    ps_resolved resolved;         /* what the manager's variables gave; manager "": `cluster` named none */
     char ps_hosts[PSD_HOSTS_BYTES_MAX + 1];
     char worker_hosts[PSD_HOSTS_BYTES_MAX + 1];
     char listen[PSD_LISTEN_BYTES_MAX + 1];
