@@ -15,6 +15,7 @@
 #define PARTS (PS_FLAG_FIRST | PS_FLAG_LAST)
 #define HANDLE PSI_FORM_HANDLE
 #define OFFSET PSI_FORM_OFFSET
+#define DTYPE PSI_FORM_DTYPE
 #define WHERE (PSI_FORM_HANDLE | PSI_FORM_DTYPE | PSI_FORM_OFFSET)
 #define MORE PS_FLAG_MORE
 #define NO_ID PSI_FORM_NO_ID
@@ -74,6 +75,21 @@ static ps_status check_flags(const struct psi_form *form, const char *which, uin
     return PS_OK;
 }
 
+static ps_status check_rows_meta(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
+                                 struct psi_err *err)
+{
+    struct ps_rows_meta m;
+    if (h->meta_bytes != sizeof(m)) {
+        return PS_OK;
+    }
+    memcpy(&m, meta, sizeof(m));
+    if (m.version != 0 && form->op == PS_OP_SCATTER) {
+        return fail(err, form, "", "the version of its meta is set, which it does not use");
+    }
+    const bool known = form->op == PS_OP_SCATTER ? m.how >= PS_SCATTER_ADD && m.how <= PS_SCATTER_UPDATE : m.how == 0;
+    return known ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: how %u is not known", form->name, m.how);
+}
+
 /* Refuse reserved bits in the fixed metas. A meta of another length is refused by the handler. */
 static ps_status check_request_meta(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
                                     struct psi_err *err)
@@ -83,6 +99,9 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
     bool parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
     if (parts && (h->flags & PS_FLAG_FIRST) == 0) {
         return h->meta_bytes == 0 ? PS_OK : fail(err, form, "", "a continuation has no meta");
+    }
+    if (form->op == PS_OP_PUSH_ROWS || form->op == PS_OP_SCATTER) {
+        return check_rows_meta(form, h, meta, err);
     }
     if (form->op == PS_OP_CONTRIBUTE) {
         if (h->meta_bytes == sizeof(contribute)) {

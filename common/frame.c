@@ -78,9 +78,10 @@ static uint32_t trailer_bytes(const struct psi_reader *r)
     return r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
 }
 
-static bool is_hot(uint8_t op)
+/* Values are in its body. A GATHER's own body has indices. */
+static bool is_hot(const struct ps_frame_header *h)
 {
-    return op >= PS_OP_PUSH && op <= PS_OP_CONTRIBUTE;
+    return h->op >= PS_OP_PUSH && h->op <= PS_OP_SCATTER && (h->op != PS_OP_GATHER || (h->flags & PS_FLAG_REPLY) != 0);
 }
 
 /* Check every bound of what follows, before a byte of meta or body is taken. */
@@ -98,7 +99,7 @@ static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
                            h->meta_bytes);
     }
     bool crc = has_crc(r);
-    uint64_t most = psi_body_bytes(is_hot(h->op) ? PS_FRAME_BODY_MAX : PS_CONTROL_BODY_MAX, crc, r->has_trailer);
+    uint64_t most = psi_body_bytes(is_hot(h) ? PS_FRAME_BODY_MAX : PS_CONTROL_BODY_MAX, crc, r->has_trailer);
     if (h->body_bytes > most || h->body_bytes > r->body_limit) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "frame header: TOO_LARGE body of %u bytes (op %u)",
                            h->body_bytes, h->op);
@@ -352,7 +353,8 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
                 return PSI_PIECE_NONE;
             }
             memcpy(&r->header, r->head, sizeof(r->header));
-            bool pull_reply = r->header.op == PS_OP_PULL && (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK;
+            bool reads = r->header.op == PS_OP_PULL || r->header.op == PS_OP_GATHER;
+            bool pull_reply = reads && (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK;
             r->has_trailer = pull_reply || (r->header.flags & PS_FLAG_VALUE) != 0;
             r->foreign = r->header.magic != PS_FRAME_MAGIC;
             if (check_header(r, err) != PS_OK) {

@@ -75,8 +75,8 @@ static inline const uint8_t *psi_reader_meta(const struct psi_reader *r)
 bool psi_reader_holds_buffer(const struct psi_reader *r);
 /** Take the next piece out of *p, *n, which move on. PSI_PIECE_NONE: all bytes are consumed, *n is 0. r->buffer must be lent
  * before a call, unless the bytes have whole segments only: without a buffer a cut segment gives PSI_PIECE_NONE with *n > 0, and
- * the owner calls again with a buffer. The reader does not check op, flag or dtype, except for PULL replies and VALUE frames,
- * whose bodies end in a trailer. */
+ * the owner calls again with a buffer. The reader does not check op, flag or dtype, except for replies to PULL and GATHER, and
+ * VALUE frames, whose bodies end in a trailer. */
 enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *n, struct psi_err *err);
 
 /** Between HEAD and the first SEGMENT: while CRCs are made, also look for numbers with all of these bits (psi_crc32c_watch()).

@@ -204,7 +204,8 @@ typedef enum ps_opt_kind {
     PS_OPT_TORCH_ADAM = 21,
     PS_OPT_TORCH_ADAGRAD = 22,
     PS_OPT_TORCH_RMSPROP = 23,
-    PS_OPT_TORCH_RMSPROP_CENTERED = 24
+    PS_OPT_TORCH_RMSPROP_CENTERED = 24,
+    PS_OPT_LAZY_ADAM = 25 /* adam, of which a push of rows moves these rows only */
 } ps_opt_kind;
 /** An optimizer with its hyperparameters. A kind uses the fields that its row in README.md names. The others are 0. Constructors
  * and ps_optimizer_parse() fill it in. A program that changes a field changes a copy that ps_optimizer_parse() made. */

@@ -24,7 +24,7 @@
 #ifndef PSI_STATE_ROWS_H
 #define PSI_STATE_ROWS_H
 
-enum { PSI_STATE_VERSION = 4 };
+enum { PSI_STATE_VERSION = 5 };
 
 /* E(kind, number, what it is: groups that it has, one behind the other) */
 #define PSI_STATE_ENTRIES(E)                                                                                                     \
@@ -233,14 +233,17 @@ enum { PSI_STATE_VERSION = 4 };
     R(U64, creation, 0, ALL, "of its variable") \
     R(U64, number, 0, ALL, "") \
     R(SCALARS, scalars, 0, ALL, "") \
-    R(U64, total, 0, ALL, "elements") \
+    R(U64, total, 0, ALL, "elements; of rows: rows") \
     R(F32, scale, 0, ALL, "") \
-    R(U8, kind, 0, ALL, "push 1, push and pull 2, assign 3, add 4, contribute 5, assign to slot 1 to 4: 6 to 9") \
+    R(U8, kind, 0, ALL, "push 1, push and pull 2, assign 3, add 4, contribute 5, assign to slot 1 to 4: 6 to 9, of rows: " \
+      "push 10, add 11, subtract 12, update 13") \
     R(U8, wire, 0, ALL, "`ps_dtype`") \
     R(FLAG, init_only, 0, ALL, "") \
     R(U64, chief_number, 0, ALL, "") \
     R(U64, member, 0, ALL, "") \
-    R(U64, round, 0, ALL, "")
+    R(U64, round, 0, ALL, "") \
+    R(U64, highest, 0, SINCE(5), "of rows: index of the last one") \
+    R(U64, last_index, 0, SINCE(5), "of rows: index of the last row that has come; 2^64 - 1: none has")
 #define PSI_ROWS_ATTEMPTS(R) \
     R(COUNT, count, 0, ALL, "ATTEMPTs")
 #define PSI_ROWS_ATTEMPT(R) \

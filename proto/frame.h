@@ -13,7 +13,7 @@
  *
  * Then meta (zero-padded to 8, meta bytes counts the padding), then the body (body bytes counts everything in it).
  * A body is a row of segments: payload of at most 64 KiB, zero-padded to 8, then, when PS_FLAG_CRC is set, CRC32C of the
- * padded payload (u32) and u32 0. A pull reply's body ends in struct ps_pull_trailer.
+ * padded payload (u32) and u32 0. The body of a PULL's or GATHER's reply ends in struct ps_pull_trailer.
  * docs/PROTOCOL.md has the meaning of every field; this file has the bytes.
  */
 #ifndef PS_FRAME_H
@@ -105,6 +105,29 @@ struct ps_contribute_meta {
 };
 _Static_assert(sizeof(struct ps_contribute_meta) == 32, "contribute meta");
 
+/* Meta of the FIRST frame of PUSH_ROWS and SCATTER. */
+struct ps_rows_meta {
+    uint64_t rows;    /* of the whole operation */
+    uint64_t highest; /* index of the last one; 0 without rows */
+    uint64_t version; /* PUSH_ROWS: as ps_push_meta.version; SCATTER: 0 */
+    float scale;      /* PUSH_ROWS: multiplies the gradients; finite, > 0. SCATTER: 1 */
+    uint32_t how;     /* SCATTER: PS_SCATTER_*; PUSH_ROWS: 0 */
+};
+_Static_assert(sizeof(struct ps_rows_meta) == 32, "rows meta");
+/* What SCATTER does with its rows. */
+enum {
+    PS_SCATTER_ADD = 1,
+    PS_SCATTER_SUB = 2,
+    PS_SCATTER_UPDATE = 3 /* they take the place of those that are there */
+};
+
+/* Meta of a GATHER request. */
+struct ps_gather_meta {
+    uint32_t rows; /* indices in its body; at most PS_FRAME_BODY_MAX bytes of rows, and PS_CONTROL_BODY_MAX of indices */
+    uint32_t slot; /* 0: of the value; from 1 on: of a slot of the optimizer */
+};
+_Static_assert(sizeof(struct ps_gather_meta) == 8, "gather meta");
+
 /* Meta of a PULL request. The header's offset is the first element. */
 struct ps_pull_meta {
     uint32_t elements; /* at most PS_FRAME_BODY_MAX bytes of payload */
@@ -112,7 +135,7 @@ struct ps_pull_meta {
 };
 _Static_assert(sizeof(struct ps_pull_meta) == 8, "pull meta");
 
-/* Meta of a successful PULL reply and of a PUSHPULL value frame. */
+/* Meta of a successful PULL or GATHER reply and of a PUSHPULL value frame. */
 struct ps_pull_reply_meta {
     uint64_t version; /* when the frame's first byte was composed */
     uint64_t durable;
@@ -121,7 +144,7 @@ struct ps_pull_reply_meta {
 };
 _Static_assert(sizeof(struct ps_pull_reply_meta) == 24, "pull reply meta");
 
-/* End of the body of a PULL reply and of a value frame. */
+/* End of the body of a PULL or GATHER reply and of a value frame. */
 struct ps_pull_trailer {
     uint64_t version; /* when the frame's last byte was composed */
     uint32_t in_progress;
@@ -181,7 +204,8 @@ enum {
     PS_FEATURE_LONG_ADDS = 2,          /* ADD of more than 64 bytes, in as many frames as a PUSH */
     PS_FEATURE_TIMES = 4,              /* flag TIMES */
     PS_FEATURE_SESSION_CONTAINERS = 8, /* containers session/..., with their keys */
-    PS_FEATURES_KNOWN = 15             /* all other bits are of newer versions */
+    PS_FEATURE_ROWS = 32,              /* GATHER, PUSH_ROWS, SCATTER */
+    PS_FEATURES_KNOWN = 47             /* all other bits are of newer versions */
 };
 
 /* What HELLO's reply says about an unresolved number. */

@@ -38,6 +38,12 @@
        "assign_add / assign_sub: values that are added; of <= 64 bytes the reply has the new value") \
     OP(CONTRIBUTE,   21, WHERE,           SEQ,    PARTS, "ps_contribute_meta", "values",   NULL, \
        "a member's gradient for a round: staged until the round is closed") \
+    OP(GATHER,       22, HANDLE | DTYPE | VALUES, 0, 0,     "ps_gather_meta", "indices",   "values", \
+       "rows of a variable, by their indices") \
+    OP(PUSH_ROWS,    23, WHERE,           SEQ,    PARTS, "ps_rows_meta", "rows",           NULL, \
+       "gradients of some rows, to which the optimizer is applied") \
+    OP(SCATTER,      24, WHERE,           SEQ,    PARTS, "ps_rows_meta", "rows",           NULL, \
+       "rows that are added, subtracted, or take the place of those that are there") \
     /* variables */ \
     OP(OPEN,         32, LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer", \
        "owner: names -> handles and state") \

@@ -74,7 +74,8 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
     X(PS_OPT_TORCH_ADAM, torch_adam)                                                                                             \
     X(PS_OPT_TORCH_ADAGRAD, torch_adagrad)                                                                                       \
     X(PS_OPT_TORCH_RMSPROP, torch_rmsprop)                                                                                       \
-    X(PS_OPT_TORCH_RMSPROP_CENTERED, torch_rmsprop_centered)
+    X(PS_OPT_TORCH_RMSPROP_CENTERED, torch_rmsprop_centered)                                                                     \
+    X(PS_OPT_LAZY_ADAM, adam)
 #define PSD_DECLARE_RULE(kind, name) extern const struct psd_optim_rule psd_rule_##name;
 PSD_RULES(PSD_DECLARE_RULE)
 #undef PSD_DECLARE_RULE

@@ -87,6 +87,19 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 
+/**
+ * Apply the gradients of some rows. Only these rows, and what the slots have for them, change.
+ *
+ * var       the whole variable, of rows of `columns` elements, above 0; slots: the whole slots.
+ * grad      [rows, columns], of dtype `wire` as in psd_optim_apply().
+ * indices   [rows] little-endian u64, of rows that the variable has; each comes once.
+ *
+ * Every row has the bits that psd_optim_apply() would give it.
+ */
+void psd_optim_apply_rows(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
+                          void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, const uint8_t *indices, size_t rows,
+                          size_t columns);
+
 /** A piece of a sum of gradients, of dtype PS_F32 or PS_F64, which all is computed in: acc = grad * scale (first), or
  * acc += grad * scale. No overlap. */
 void psd_sum_add(ps_dtype dtype, void *acc, const void *grad, float scale, bool first, size_t elements);

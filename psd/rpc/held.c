@@ -22,7 +22,7 @@ static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
     if (psd_push_is_assign(p->kind) && (p->total - n->offset) * p->unit > PS_SEGMENT_BYTES) {
         return 0; /* only its last segment replaces the old value */
     }
-    if (!psd_progress_streams(p)) {
+    if (!psd_progress_streams(p) || psd_push_is_rows(p->kind)) { /* of rows: which the next segment has is not known yet */
         return psd_cut_missing(&t->store, v, 0, v->bytes);
     }
     return psd_cut_missing(&t->store, v, n->offset * v->element_bytes, PS_SEGMENT_BYTES / p->unit * v->element_bytes);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PULL and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are written.
- * Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader knows
- * whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked for as
- * float16 or bfloat16 are converted while they are composed. A slot is read as the value is, in the variable's dtype. Strings and
- * atomic variables of several segments are copied at the moment of the request, within the memory budget: their frame is exact
- * however long it takes to send. Failure: without memory for the copy a PULL gets RESOURCE_EXHAUSTED, and a PUSHPULL no value
- * frame.
+ * PULL, GATHER and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are
+ * written. Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader
+ * knows whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked
+ * for as float16 or bfloat16 are converted while they are composed. A slot is read as the value is, in the variable's dtype.
+ * Strings, rows and atomic variables of several segments are copied at the moment of the request, within the memory budget: their
+ * frame is exact however long it takes to send. Failure: without memory for the copy a PULL or GATHER gets RESOURCE_EXHAUSTED,
+ * and a PUSHPULL no value frame.
  */
 #include "rpc.h"
+
+#include "psd/store/rows.h"
 
 #include "common/crc32c.h"
 #include "common/half.h"
@@ -29,7 +31,8 @@ struct psd_pull_out {
     uint64_t first;                      /* index of the first element */
     void *copy;                          /* NULL: the values are read from the variable when they are sent */
     uint64_t copy_bytes;
-    uint64_t version; /* of the copy */
+    uint64_t version;     /* of the copy */
+    uint32_t in_progress; /* when it was made */
     ps_dtype wire;
     struct ps_times times; /* with flag TIMES: all times but that in the send queue */
     uint64_t queued_ns;    /* with flag TIMES: when the frame entered the send queue */
@@ -52,7 +55,7 @@ static void begin(struct psi_out *out)
     struct ps_pull_reply_meta m = {.version = p->variable->version, .in_progress = p->variable->in_progress};
     if (p->copy != NULL) {
         m.version = p->version;
-        m.in_progress = 0;
+        m.in_progress = p->in_progress;
     }
     memcpy(out->head + PS_FRAME_HEADER_BYTES, &m, sizeof(m));
     if (out->head_bytes > PS_FRAME_HEADER_BYTES + sizeof(m)) {
@@ -100,7 +103,7 @@ static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
     tr->in_progress = p->variable->in_progress;
     if (p->copy != NULL) {
         tr->version = p->version;
-        tr->in_progress = 0;
+        tr->in_progress = p->in_progress;
     }
 }
 
@@ -128,15 +131,52 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* Send values [first, first + count) of v, or of a slot, as `wire`; count 0: a whole string variable, or one without elements. */
-static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h,
-                             const struct psd_variable *v, uint32_t slot, uint64_t first, uint64_t count, struct psi_err *err)
+/* What a value frame is composed of. */
+struct values {
+    const struct psd_variable *variable;
+    uint32_t slot;         /* from 1 on; 0: the value */
+    uint64_t first, count; /* elements; count 0: all of a string variable, or of one without elements */
+    const uint8_t *rows;   /* GATHER: indices of the rows that are read instead, `count` elements in all; NULL: none */
+    uint64_t columns;      /* GATHER: elements of a row */
+};
+
+/* Copy the values, as they are now. */
+static void copy_values(const struct values *what, uint8_t *to, uint64_t bytes)
 {
+    enum { AHEAD = 16 };
+    const struct psd_variable *v = what->variable;
+    const uint8_t *from = memory_of(v, what->slot);
+    const uint64_t row = what->columns * v->element_bytes;
+    if (what->rows == NULL) {
+        memcpy(to, from + what->first * v->element_bytes, bytes);
+        return;
+    }
+    const uint64_t rows = row == 0 ? 0 : bytes / row;
+    for (uint64_t i = 0; i < rows; i++, to += row) {
+        const uint8_t *ahead = from + psi_rows_index(what->rows, i + AHEAD < rows ? i + AHEAD : i) * row;
+        for (uint64_t at = 0; at < row && at < PS_SEGMENT_BYTES / AHEAD; at += 64) { /* more would leave the cache again */
+            __builtin_prefetch(ahead + at);
+        }
+        const uint8_t *place = from + psi_rows_index(what->rows, i) * row;
+        if (row == 64) {
+            memcpy(to, place, 64);
+        } else {
+            memcpy(to, place, row);
+        }
+    }
+}
+
+static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, const struct values *what,
+                             struct psi_err *err)
+{
+    const struct psd_variable *v = what->variable;
+    const uint32_t slot = what->slot;
+    const uint64_t first = what->first, count = what->count;
     ps_dtype wire = (ps_dtype)h->dtype;
     uint64_t bytes = v->dtype == PS_STRING ? v->bytes : count * psi_wire_unit(wire);
     void *copy = NULL;
     uint64_t copy_bytes = 0;
-    if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES)) {
+    if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES) || (what->rows != NULL && bytes > 0)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
         if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* a peer that does not read must not get all of the budget */
             return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
@@ -149,7 +189,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
                                "pull of '%s': no room to copy %llu bytes within the memory budget of %s", v->name,
                                (unsigned long long)copy_bytes, t->name);
         }
-        memcpy(copy, memory_of(v, slot) + first * v->element_bytes, copy_bytes);
+        copy_values(what, copy, copy_bytes);
     }
     if (wire != v->dtype && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
         if (copy != NULL) {
@@ -174,13 +214,14 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->copy = copy;
     p->copy_bytes = copy_bytes;
     p->version = v->version;
+    p->in_progress = v->atomic || v->dtype == PS_STRING ? 0 : v->in_progress;
     p->wire = wire;
     p->out.ops = wire == v->dtype ? &pull_ops : &convert_ops;
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
     p->out.payload_bytes = (uint32_t)bytes;
     p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* if the request has CRCs */
     struct ps_frame_header head = *h;
-    if (h->op == PS_OP_PULL && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
+    if (h->op != PS_OP_PUSHPULL && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
         head.flags |= PS_FLAG_TIMES;
         head.meta_bytes += sizeof(p->times);
         p->out.head_bytes += sizeof(p->times);
@@ -210,11 +251,13 @@ void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, ui
                                 .handle = handle,
                                 .offset = first,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    PSI_IGNORE(send_values(t, c, &h, v, 0, first, count, NULL)); /* on failure the client pulls the values */
+    const struct values what = {.variable = v, .first = first, .count = count};
+    PSI_IGNORE(send_values(t, c, &h, &what, NULL)); /* on failure the client pulls the values */
 }
 
-static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint32_t slot,
-                       uint64_t count, struct psi_err *err)
+/* What any read asks for: a variable with a value, the dtype that it travels in. */
+static ps_status check_readable(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r,
+                                struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
     if (v == NULL) {
@@ -229,18 +272,38 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
                            "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)", v->name, t->name,
                            ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
+    return PS_OK;
+}
+
+static ps_status check_slot(const struct psd_variable *v, const struct ps_frame_header *h, uint32_t slot, const char *call,
+                            struct psi_err *err)
+{
+    if (slot > psd_optim_slot_count(&v->optimizer)) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "%s of '%s': slot %u, from 0 on; its optimizer has %u", call, v->name, slot - 1,
+                        psd_optim_slot_count(&v->optimizer));
+    }
+    return slot == 0 || h->dtype == v->dtype
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a slot travels as %s", call, v->name, ps_dtype_name(v->dtype));
+}
+
+static ps_status check(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r, uint32_t slot,
+                       uint64_t count, struct psi_err *err)
+{
+    const struct ps_frame_header *h = &r->header;
+    ps_status st = check_readable(t, v, r, err);
+    if (st != PS_OK) {
+        return st;
+    }
     if (v->dtype == PS_STRING) {
         return h->offset == 0 && count == 0 && slot == 0
                    ? PS_OK
                    : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0, 0 elements, no slot",
                               v->name);
     }
-    if (slot > psd_optim_slot_count(&v->optimizer)) {
-        return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': slot %u, from 0 on; its optimizer has %u", v->name, slot - 1,
-                        psd_optim_slot_count(&v->optimizer));
-    }
-    if (slot != 0 && h->dtype != v->dtype) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "pull of '%s': a slot travels as %s", v->name, ps_dtype_name(v->dtype));
+    st = check_slot(v, h, slot, "pull", err);
+    if (st != PS_OK) {
+        return st;
     }
     uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
     if ((count == 0 && v->elements > 0) || count > most || h->offset > v->elements || count > v->elements - h->offset) {
@@ -250,28 +313,76 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
     return PS_OK;
 }
 
+/* Send them, or the refusal that st and err are. */
+static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct values *what, ps_status st,
+                   struct psi_err *err)
+{
+    const struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                      .version = PS_FRAME_VERSION,
+                                      .op = r->header.op,
+                                      .dtype = r->header.dtype,
+                                      .flags = PS_FLAG_REPLY,
+                                      .id = r->header.id,
+                                      .handle = r->header.handle,
+                                      .offset = PS_OK,
+                                      .meta_bytes = sizeof(struct ps_pull_reply_meta)};
+    st = st == PS_OK ? send_values(t, c, &h, what, err) : st;
+    if (st != PS_OK) {
+        psd_reply(t, c, h.op, 0, h.id, h.handle, err, st == PS_RESOURCE_EXHAUSTED ? COPY_RETRY_MS : 0, NULL, NULL);
+        return;
+    }
+    t->count.pulls++;
+}
+
 void psd_rpc_pull(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct ps_pull_meta m;
     struct psi_err err;
     memcpy(&m, r->meta, sizeof(m));
-    ps_status st = check(t, r->variable, r, m.slot, m.elements, &err);
-    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
-                                .version = PS_FRAME_VERSION,
-                                .op = PS_OP_PULL,
-                                .dtype = r->header.dtype,
-                                .flags = PS_FLAG_REPLY,
-                                .id = r->header.id,
-                                .handle = r->header.handle,
-                                .offset = PS_OK,
-                                .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    if (st == PS_OK) {
-        st = send_values(t, c, &h, r->variable, m.slot, r->header.offset, m.elements, &err);
-    }
+    const ps_status st = check(t, r->variable, r, m.slot, m.elements, &err);
+    const struct values what = {.variable = r->variable, .slot = m.slot, .first = r->header.offset, .count = m.elements};
+    answer(t, c, r, &what, st, &err);
+}
+
+static ps_status check_gather(const struct psd_task *t, const struct psd_request *r, const struct ps_gather_meta *m,
+                              uint64_t *out_columns, struct psi_err *err)
+{
+    const struct psd_variable *v = r->variable;
+    uint64_t rows = 0;
+    ps_status st = check_readable(t, v, r, err);
     if (st != PS_OK) {
-        psd_reply(t, c, PS_OP_PULL, 0, r->header.id, r->header.handle, &err, st == PS_RESOURCE_EXHAUSTED ? COPY_RETRY_MS : 0,
-                  NULL, NULL);
-        return;
+        return st;
     }
-    t->count.pulls++;
+    const ps_shape shape = psd_variable_shape(v);
+    st = psi_rows_of(v->name, &shape, v->dtype, &rows, out_columns, err);
+    st = st == PS_OK ? check_slot(v, &r->header, m->slot, "gather", err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    const uint64_t row_bytes = *out_columns * psi_wire_unit((ps_dtype)r->header.dtype);
+    if (m->rows > PSI_GATHER_ROWS_MAX || m->rows * row_bytes > PS_FRAME_BODY_MAX ||
+        r->body_bytes != (uint64_t)m->rows * PSI_INDEX_BYTES) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "gather of '%s': %u rows of %llu bytes by %zu bytes of indices; at most %d indices of 8 bytes and %d "
+                        "bytes of rows a request",
+                        v->name, m->rows, (unsigned long long)row_bytes, r->body_bytes, PSI_GATHER_ROWS_MAX, PS_FRAME_BODY_MAX);
+    }
+    st = psi_rows_check(r->body, m->rows, 0, UINT64_MAX, rows, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "gather of '%s'", v->name);
+    }
+    return st;
+}
+
+void psd_rpc_gather(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    static const uint8_t none = 0;
+    struct ps_gather_meta m;
+    struct psi_err err;
+    struct values what = {.variable = r->variable, .rows = r->body != NULL ? r->body : &none};
+    memcpy(&m, r->meta, sizeof(m));
+    const ps_status st = check_gather(t, r, &m, &what.columns, &err);
+    what.slot = m.slot;
+    what.count = m.rows * what.columns;
+    answer(t, c, r, &what, st, &err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE. Exactly once lives here, in outcome.c and in store/record.c.
+ * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and those of some rows, PUSH_ROWS and SCATTER (push_rows.c).
+ * Exactly once lives here, in outcome.c and in store/record.c.
  *
  * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
  * segment is applied while it is in cache (apply.c), the entry's offset moves -> LAST: version, powers, position, outcome kept,
@@ -8,7 +9,7 @@
  * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not
  * continue where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
  */
-#include "rpc.h"
+#include "push_rows.h"
 
 #include "psd/rounds/rounds.h"
 
@@ -83,6 +84,15 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
         return scale == 1.0F ? PS_OK
                              : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
+    if (kind > PSD_PUSH_ROWS && v->dtype == PS_BOOL && kind != PSD_SCATTER_UPDATE) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': it holds bool, to which nothing is added; allowed: update",
+                        v->name);
+    }
+    if (kind > PSD_PUSH_ROWS) {
+        return scale == 1.0F
+                   ? PS_OK
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': scale %g; allowed: 1", v->name, (double)scale);
+    }
     if (kind == PSD_ADD && v->dtype == PS_BOOL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s to '%s': it holds bool; allowed: numbers", add_name(scale), v->name);
     }
@@ -116,12 +126,15 @@ static ps_status check_strings(const struct psd_task *t, const struct psd_variab
 }
 
 static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,
-                                  uint8_t kind, uint64_t total_elements, struct psi_err *err)
+                                  uint8_t kind, uint64_t total_elements, uint64_t highest, struct psi_err *err)
 {
     if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
                            "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)", v->name, t->name,
                            ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
+    }
+    if (psd_push_is_rows(kind)) {
+        return psd_push_rows_admit(t, v, kind, total_elements, highest, err);
     }
     if (v->dtype == PS_STRING) {
         return check_strings(t, v, kind, total_elements, err);
@@ -141,6 +154,7 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 struct asked {
     uint8_t kind; /* enum psd_push_kind */
     uint64_t total_elements;
+    uint64_t highest; /* of rows */
     float scale;
     uint32_t assign_flags;
     uint64_t from;          /* as ps_push_meta.version, except for ASSIGN */
@@ -153,6 +167,15 @@ static struct asked parse(const struct psd_request *r)
 {
     struct ps_contribute_meta c;
     struct ps_push_meta m;
+    struct ps_rows_meta rows;
+    if (r->header.op == PS_OP_PUSH_ROWS || r->header.op == PS_OP_SCATTER) {
+        memcpy(&rows, r->meta, sizeof(rows));
+        return (struct asked){.kind = (uint8_t)psd_push_rows_kind(r->header.op, rows.how),
+                              .total_elements = rows.rows,
+                              .highest = rows.highest,
+                              .scale = rows.scale,
+                              .from = rows.version};
+    }
     if (r->header.op == PS_OP_CONTRIBUTE) {
         memcpy(&c, r->meta, sizeof(c));
         return (struct asked){
@@ -242,7 +265,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: %u pushes in progress, %u of this session",
                            t->name, t->progress_count, record->progress_count);
     }
-    ps_status st = check_definition(t, v, h, kind, m->total_elements, err);
+    ps_status st = check_definition(t, v, h, kind, m->total_elements, m->highest, err);
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
         st = psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                          "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
@@ -257,10 +280,14 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
-/* Payload bytes of the frame in h, of an operation with `left` bytes to come. False: its length does not fit. Only the single
- * frame of an operation without bytes has no payload. */
-static bool frame_payload(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
+/* Payload bytes of the frame in h, of an operation of that kind with `elements` to come. False: its length does not fit. Only the
+ * single frame of an operation without bytes has no payload. */
+static bool frame_payload(const struct ps_frame_header *h, uint8_t kind, uint64_t elements, uint32_t unit, uint64_t *out)
 {
+    if (psd_push_is_rows(kind)) {
+        return psd_push_rows_payload(h, elements, unit, out);
+    }
+    const uint64_t left = elements * unit;
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
     if ((h->flags & PS_FLAG_LAST) != 0) {
         *out = left;
@@ -281,7 +308,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (st != PS_OK) {
         return st;
     }
-    uint32_t unit = psi_wire_unit((ps_dtype)h->dtype);
+    const struct psd_progress form = {.variable = v, .kind = m->kind, .wire = h->dtype};
+    const uint32_t unit = psd_progress_unit(&form);
     if (m->chief_number != 0) {
         char who[96];
         st = psd_chief_follow(t, v->container->name, m->chief_number, psd_record_text(record, who, sizeof(who)), err);
@@ -289,10 +317,10 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
             return st;
         }
     }
-    if (!frame_payload(h, m->total_elements * unit, out_payload)) {
+    if (!frame_payload(h, m->kind, m->total_elements, unit, out_payload)) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
-                           "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'", h->body_bytes,
-                           (unsigned long long)m->total_elements, v->name);
+                           "SHAPE_MISMATCH: body of %u bytes does not fit %llu %s of '%s'", h->body_bytes,
+                           (unsigned long long)m->total_elements, psd_push_is_rows(m->kind) ? "rows" : "elements", v->name);
     }
     struct psd_progress *p = psd_progress_new(t, v);
     if (p == NULL) {
@@ -303,6 +331,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     p->wire = h->dtype;
     p->unit = unit;
     p->total = m->total_elements;
+    p->highest = m->highest;
+    p->last_index = psd_push_is_rows(p->kind) ? UINT64_MAX : 0;
     p->scale = m->scale;
     p->from = m->from;
     p->chief_number = psd_push_slot(p->kind) != 0 ? m->power_bits : m->chief_number;
@@ -317,6 +347,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
                              "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
                              psd_push_is_assign(p->kind) ? "assign"
                              : p->kind == PSD_ADD        ? add_name(p->scale)
+                             : p->kind > PSD_PUSH_ROWS   ? "scatter"
                                                          : "push",
                              v->name, (unsigned long long)p->staging_bytes, t->name);
             psd_progress_free(t, p);
@@ -405,7 +436,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_outcome_gap(t, c, "GAP: not where this number stands");
         return;
     }
-    if (!frame_payload(h, (n->progress->total - n->offset) * n->progress->unit, &c->payload_left)) {
+    if (!frame_payload(h, n->progress->kind, n->progress->total - n->offset, n->progress->unit, &c->payload_left)) {
         psd_outcome_gap(t, c, "GAP: a length that does not fit the operation");
         return;
     }
@@ -414,23 +445,41 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 
 /* ---- bodies ---- */
 
+/* Where element `bad` of the gradient that has come with n is, for a text. */
+static const char *where_of(const struct psd_number *n, uint64_t bad, const uint8_t *indices, char *buf, size_t bytes)
+{
+    if (psd_push_is_rows(n->progress->kind)) {
+        const uint64_t columns = (n->progress->unit - PSI_INDEX_BYTES) / psi_wire_unit((ps_dtype)n->progress->wire);
+        PSI_IGNORE(snprintf(buf, bytes, "element %llu of the row with index %llu", (unsigned long long)(bad % columns),
+                            (unsigned long long)psi_rows_index(indices, bad / columns))); /* fits */
+    } else {
+        PSI_IGNORE(snprintf(buf, bytes, "element %llu", (unsigned long long)(n->offset + bad))); /* fits */
+    }
+    return buf;
+}
+
+/* p: what has come, `count` elements; of rows, their indices lie before their elements. */
 static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, const struct psd_number *n, const uint8_t *p,
                               uint64_t count, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
     size_t bad = 0;
-    if (!t->config.refuse_nonfinite || c->link->in.none_watched ||
-        psd_optim_finite((ps_dtype)g->wire, p, count, g->scale, &bad)) {
+    if (!t->config.refuse_nonfinite || c->link->in.none_watched) {
+        return PS_OK;
+    }
+    const uint64_t before = psd_push_is_rows(g->kind) ? count * PSI_INDEX_BYTES : 0;
+    const uint64_t elements = before == 0 ? count : count * (g->unit - PSI_INDEX_BYTES) / psi_wire_unit((ps_dtype)g->wire);
+    if (psd_optim_finite((ps_dtype)g->wire, p + before, elements, g->scale, &bad)) {
         return PS_OK;
     }
     t->count.nonfinite++;
-    char scaled[48] = "";
+    char scaled[48] = "", where[64];
     bool shorter = g->wire != g->variable->dtype; /* the client's value before its conversion may have been finite */
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
     }
-    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient of '%s': element %llu%s is NaN or infinite%s%s",
-                       g->variable->name, (unsigned long long)(n->offset + bad), scaled, shorter ? " as " : "",
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient of '%s': %s%s is NaN or infinite%s%s",
+                       g->variable->name, where_of(n, bad, p, where, sizeof(where)), scaled, shorter ? " as " : "",
                        shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
@@ -473,15 +522,19 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     uint8_t wire = g->wire;
     uint64_t from = g->from;
     uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
+    const bool rows = psd_push_is_rows(g->kind);
     struct psd_optim_scalars scalars;
     struct psi_err err;
     struct psd_change change = {.kind = PSD_CHANGE_SEGMENT,
                                 .segment = {.record = c->record,
                                             .number = n,
                                             .bytes = p,
-                                            .count = take / g->unit,
+                                            .count = rows ? psd_push_rows_count(g, take) : take / g->unit,
                                             .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
-    ps_status st = psd_push_is_gradient(g->kind) ? check_finite(t, c, n, p, change.segment.count, &err) : PS_OK;
+    ps_status st = rows ? psd_push_rows_check(n, p, take, change.segment.count, change.segment.last, &err) : PS_OK;
+    if (st == PS_OK && psd_push_is_gradient(g->kind)) {
+        st = check_finite(t, c, n, p, change.segment.count, &err);
+    }
     if (change.segment.last && psd_push_is_gradient(g->kind) &&
         g->staging != NULL) { /* an atomic variable uses the scalars in force at its last segment */
         psd_variable_capture(v, g->scale, &scalars);
@@ -511,7 +564,8 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     c->number = NULL;
     bool dropped = h->op == PS_OP_CONTRIBUTE && n->result[0] != 0;
-    t->count.pushes_applied += (h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_CONTRIBUTE) && !dropped;
+    t->count.pushes_applied +=
+        (h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_CONTRIBUTE || h->op == PS_OP_PUSH_ROWS) && !dropped;
     psd_age_note(v, n->version, from);
     if (h->op == PS_OP_PUSHPULL) {
         send_values(t, c, v, wire, n);

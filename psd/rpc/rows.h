@@ -33,6 +33,9 @@
     ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(CONTRIBUTE,   AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_contribute_meta), psd_push_head) \
+    ROW(PUSH_ROWS,    AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_rows_meta), psd_push_head) \
+    ROW(SCATTER,      AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_rows_meta), psd_push_head) \
+    ROW(GATHER,       AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_gather_meta), psd_rpc_gather) \
     ROW(PULL,         AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
     ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, VARIABLE, READ),            psd_rpc_open) \
     ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, CHIEF),          psd_rpc_init) \

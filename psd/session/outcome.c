@@ -12,6 +12,7 @@
 #include "psd/rpc/handlers.h"
 
 #include "common/mem.h"
+#include "psd/store/rows.h"
 
 #include <string.h>
 
@@ -52,7 +53,11 @@ static bool is_torn(const struct psd_number *n)
 
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err)
 {
-    if (is_torn(psd_record_find(record, number))) {
+    const struct psd_number *torn = psd_record_find(record, number);
+    if (is_torn(torn)) {
+        if (psd_push_is_rows(torn->progress->kind)) {
+            psd_rows_say_partly(torn, err);
+        }
         err->applied = PS_MAYBE_PARTLY_APPLIED;
         t->count.pushes_torn++;
     }
@@ -103,7 +108,11 @@ uint8_t psd_push_op(uint8_t kind)
                                   [PSD_PUSH_PULL] = PS_OP_PUSHPULL,
                                   [PSD_ASSIGN] = PS_OP_ASSIGN,
                                   [PSD_ADD] = PS_OP_ADD,
-                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE};
+                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE,
+                                  [PSD_PUSH_ROWS] = PS_OP_PUSH_ROWS,
+                                  [PSD_SCATTER_ADD] = PS_OP_SCATTER,
+                                  [PSD_SCATTER_SUB] = PS_OP_SCATTER,
+                                  [PSD_SCATTER_UPDATE] = PS_OP_SCATTER};
     return psd_push_slot(kind) != 0 ? PS_OP_ASSIGN : ops[kind];
 }
 

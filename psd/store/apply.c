@@ -5,7 +5,7 @@
  * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
  * stack. Values of ADD are added segment by segment. Values of ASSIGN, and gradients and values of ADD for an atomic variable,
  * are gathered in staging memory and take effect at LAST. Gradients of CONTRIBUTE wait for their round in the area of their
- * member.
+ * member. Pushes of some rows are in rows.c.
  *
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
@@ -18,8 +18,7 @@
 /* elements converted at a time: 16 KiB of stack, so that they are in the first-level cache when they are applied */
 enum { BLOCK_ELEMENTS = 4096 };
 
-/* Apply gradient elements [first, first + count) by the optimizer. grad is float16, bfloat16 or of the variable's dtype. */
-static void optimise(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count)
+void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
     uint64_t at = first * v->element_bytes;
@@ -72,16 +71,23 @@ static void stage(const struct psd_progress *g, void *staging, uint64_t first, c
 
 void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
 {
-    const struct psd_progress *g = n->progress;
+    struct psd_progress *g = n->progress;
     const struct psd_variable *v = g->variable;
-    if (g->kind == PSD_CONTRIBUTE) {
+    if (psd_push_is_rows(g->kind)) {
+        if (g->staging != NULL) {
+            psd_rows_stage(g, n->offset, p, count);
+        } else {
+            psd_rows_apply(g, p, count);
+        }
+        psd_rows_come(g, p, count);
+    } else if (g->kind == PSD_CONTRIBUTE) {
         if (g->area != NULL) {
             stage(g, g->area->memory, n->offset, p, count);
         }
     } else if (g->staging != NULL) {
         stage(g, g->staging, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
-        optimise(g, n->offset, p, (ps_dtype)g->wire, count);
+        psd_apply_gradient(g, n->offset, p, (ps_dtype)g->wire, count);
         changed(v, n->offset, count);
     } else {
         add(g, n->offset, p, count);
@@ -156,11 +162,16 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     if (psd_push_is_applied(g->kind)) {
         if (g->staging != NULL) { /* the variable is atomic: the gradient was staged until now */
             g->scalars = *scalars;
-            optimise(g, 0, g->staging, v->dtype, v->elements);
+        }
+        if (g->staging != NULL && !psd_push_is_rows(g->kind)) {
+            psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
             changed(v, 0, v->elements);
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;
+    }
+    if (psd_push_is_rows(g->kind) && g->staging != NULL) {
+        psd_rows_apply_staged(g);
     }
     if (g->kind == PSD_ADD && g->staging != NULL) { /* the variable is atomic: the values to add were staged until now */
         add(g, 0, g->staging, v->elements);

@@ -4,6 +4,7 @@
  * cannot fail. Failure: RESOURCE_EXHAUSTED, and nothing is reserved.
  */
 #include "mutate.h"
+#include "rows.h"
 #include "psd/state.h"
 
 #include "common/blob.h"
@@ -37,9 +38,18 @@ void psd_progress_free(struct psd_task *t, struct psd_progress *p)
     psi_list_push_front(&t->free_progress, &p->link);
 }
 
+uint32_t psd_progress_unit(const struct psd_progress *p)
+{
+    const uint32_t element = psi_wire_unit((ps_dtype)p->wire);
+    return psd_push_is_rows(p->kind) ? psi_rows_unit(psd_rows_columns(p->variable) * element) : element;
+}
+
 bool psd_progress_fits(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
+    if (psd_push_is_rows(p->kind)) {
+        return psd_rows_fit(p);
+    }
     bool strings = v->dtype == PS_STRING;
     if (v->queue != NULL || (psd_push_is_gradient(p->kind) ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
         return false;

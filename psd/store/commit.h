@@ -220,6 +220,8 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
  * frees it, with its staging. */
 struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_variable *v);
 void psd_progress_free(struct psd_task *t, struct psd_progress *p);
+/** Bytes of an element of p as it travels, by its kind, wire dtype and variable; of a row with its index. */
+uint32_t psd_progress_unit(const struct psd_progress *p);
 /** True if the variable of p can have such a push in progress: a check of a p that was read from a file. */
 bool psd_progress_fits(const struct psd_progress *p);
 /** Carry c out. Afterwards t->position is its position. */

@@ -155,7 +155,7 @@ static void keep_staged(struct psd_cut *cut, const struct psd_record *r, struct 
 {
     const struct psd_variable *v = p->variable;
     uint64_t offset = psd_record_find(r, p->number)->offset;
-    uint64_t bytes = offset * (v->dtype == PS_STRING ? 1 : v->element_bytes);
+    uint64_t bytes = psd_progress_staged_bytes(p, offset);
     if (p->staging == NULL || bytes == 0 || psd_variable_of_session(v)) {
         return;
     }

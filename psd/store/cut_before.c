@@ -6,6 +6,7 @@
 #include "cut_internal.h"
 
 #include "mutate.h"
+#include "rows.h"
 #include "psd/state.h"
 
 #include <string.h>
@@ -54,6 +55,21 @@ static void before_init(struct psd_cut *cut, const struct psd_change *c)
     }
 }
 
+/* A segment of rows is about to change what it names. */
+static void before_rows(const struct psd_change *c)
+{
+    const struct psd_progress *p = c->segment.number->progress;
+    const struct psd_variable *v = p->variable;
+    const uint64_t bytes = psd_rows_row_bytes(p);
+    for (uint64_t i = 0; i < c->segment.count; i++) {
+        const uint64_t at = psi_rows_index(c->segment.bytes, i) * bytes;
+        psd_kept_change(v->kept[0], at, bytes);
+        for (uint32_t k = 1; k <= PSD_OPTIM_SLOTS_MAX && p->kind == PSD_PUSH_ROWS; k++) {
+            psd_kept_change(v->kept[k], at, bytes);
+        }
+    }
+}
+
 static void before_segment(struct psd_cut *cut, const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
@@ -66,7 +82,9 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     if (c->segment.last || psd_progress_streams(p)) {
         psd_cut_variable(cut, v);
     }
-    if (streams && p->staging == NULL) {
+    if (streams && p->staging == NULL && psd_push_is_rows(p->kind)) {
+        before_rows(c);
+    } else if (streams && p->staging == NULL) {
         for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
             psd_kept_change(v->kept[i], c->segment.number->offset * v->element_bytes, c->segment.count * v->element_bytes);
         }

@@ -129,7 +129,9 @@ static void push(struct psi_code *k, const struct psd_progress *p)
                                .init_only = p->init_only,
                                .chief_number = p->chief_number,
                                .member = p->member,
-                               .round = p->round};
+                               .round = p->round,
+                               .highest = p->highest,
+                               .last_index = p->last_index};
     psi_state_push(k, &x);
 }
 

@@ -4,6 +4,7 @@
 #include "entry.h"
 
 #include "mutate.h"
+#include "rows.h"
 #include "psd/state.h"
 
 #include "common/blob.h"
@@ -332,12 +333,12 @@ static void resume(struct psi_code *k, struct psd_task *t, struct psd_record *r,
 {
     struct psd_number *n = psd_number_own(psd_record_find(r, p->number));
     if (!good(k) || n == NULL || n->state != PS_NUMBER_IN_PROGRESS || n->progress != NULL || n->offset >= p->total ||
-        !psd_progress_fits(p)) {
+        !psd_progress_fits(p) || !psd_rows_may_stand(p, n->offset)) {
         psi_code_wrong(k, "a push in progress that cannot be");
         psd_progress_free(t, p);
         return;
     }
-    p->unit = psi_wire_unit((ps_dtype)p->wire);
+    p->unit = psd_progress_unit(p);
     stage(k, &t->store, p);
     n->progress = p;
     psi_list_push_back(&r->progress, &p->link);
@@ -369,6 +370,8 @@ static void take_push(struct psi_code *k, struct psd_task *t, struct psd_record 
     p->chief_number = x.chief_number;
     p->member = x.member;
     p->round = x.round;
+    p->highest = x.highest;
+    p->last_index = x.last_index;
     resume(k, t, r, p);
 }
 

@@ -6,6 +6,7 @@
 
 #include "names.h"
 #include "queue.h"
+#include "record.h"
 #include "rounds.h"
 
 /* Casts from const state to state that psd_commit() changes. */
@@ -66,6 +67,19 @@ void psd_apply_value(struct psd_store *s, struct psd_variable *v, void *value, u
                      const uint8_t giver[8], uint64_t chief_number);
 /** End a mutation before its last element. False: none of it was applied. Otherwise it counts as a mutation. */
 bool psd_apply_torn(const struct psd_number *n);
+
+/** Apply gradient elements [first, first + count) of g by the optimizer. grad: float16, bfloat16 or of the variable's dtype, as
+ * `wire` says. */
+void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count);
+
+/* ---- rows.c: pushes of some rows (common/rows.h) ---- */
+/** Change the variable by a segment of `count` rows. */
+void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count);
+/** Gather a segment of an atomic variable, from row `first` of the operation on; the last one is followed by the other. */
+void psd_rows_stage(struct psd_progress *g, uint64_t first, const uint8_t *segment, uint64_t count);
+void psd_rows_apply_staged(struct psd_progress *g);
+/** The rows of a segment have come. */
+void psd_rows_come(struct psd_progress *g, const uint8_t *segment, uint64_t count);
 
 /* ---- record.c ---- */
 /** Add an entry for `number`, which psd_record_admits() has accepted. */

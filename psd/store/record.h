@@ -18,7 +18,11 @@ enum psd_push_kind {
     PSD_ADD,
     PSD_CONTRIBUTE,
     PSD_ASSIGN_SLOT_1,
-    PSD_ASSIGN_SLOT_LAST = PSD_ASSIGN_SLOT_1 + PSD_OPTIM_SLOTS_MAX - 1
+    PSD_ASSIGN_SLOT_LAST = PSD_ASSIGN_SLOT_1 + PSD_OPTIM_SLOTS_MAX - 1,
+    PSD_PUSH_ROWS, /* this and what follows: of some rows (common/rows.h) */
+    PSD_SCATTER_ADD,
+    PSD_SCATTER_SUB,
+    PSD_SCATTER_UPDATE
 };
 
 struct psd_area;
@@ -29,9 +33,9 @@ struct psd_progress {
     /* remembered: */
     const struct psd_variable *variable; /* holds one reference */
     struct psd_optim_scalars scalars;
-    uint64_t total; /* elements; strings: bytes of the blob. All counts of elements of a mutation count these */
+    uint64_t total; /* elements; strings: bytes of the blob; of rows: rows. All counts of elements of a mutation count these */
     void *staging;  /* ASSIGN, to slots as well, and gradients of an atomic variable: what has come, in the variable's dtype;
-                       undefined behind that */
+                       undefined behind that. Rows of an atomic variable: each behind its index, as they travel */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
@@ -41,12 +45,14 @@ struct psd_progress {
     uint64_t chief_number;  /* ASSIGN: number of the chief that gives it; 0: not as a chief. To a slot of Adam: bits of its power,
                                f64 */
     uint64_t member, round; /* CONTRIBUTE */
+    uint64_t highest;       /* of rows: index of the last one; 0 without rows */
+    uint64_t last_index;    /* of rows: index of the last row that has come; UINT64_MAX: none has */
     /* volatile: */
     uint64_t from;         /* as ps_push_meta.version */
     struct psd_kept *kept; /* keeps staging (kept.h); NULL: no cut does */
     /* derived: */
     struct psd_area *area; /* CONTRIBUTE: where it goes (rounds.h); NULL: it is dropped */
-    uint32_t unit;         /* bytes of an element as it travels */
+    uint32_t unit;         /* bytes of an element as it travels, of a row with its index */
 };
 
 struct psd_number {
@@ -134,14 +140,19 @@ enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of all texts; the oldest go first: 
 /* bytes of a record at most, with its entry in the map of all records and the first tables of its own map */
 #define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES)
 
+/** True for mutations of rows: PUSH_ROWS, SCATTER. */
+static inline bool psd_push_is_rows(uint8_t kind)
+{
+    return kind >= PSD_PUSH_ROWS;
+}
 static inline bool psd_push_is_gradient(uint8_t kind)
 {
-    return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_CONTRIBUTE;
+    return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_CONTRIBUTE || kind == PSD_PUSH_ROWS;
 }
 /** The optimizer runs for a push of this kind. */
 static inline bool psd_push_is_applied(uint8_t kind)
 {
-    return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
+    return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_PUSH_ROWS;
 }
 /** The slot that a kind ASSIGN_SLOT_n assigns, n; 0: another kind. */
 static inline uint32_t psd_push_slot(uint8_t kind)
@@ -154,10 +165,10 @@ static inline bool psd_push_is_assign(uint8_t kind)
     return kind == PSD_ASSIGN || psd_push_slot(kind) != 0;
 }
 /** True if the mutation changes v segment by segment or, if v is atomic, all at once from staging: a gradient for the optimizer,
- * or an ADD of more than one segment. */
+ * rows, or an ADD of more than one segment. */
 static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
-    return psd_push_is_applied(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
+    return psd_push_is_applied(kind) || psd_push_is_rows(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
 /** True if part of p may have been applied before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
@@ -181,7 +192,16 @@ static inline bool psd_progress_stages(const struct psd_progress *p)
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
-    return !psd_progress_stages(p) ? 0 : v->dtype == PS_STRING ? p->total : v->bytes;
+    return !psd_progress_stages(p)     ? 0
+           : psd_push_is_rows(p->kind) ? p->total * p->unit
+           : v->dtype == PS_STRING     ? p->total
+                                       : v->bytes;
+}
+/** Bytes of staging that the first n elements of p take. */
+static inline uint64_t psd_progress_staged_bytes(const struct psd_progress *p, uint64_t n)
+{
+    const struct psd_variable *v = p->variable;
+    return n * (psd_push_is_rows(p->kind) ? p->unit : v->dtype == PS_STRING ? 1 : v->element_bytes);
 }
 
 /** NULL: no memory. */

@@ -62,6 +62,18 @@ void psd_sums_changed(struct psd_sums *s, const void *value, uint64_t value_byte
     }
 }
 
+void psd_sums_forget(struct psd_sums *s, uint64_t value_bytes, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t end = offset + bytes;
+    for (uint64_t at = offset / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES; at < end; at += PS_SEGMENT_BYTES) {
+        uint64_t *place = place_of(s, value_bytes, at);
+        if (place == NULL) {
+            return;
+        }
+        *place &= SENT;
+    }
+}
+
 void psd_sums_reset(struct psd_sums *s)
 {
     psi_free(s->many);

@@ -24,6 +24,8 @@ struct psd_sums {
 /** CRC32C of bytes [offset, offset + bytes) of a value of value_bytes. */
 uint32_t psd_sums_get(struct psd_sums *s, const void *value, uint64_t value_bytes, uint64_t offset, uint32_t bytes);
 void psd_sums_changed(struct psd_sums *s, const void *value, uint64_t value_bytes, uint64_t offset, uint64_t bytes);
+/** As psd_sums_changed(), for a few bytes here and there: no CRC is made. */
+void psd_sums_forget(struct psd_sums *s, uint64_t value_bytes, uint64_t offset, uint64_t bytes);
 /** Another value, maybe of another length, has taken the place of the value, or the variable goes. */
 void psd_sums_reset(struct psd_sums *s);
 

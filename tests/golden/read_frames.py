@@ -16,7 +16,7 @@ SEGMENT = PAGE.limits["SEGMENT_BYTES"]
 HEADER = PAGE.size("ps_frame_header")
 TRAILER = PAGE.size("ps_pull_trailer")
 OPS = PAGE.op_names
-HOT = [number for number, name in OPS.items() if PAGE.ops[name]["body"] == "values" or PAGE.ops[name]["good reply"] == "values"]
+HOT = [number for number, name in OPS.items() if PAGE.ops[name]["body"] in ("values", "rows") or PAGE.ops[name]["good reply"] == "values"]
 
 
 class Bad(Exception):
@@ -127,7 +127,7 @@ class Frame:
         check(h["crc"] == crc32c(data[:HEADER - 4] + self.meta), "CRC of header and meta")
         body = data[HEADER + meta_bytes:self.bytes]
         self.trailer = None
-        if "VALUE" in self.flags or (OPS.get(self.op) == "PULL" and "REPLY" in self.flags and self.offset == 0):
+        if "VALUE" in self.flags or (OPS.get(self.op) in ("PULL", "GATHER") and "REPLY" in self.flags and self.offset == 0):
             check(len(body) >= TRAILER, "no trailer")
             body, tail = body[:-TRAILER], body[-TRAILER:]
             self.trailer = PAGE.unpack("ps_pull_trailer", tail)
@@ -660,6 +660,48 @@ def contribute(f):
     check(f.floats(3) == [1.0, -2.0, 0.5], "values")
 
 
+def rows_of(f, count):
+    """Indices and rows of one number each, of the last segment."""
+    values = struct.unpack(f"<{count}Q{count}f", f.payload[:12 * count])
+    return list(values[:count]), list(values[count:])
+
+
+def push_rows(f):
+    is_frame(f, "PUSH_ROWS", "CRC SEQ FIRST LAST", id=60, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_rows_meta"), rows=2, highest=2, version=0, scale=0.5, how=0)
+    check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
+def push_rows_more(f):
+    is_frame(f, "PUSH_ROWS", "CRC SEQ LAST", id=61, handle=5, dtype=1, offset=SEGMENT // 12)
+    check(rows_of(f, 2) == ([10 * (SEGMENT // 12), 10 * (SEGMENT // 12) + 10], [0.25, 0.25]), "rows")
+
+
+def push_no_rows(f):
+    is_frame(f, "PUSH_ROWS", "CRC SEQ FIRST LAST", id=62, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_rows_meta"), rows=0, highest=0, version=0, scale=0.5, how=0)
+    check(f.payload == b"", "no rows")
+
+
+def scatter_update(f):
+    is_frame(f, "SCATTER", "CRC SEQ FIRST LAST", id=63, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_rows_meta"), rows=2, highest=2, version=0, scale=1.0, how=3)
+    check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
+def gather(f):
+    is_frame(f, "GATHER", "CRC", id=64, handle=5, dtype=1)
+    same(f.fixed("ps_gather_meta"), rows=2, slot=0)
+    check(struct.unpack("<2Q", f.payload) == (1, 2), "indices")
+
+
+def rows_replies(values, refused):
+    is_frame(values, "GATHER", "CRC REPLY", dtype=1, offset=0)
+    same(values.pull_reply_meta(), version=1, in_progress=0)
+    check(values.floats(2) == [0.5, -2.0], "rows")
+    check(refused.reply_meta()["text"].startswith("gather of 'w': index 1 of row 1 does not rise"), "text")
+
+
 def sync(f):
     is_frame(f, "SYNC", "CRC", id=51)
     check(message("Sync", f.meta) == {"timeout_ms": 60000, "options": SYNC, "chief_number": 3}, "SYNC")
@@ -1066,7 +1108,8 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
             "create_accumulator": create_accumulator, "apply_grad": apply_grad, "set_step": set_step,
             "accumulators_answer": accumulators_answer,
-            "ack_given_up": ack_given_up, "contribute": contribute, "sync": sync, "sync_more": sync_more, "sync_again": sync_again,
+            "ack_given_up": ack_given_up, "contribute": contribute, "push_rows": push_rows, "push_rows_more": push_rows_more, "push_no_rows": push_no_rows,
+            "scatter_update": scatter_update, "gather": gather, "rows_replies": rows_replies, "sync": sync, "sync_more": sync_more, "sync_again": sync_again,
             "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC),
             "join_again": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC, training=0x1122334455667788), "join_answer": join_answer, "join_answer_again": join_answer_again,
             "step": of_member("STEP", 53, "Step", timeout_ms=60000, member=MEMBER, round=7, steps=12), "step_reply": step_reply,

@@ -18,6 +18,7 @@
 #include "dtypes.h"
 #include "queue_frames.h"
 #include "round_frames.h"
+#include "rows_frames.h"
 #include "save_frames.h"
 #include "times_frames.h"
 
@@ -439,6 +440,20 @@ static void pull_reply(struct wire *out)
     shell_net_fini(&s.net);
 }
 
+/* Row 2 and its refusal: one that rises no more, after a SCATTER and its reply. */
+static void rows_replies(struct wire *out)
+{
+    static const uint64_t falls[2] = {2, 1};
+    struct scene s;
+    scene_init(&s);
+    const struct rows_op o = rows_golden(s.w.handle, s.c.next_number++, PS_SCATTER_UPDATE);
+    assert_int_equal(rows_do(&s.c, &o).status, PS_OK);
+    s.c.conn->tap = out;
+    assert_int_equal(rows_gather(&s.c, PS_F32, s.w.handle, 0, rows_indices, 2, NULL).status, PS_OK);
+    assert_int_equal(rows_gather(&s.c, PS_F32, s.w.handle, 0, falls, 2, NULL).status, PS_INVALID_ARGUMENT);
+    shell_net_fini(&s.net);
+}
+
 static void pull_refused(struct wire *out)
 {
     struct scene s;
@@ -583,6 +598,12 @@ static const struct golden {
     {"accumulators_answer", accumulators_answer},
     {"ack_given_up", ack_given_up},
     {"contribute", contribute},
+    {"push_rows", push_rows},
+    {"push_rows_more", push_rows_more},
+    {"push_no_rows", push_no_rows},
+    {"scatter_update", scatter_update},
+    {"gather", gather_request},
+    {"rows_replies", rows_replies},
     {"sync", sync_request},
     {"sync_more", sync_more},
     {"sync_again", sync_again},

@@ -95,13 +95,17 @@ static void begin(struct psd_codec *k, struct psd_change *c)
     if (psd_push_is_assign(p->kind)) {
         PSD_CODE(k, p->chief_number);
     }
+    if (psd_push_is_rows(p->kind)) {
+        PSD_CODE(k, p->highest);
+        p->last_index = UINT64_MAX;
+    }
     if (p->kind == PSD_CONTRIBUTE) {
         PSD_CODE(k, p->member);
         PSD_CODE(k, p->round);
     }
     if (k->out == NULL) {
         c->begin.reserved = p; /* freed by whoever does not commit it */
-        p->unit = k->st == PS_OK ? psi_wire_unit((ps_dtype)p->wire) : 0;
+        p->unit = k->st == PS_OK ? psd_progress_unit(p) : 0;
         p->staging_bytes = k->st == PS_OK ? psd_progress_staging_bytes(p) : 0;
     }
 }

@@ -9,6 +9,7 @@
 #include "common/optimizer.h"
 #include "common/tuple.h"
 #include "psd/state.h"
+#include "psd/store/rows.h"
 
 #include <string.h>
 
@@ -57,6 +58,9 @@ static bool segment_fits(const struct psd_change *c)
     bool staged_gradient = psd_push_is_applied(p->kind) && p->staging != NULL;
     bool whole = n->offset + c->segment.count == p->total;
     if (c->segment.last ? !whole : whole) {
+        return false;
+    }
+    if (psd_push_is_rows(p->kind) && psd_rows_check(n, c->segment.bytes, c->segment.count, c->segment.last, NULL) != PS_OK) {
         return false;
     }
     if (c->segment.last && p->variable->dtype == PS_STRING) {

@@ -10,6 +10,7 @@
  */
 #include "psd/optim/optim.h"
 
+#include "by_row.h"
 #include "optim_vectors.h"
 
 #include <math.h>
@@ -81,7 +82,8 @@ static void check_near(size_t case_index, unsigned step, ps_dtype dtype, size_t 
     }
 }
 
-static void run_case(size_t case_index, const struct optim_case *c)
+/* row: the variable is that row of one of five; BY_ROW_ROWS: it is whole. */
+static void run_case(size_t case_index, const struct optim_case *c, uint64_t row)
 {
     struct run run;
     struct psd_optim_state state;
@@ -91,6 +93,7 @@ static void run_case(size_t case_index, const struct optim_case *c)
     const char *out = c->out;
     bool exact = c->opt.kind != PS_OPT_ADAGRAD;
     void *slots[PSD_OPTIM_SLOTS_MAX] = {run.slots[0], run.slots[1]};
+    const uint32_t kind = row != BY_ROW_ROWS && c->opt.kind == PS_OPT_ADAM ? PS_OPT_LAZY_ADAM : c->opt.kind; /* the same rule */
 
     memset(&run, 0, sizeof(run));
     memcpy(run.var, in, bytes);
@@ -108,7 +111,11 @@ static void run_case(size_t case_index, const struct optim_case *c)
         unsigned char before[sizeof(run.var)];
         memcpy(before, run.var, sizeof(before));
         psd_optim_begin(&c->opt, 0, c->dtype, &state, 0, 1.0f, &scalars);
-        psd_optim_apply(c->opt.kind, c->dtype, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
+        if (row == BY_ROW_ROWS) {
+            psd_optim_apply(kind, c->dtype, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
+        } else {
+            apply_by_row(kind, c->dtype, &scalars, run.var, slots, in + step * bytes, n, row);
+        }
         psd_optim_end(&c->opt, c->dtype, &state);
         for (size_t i = 0; i < n; i++) {
             double after = value_at(c->dtype, run.var, i);
@@ -134,7 +141,9 @@ static void run_kind(uint32_t kind)
     unsigned ran[PS_I64 + 1] = {0};
     for (size_t i = 0; i < sizeof(optim_cases) / sizeof(optim_cases[0]); i++) {
         if (optim_cases[i].opt.kind == kind) {
-            run_case(i, &optim_cases[i]);
+            run_case(i, &optim_cases[i], BY_ROW_ROWS);
+            run_case(i, &optim_cases[i], 0);
+            run_case(i, &optim_cases[i], BY_ROW_ROWS - 1);
             ran[optim_cases[i].dtype]++;
         }
     }

@@ -7,6 +7,9 @@
  */
 #include "cut_test.h"
 
+#include "psd/store/commit.h"
+#include "psd/store/mutate.h"
+
 #include "common/optimizer.h"
 #include "common/saved.h"
 #include "common/shape.h"
@@ -120,11 +123,13 @@ static const struct psd_number *begin(struct life *l, const struct psd_variable 
     p->number = ++number;
     p->kind = (uint8_t)kind;
     p->wire = (uint8_t)v->dtype;
-    p->unit = v->dtype == PS_STRING ? 1 : 4;
+    p->unit = psd_progress_unit(p);
     p->total = total;
+    p->highest = psd_push_is_rows(p->kind) ? total - 1 : 0;
+    p->last_index = psd_push_is_rows(p->kind) ? UINT64_MAX : 0;
     p->scale = 0.5f;
     p->staging_bytes = psd_progress_staging_bytes(p);
-    if (kind == PSD_PUSH) {
+    if (psd_push_is_applied(p->kind)) {
         psd_variable_capture(v, 0.5f, &p->scalars);
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}};
@@ -287,6 +292,35 @@ TEST(test_this_format)
     }
     assert_same(c, golden(PSI_STATE_VERSION));
     assert_same(again(reader(), c), c);
+}
+
+/* Rows in progress: where they stand, and which row came last; an atomic variable's are staged. */
+TEST(test_rows_in_progress)
+{
+    enum { PER = PS_SEGMENT_BYTES / 12 };
+    static uint8_t bytes[PER * 12];
+    for (uint32_t atomic = 0; atomic < 2; atomic++) {
+        struct life *l = (struct life *)(uintptr_t)reader();
+        struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {3 * PER}}, .optimizer = *ps_adagrad(0.5)};
+        struct psd_making m = {.init = *ps_ones(), .optimizer = d.optimizer};
+        d.atomic = atomic != 0;
+        const struct psd_variable *v = made(l, "rows", &d, 0);
+        must(l, (struct psd_change){.kind = PSD_CHANGE_INIT,
+                                    .init = {.record = l->records[0], .number = 77, .variable = v, .making = &m, .runs = true}});
+        const struct psd_number *n = begin(l, v, PSD_PUSH_ROWS, 2 * PER);
+        for (uint64_t i = 0; i < PER; i++) {
+            const float one = 1;
+            memcpy(bytes + 8 * i, &i, sizeof(i));
+            memcpy(bytes + PER * 8 + i * 4, &one, sizeof(one));
+        }
+        segment(l, n, bytes, PER, false);
+        struct checkpoint *c = saved(l);
+        assert_same(again(l, c), c);
+        struct psi_err err;
+        psd_number_own(n)->progress->last_index = 3 * PER; /* above the highest: no push can stand there */
+        assert_int_equal(load(l, saved(l), &err), PS_DATA_LOSS);
+        psd_number_own(n)->progress->last_index = PER - 1;
+    }
 }
 
 /* Three slots with a moving average behind them, all that any kind may have, and a push that has captured it, in the middle. */
@@ -512,7 +546,7 @@ static void assert_as_loaded(const struct psi_saved_variable *a, const struct ps
 
 TEST(test_read_by_who_is_no_task)
 {
-    static const size_t variables[PSI_STATE_VERSION + 1] = {0, 1, 5, 5, 5};
+    static const size_t variables[PSI_STATE_VERSION + 1] = {0, 1, 5, 5, 5, 5};
     for (uint32_t format = 1; format <= PSI_STATE_VERSION; format++) {
         struct checkpoint *c = golden(format);
         struct psd_task *t = task_new(reader());

@@ -3,6 +3,7 @@
  * psd/rpc/requests.c: nothing of a client gets past the place where its right is asked, with each container that it is about.
  * What a denial says is enough to end it.
  */
+#include "rows_wire.h"
 #include "task_test.h"
 
 #include "common/form.h"
@@ -101,6 +102,8 @@ static void add_item(struct wire *body, uint8_t op, const char *container, const
 static struct fc_reply send(struct env *e, uint8_t op, const char *container, const ps_v1_OpenAnswer *v)
 {
     static const float values[4] = {1, 1, 1, 1};
+    static const uint64_t indices[2] = {0, 3};
+    struct rows_op rows = {.dtype = PS_F32, .indices = indices, .rows = values, .count = 2, .row_bytes = 4, .scale = 1};
     float back[4];
     switch (op) {
     case PS_OP_PUSH:
@@ -109,6 +112,15 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
     case PS_OP_ADD:
     case PS_OP_CONTRIBUTE:
         return fc_push(&e->c, op, v, values, 1, 0);
+    case PS_OP_PUSH_ROWS:
+    case PS_OP_SCATTER:
+        rows.op = op;
+        rows.how = op == PS_OP_SCATTER ? PS_SCATTER_ADD : 0;
+        rows.handle = v->handle;
+        rows.number = e->c.next_number++;
+        return rows_do(&e->c, &rows);
+    case PS_OP_GATHER:
+        return rows_gather(&e->c, PS_F32, v->handle, 0, indices, 2, NULL);
     case PS_OP_PULL:
         return fc_pull(&e->c, v, 0, 4, back);
     case PS_OP_INIT:
@@ -144,6 +156,9 @@ static const struct right ROWS[] = {
     {PS_OP_ASSIGN, PSI_RIGHT_WRITE, "a"},
     {PS_OP_ADD, PSI_RIGHT_WRITE, "a"},
     {PS_OP_CONTRIBUTE, PSI_RIGHT_WRITE, "a"},
+    {PS_OP_PUSH_ROWS, PSI_RIGHT_WRITE, "a"},
+    {PS_OP_SCATTER, PSI_RIGHT_WRITE, "a"},
+    {PS_OP_GATHER, PSI_RIGHT_READ, "a"},
     {PS_OP_PULL, PSI_RIGHT_READ, "a"},
     {PS_OP_OPEN, PSI_RIGHT_READ, "a"},
     {PS_OP_INIT, PSI_RIGHT_CHIEF, "a"},

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PUSH_ROWS and SCATTER: what push.c asks about mutations of some rows (common/rows.h).
+ *
+ * Happy path: the first frame says how many rows come and the highest index -> admitted here -> each segment is checked whole
+ * before psd_commit() touches a row.
+ * Failure: rows that the variable does not have, an optimizer whose sparse form moves all rows, frames of another length.
+ */
+#include "push_rows.h"
+
+#include "common/optimizer.h"
+#include "common/shape.h"
+
+/* TensorFlow's sparse form of these moves every row of the variable, also those that no gradient has come for. */
+static bool moves_all_rows(uint32_t kind)
+{
+    return kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM;
+}
+
+enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how)
+{
+    return op == PS_OP_PUSH_ROWS      ? PSD_PUSH_ROWS
+           : how == PS_SCATTER_UPDATE ? PSD_SCATTER_UPDATE
+           : how == PS_SCATTER_SUB    ? PSD_SCATTER_SUB
+                                      : PSD_SCATTER_ADD;
+}
+
+ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
+                              uint64_t highest, struct psi_err *err)
+{
+    const ps_shape shape = psd_variable_shape(v);
+    uint64_t rows = 0, columns = 0;
+    ps_status st = psi_rows_of(v->name, &shape, v->dtype, &rows, &columns, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (total > rows || (total == 0 ? highest != 0 : highest >= rows || highest < total - 1)) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "%llu rows for '%s' at %s, the highest with index %llu: it has %llu rows",
+                        (unsigned long long)total, v->name, t->name, (unsigned long long)highest, (unsigned long long)rows);
+    }
+    if (kind == PSD_PUSH_ROWS && moves_all_rows(v->optimizer.kind)) {
+        return psi_fail(
+            err, PS_UNIMPLEMENTED,
+            "push of rows to '%s' at %s: %s in TensorFlow's form moves all rows with each push; lazy_adam moves those "
+            "that are pushed to, and dense pushes work",
+            v->name, t->name, psi_optimizer_name(v->optimizer.kind));
+    }
+    return PS_OK;
+}
+
+bool psd_push_rows_payload(const struct ps_frame_header *h, uint64_t left, uint32_t unit, uint64_t *out)
+{
+    const bool crc = (h->flags & PS_FLAG_CRC) != 0;
+    if ((h->flags & PS_FLAG_LAST) != 0) {
+        *out = psi_rows_payload(left, unit);
+        return *out <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(*out, crc, false);
+    }
+    const uint64_t segment = PS_SEGMENT_BYTES + (crc ? 8u : 0u), segments = h->body_bytes / segment;
+    *out = segments * PS_SEGMENT_BYTES;
+    return h->body_bytes % segment == 0 && segments > 0 && segments * psi_rows_per_segment(unit) < left;
+}
+
+/* Behind its rows a whole segment has zeros. */
+static ps_status check_padding(const struct psd_progress *p, const uint8_t *segment, uint64_t from, uint64_t bytes,
+                               struct psi_err *err)
+{
+    for (uint64_t i = from; i < bytes; i++) {
+        if (segment[i] != 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "rows for '%s': byte %llu of a segment, behind its rows, is not 0",
+                            p->variable->name, (unsigned long long)i);
+        }
+    }
+    return PS_OK;
+}
+
+uint64_t psd_push_rows_count(const struct psd_progress *p, uint64_t bytes)
+{
+    return bytes == PS_SEGMENT_BYTES ? psi_rows_per_segment(p->unit) : bytes / p->unit;
+}
+
+ps_status psd_push_rows_check(const struct psd_number *n, const uint8_t *segment, uint64_t bytes, uint64_t count, bool last,
+                              struct psi_err *err)
+{
+    ps_status st = check_padding(n->progress, segment, count * n->progress->unit, bytes, err);
+    return st == PS_OK ? psd_rows_check(n, segment, count, last, err) : st;
+}

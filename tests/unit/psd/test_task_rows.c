@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a variable at its owner: GATHER, PUSH_ROWS and SCATTER against the dense operations; what is refused, and how much is
+ * in the variable then; resumed by row.
+ */
+#include "rows_wire.h"
+#include "task_test.h"
+
+#include "common/half.h"
+#include "common/optimizer.h"
+
+enum { ROWS = 1000, COLUMNS = 100, ROW_BYTES = COLUMNS * 4, PER = PS_SEGMENT_BYTES / (8 + ROW_BYTES) };
+
+static uint64_t indices[ROWS];
+static float grads[ROWS * COLUMNS];
+
+static ps_v1_OpenAnswer made(struct env *e, const char *name, ps_dtype dtype, int64_t rows, int64_t columns,
+                             const ps_optimizer *opt, bool atomic)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    fc_create_item(&m, name, dtype, (uint64_t)rows, opt);
+    m.dims_count = columns < 0 ? 1 : 2;
+    m.dims[1] = columns < 0 ? 0 : columns;
+    m.atomic = atomic;
+    assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&e->c, name, &v), PS_OK);
+    assert_applied(fc_init_var(&e->c, v.handle, ps_constant(dtype == PS_BOOL ? 0 : 2), opt, 0, false));
+    return v;
+}
+
+/* Every third row from `first` on, `count` of them; grads are small numbers that differ. */
+static struct rows_op op_of(struct env *e, const ps_v1_OpenAnswer *v, uint8_t op, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = 0; i < ROWS; i++) {
+        indices[i] = first + 3 * i;
+    }
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        grads[i] = (float)(i % 37) / 8 - 2;
+    }
+    return (struct rows_op){.op = op,
+                            .dtype = (uint8_t)v->dtype,
+                            .handle = v->handle,
+                            .how = op == PS_OP_SCATTER ? PS_SCATTER_ADD : 0,
+                            .number = e->c.next_number++,
+                            .indices = indices,
+                            .rows = grads,
+                            .count = count,
+                            .row_bytes = ROW_BYTES,
+                            .scale = 1};
+}
+
+/* Row r of "v" is that of o if o has it, up to row `to` of o; otherwise it is 2. sign: 1 added to 2, -1 subtracted, 0 in place.
+ */
+static void assert_rows(struct env *e, const struct rows_op *o, uint64_t to, float sign)
+{
+    const struct peek p = peek_at(e->t, "v");
+    const float *v = p.value;
+    uint64_t at = 0;
+    for (uint64_t r = 0; r < ROWS; r++) {
+        const bool has = at < to && o->indices[at] == r;
+        for (uint64_t i = 0; i < COLUMNS; i++) {
+            const float g = has ? ((const float *)o->rows)[at * COLUMNS + i] : 0;
+            const float want = !has ? 2 : sign == 0 ? g : 2 + sign * g;
+            if (v[r * COLUMNS + i] != want) {
+                fail_msg("row %llu, column %llu is %g, expected %g", (unsigned long long)r, (unsigned long long)i,
+                         (double)v[r * COLUMNS + i], (double)want);
+            }
+        }
+        at += has;
+    }
+    assert_int_equal(at, to);
+}
+
+TEST(test_scattered)
+{
+    static const float signs[] = {[PS_SCATTER_ADD] = 1, [PS_SCATTER_SUB] = -1, [PS_SCATTER_UPDATE] = 0};
+    for (uint32_t atomic = 0; atomic < 2; atomic++) {
+        for (uint32_t how = PS_SCATTER_ADD; how <= PS_SCATTER_UPDATE; how++) {
+            struct env *e = env_new(NULL);
+            const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_no_optimizer(), atomic != 0);
+            struct rows_op o = op_of(e, &v, PS_OP_SCATTER, 1, 333);
+            o.how = how;
+            struct fc_reply r = rows_do(&e->c, &o);
+            assert_applied(r);
+            assert_int_equal(r.version, 1);
+            assert_rows(e, &o, 333, signs[how]);
+            fc_cut(&e->c);
+            assert_int_equal(fc_connect(&e->c), PS_OK);
+            assert_applied(rows_do(&e->c, &o)); /* the same number: its outcome, and nothing more */
+            assert_rows(e, &o, 333, signs[how]);
+        }
+    }
+}
+
+/* Each optimizer: rows that are pushed to have the bits of a dense push, in value and slots; the others have those before it. */
+TEST(test_pushed_as_dense)
+{
+    static float dense[ROWS * COLUMNS];
+    for (uint32_t kind = 1; kind < psi_optimizer_row_count; kind++) {
+        struct env *e = env_new(NULL);
+        const ps_optimizer given = {.struct_bytes = sizeof(given), .kind = kind, .learning_rate = 0.1, .momentum = 0.9};
+        const ps_optimizer opt = psi_optimizer_standard(kind, &given);
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, &opt, false);
+        const ps_v1_OpenAnswer d = made(e, "d", PS_F32, ROWS, COLUMNS, &opt, false);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, 334);
+        memset(dense, 0, sizeof(dense));
+        for (uint64_t i = 0; i < o.count; i++) {
+            memcpy(dense + indices[i] * COLUMNS, grads + i * COLUMNS, ROW_BYTES);
+        }
+        if (kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM) {
+            const struct fc_reply r = rows_do(&e->c, &o);
+            assert_reply(r, PS_UNIMPLEMENTED, "lazy_adam");
+            assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+            continue;
+        }
+        for (uint32_t turn = 0; turn < 2; turn++) { /* the second one finds powers that have moved once */
+            o.number = turn == 0 ? o.number : e->c.next_number++;
+            assert_applied(rows_do(&e->c, &o));
+            assert_applied(fc_push(&e->c, PS_OP_PUSH, &d, dense, 1, 0));
+        }
+        const struct psd_variable *a = psd_variable_by_handle(&e->t->core->store, v.handle);
+        const struct psd_variable *b = psd_variable_by_handle(&e->t->core->store, d.handle);
+        assert_memory_equal(&a->optim_state, &b->optim_state, sizeof(a->optim_state));
+        assert_int_equal(a->pushes, 2);
+        for (uint64_t row = 0; row < ROWS; row++) {
+            const bool has = row % 3 == 0;
+            for (uint32_t k = 0; k <= psd_optim_slot_count(&opt); k++) {
+                const uint8_t *is = k == 0 ? a->value : a->slots[k - 1], *other = k == 0 ? b->value : b->slots[k - 1];
+                if (has && memcmp(is + row * ROW_BYTES, other + row * ROW_BYTES, ROW_BYTES) != 0) {
+                    fail_msg("%s: array %u of row %llu differs", psi_optimizer_name(kind), k, (unsigned long long)row);
+                }
+                const float first = k == 0 ? 2 : (float)psd_optim_slot_init(&opt, k - 1);
+                if (!has) {
+                    assert_floats((const float *)(const void *)is, row * COLUMNS, (row + 1) * COLUMNS, first);
+                }
+            }
+        }
+    }
+}
+
+/* Narrow gradients, a moving average, a limit: what is around the rule goes by row as well. */
+TEST(test_pushed_narrow)
+{
+    static uint16_t narrow[ROWS * COLUMNS];
+    static const ps_dtype wires[] = {PS_BF16, PS_F16};
+    for (uint32_t w = 0; w < 2; w++) {
+        struct env *e = env_new(NULL);
+        ps_optimizer opt = *ps_adagrad_from(0.5, 0.1);
+        opt.ema = 0.5;
+        opt.clip_value = 1;
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, &opt, false);
+        const ps_v1_OpenAnswer x = made(e, "x", PS_F32, ROWS, COLUMNS, &opt, false);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, 334);
+        psi_half_narrow(wires[w], grads, narrow, ROWS * COLUMNS);
+        o.dtype = (uint8_t)wires[w];
+        o.rows = narrow;
+        o.row_bytes = ROW_BYTES / 2;
+        assert_applied(rows_do(&e->c, &o));
+        psi_half_widen(wires[w], (const uint8_t *)narrow, grads, ROWS * COLUMNS);
+        struct rows_op wide = o;
+        wide.number = e->c.next_number++;
+        wide.handle = x.handle;
+        wide.dtype = PS_F32;
+        wide.rows = grads;
+        wide.row_bytes = ROW_BYTES;
+        assert_applied(rows_do(&e->c, &wide));
+        const struct psd_variable *a = psd_variable_by_handle(&e->t->core->store, v.handle);
+        const struct psd_variable *b = psd_variable_by_handle(&e->t->core->store, x.handle);
+        assert_memory_equal(a->value, b->value, ROWS * ROW_BYTES);
+        assert_memory_equal(a->slots[0], b->slots[0], ROWS * ROW_BYTES);
+        assert_memory_equal(a->slots[1], b->slots[1], ROWS * ROW_BYTES);
+        assert_true(((float *)a->slots[1])[0] != 2);
+    }
+}
+
+TEST(test_gathered)
+{
+    struct env *e = env_new(NULL);
+    struct wire *w = wire_new();
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_adagrad_from(0.5, 0.1), false);
+    struct rows_op o = op_of(e, &v, PS_OP_SCATTER, 0, 334);
+    o.how = PS_SCATTER_UPDATE;
+    assert_applied(rows_do(&e->c, &o));
+    struct fc_reply r = rows_gather(&e->c, PS_F32, v.handle, 0, indices, 334, w);
+    assert_applied(r);
+    assert_memory_equal(w->data, grads, 334 * ROW_BYTES);
+    /* the first and the last row, a slot, no row */
+    const uint64_t ends[] = {0, ROWS - 1};
+    wire_clear(w);
+    assert_applied(rows_gather(&e->c, PS_F32, v.handle, 0, ends, 2, w));
+    assert_memory_equal(w->data, grads, ROW_BYTES);
+    assert_memory_equal(w->data + ROW_BYTES, grads + 333 * COLUMNS, ROW_BYTES);
+    wire_clear(w);
+    assert_applied(rows_gather(&e->c, PS_F32, v.handle, 1, ends, 2, w));
+    assert_floats((const float *)(const void *)w->data, 0, 2 * COLUMNS, 0.1F);
+    assert_applied(rows_gather(&e->c, PS_F32, v.handle, 0, ends, 0, NULL));
+    /* as bfloat16 */
+    wire_clear(w);
+    uint16_t narrow[COLUMNS];
+    psi_half_narrow(PS_BF16, grads, narrow, COLUMNS);
+    assert_applied(rows_gather(&e->c, PS_BF16, v.handle, 0, ends, 1, w));
+    assert_memory_equal(w->data, narrow, sizeof(narrow));
+    /* what is refused */
+    const uint64_t over[] = {3, ROWS}, equal[] = {3, 3}, falls[] = {3, 2}, most[] = {UINT64_MAX};
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, over, 2, NULL), PS_OUT_OF_RANGE,
+                 "index 1000 of row 1 is outside [0, 1000)");
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, most, 1, NULL), PS_OUT_OF_RANGE, "outside");
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, equal, 2, NULL), PS_INVALID_ARGUMENT, "does not rise");
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 0, falls, 2, NULL), PS_INVALID_ARGUMENT, "does not rise");
+    assert_reply(rows_gather(&e->c, PS_F32, v.handle, 2, ends, 2, NULL), PS_OUT_OF_RANGE, "slot 1");
+    assert_reply(rows_gather(&e->c, PS_I32, v.handle, 0, ends, 2, NULL), PS_INVALID_ARGUMENT, "SHAPE_MISMATCH");
+    ps_v1_OpenAnswer wide = made(e, "wide", PS_F32, 2, PS_SEGMENT_BYTES / 4, ps_no_optimizer(), false);
+    r = rows_gather(&e->c, PS_F32, wide.handle, 0, ends, 1, NULL);
+    assert_reply(r, PS_INVALID_ARGUMENT, "rows of 65536 bytes");
+    assert_int_equal(r.reason, PS_REASON_TOO_LARGE);
+}
+
+/* Cut behind each segment: the task says at which row it stands, and the rest begins there. */
+TEST(test_resumed_by_row)
+{
+    for (uint64_t cut = PER; cut < 334; cut += PER) {
+        struct fc_hello hello;
+        struct env *e = env_new(NULL);
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), false);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 333);
+        rows_send(&e->c, &o, 0, cut);
+        assert_rows(e, &o, cut, -1);
+        fc_cut(&e->c);
+        fc_hello_default(&e->c, &hello);
+        hello.unresolved[0] = o.number;
+        hello.unresolved_count = 1;
+        assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+        assert_int_equal(e->c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+        assert_int_equal(e->c.numbers[0].offset, cut);
+        rows_send(&e->c, &o, cut, 333);
+        assert_applied(fc_take(&e->c, NULL));
+        assert_rows(e, &o, 333, -1);
+    }
+}
+
+/* A segment that is wrong changes nothing; what came before it stays, and the refusal says so in rows. */
+TEST(test_refused_whole)
+{
+    static const struct {
+        uint64_t at; /* row whose index is changed */
+        uint64_t to;
+        const char *why;
+        ps_status status;
+    } wrong[] = {{2, ROWS + 5, "is outside [0, 998)", PS_OUT_OF_RANGE},
+                 {2, 4, "does not rise: the one before is 4", PS_INVALID_ARGUMENT},
+                 {2, 1, "does not rise", PS_INVALID_ARGUMENT},
+                 {PER, 4, "does not rise", PS_INVALID_ARGUMENT}, /* the first one of the second segment */
+                 {2 * PER - 1, UINT64_MAX, "is outside", PS_OUT_OF_RANGE},
+                 {332, 996, "the last row has index 996; the first frame said that it has 997", PS_INVALID_ARGUMENT}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct env *e = env_new(NULL);
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), false);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 333);
+        o.highest = 997;
+        indices[wrong[i].at] = wrong[i].to;
+        const uint64_t whole = wrong[i].at / PER * PER;
+        struct fc_reply r = rows_do(&e->c, &o);
+        assert_reply(r, wrong[i].status, wrong[i].why);
+        assert_int_equal(r.applied, whole == 0 ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED);
+        if (whole > 0) {
+            char said[96];
+            (void)snprintf(said, sizeof(said),
+                           "the first %llu of 333 rows are applied, up to index %llu: ", (unsigned long long)whole,
+                           (unsigned long long)(1 + 3 * (whole - 1)));
+            assert_reply(r, wrong[i].status, said);
+        }
+        indices[wrong[i].at] = 1 + 3 * wrong[i].at;
+        assert_rows(e, &o, whole, -1);
+        assert_int_equal(peek_at(e->t, "v").version, whole > 0);
+    }
+}
+
+TEST(test_refused_at_first)
+{
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), false);
+    struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 3);
+    o.highest = ROWS;
+    assert_reply(rows_do(&e->c, &o), PS_OUT_OF_RANGE, "it has 1000 rows");
+    o.highest = 1; /* three rows do not fit below it */
+    o.number = e->c.next_number++;
+    assert_reply(rows_do(&e->c, &o), PS_OUT_OF_RANGE, "it has 1000 rows");
+    o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 3);
+    o.row_bytes -= 4; /* another length than three rows have */
+    assert_reply(rows_do(&e->c, &o), PS_INVALID_ARGUMENT, "does not fit 3 rows");
+    o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 3);
+    o.scale = -1;
+    assert_reply(rows_do(&e->c, &o), PS_INVALID_ARGUMENT, "scale -1");
+    o = op_of(e, &v, PS_OP_SCATTER, 1, 3);
+    o.scale = 2;
+    assert_reply(rows_do(&e->c, &o), PS_INVALID_ARGUMENT, "scale 2");
+    const ps_v1_OpenAnswer none = made(e, "none", PS_F32, ROWS, COLUMNS, ps_no_optimizer(), false);
+    o = op_of(e, &none, PS_OP_PUSH_ROWS, 1, 3);
+    assert_reply(rows_do(&e->c, &o), PS_FAILED_PRECONDITION, "no optimizer");
+    const ps_v1_OpenAnswer flags = made(e, "flags", PS_BOOL, ROWS, 4, ps_no_optimizer(), false);
+    o = op_of(e, &flags, PS_OP_SCATTER, 1, 3);
+    o.row_bytes = 4;
+    assert_reply(rows_do(&e->c, &o), PS_INVALID_ARGUMENT, "bool");
+    /* NaN: the row, and nothing of its segment */
+    o = op_of(e, &v, PS_OP_PUSH_ROWS, 1, 3);
+    grads[COLUMNS + 7] = NAN;
+    struct fc_reply r = rows_do(&e->c, &o);
+    assert_reply(r, PS_INVALID_ARGUMENT, "element 7 of the row with index 4 is NaN");
+    assert_int_equal(r.reason, PS_REASON_NOT_FINITE);
+    assert_rows(e, &o, 0, -1);
+}
+
+/* No rows are a push: powers and counts move. */
+TEST(test_no_rows)
+{
+    struct env *e = env_new(NULL);
+    const ps_optimizer given = {.learning_rate = 0.1}, opt = psi_optimizer_standard(PS_OPT_ADAMAX, &given);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, &opt, false);
+    const ps_v1_OpenAnswer a = made(e, "a", PS_F32, ROWS, COLUMNS, ps_sgd(0.1), true);
+    struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, 0);
+    const struct psd_variable *var = psd_variable_by_handle(&e->t->core->store, v.handle);
+    const double before = var->optim_state.powers[0];
+    assert_applied(rows_do(&e->c, &o));
+    assert_int_equal(var->pushes, 1);
+    assert_int_equal(var->version, 1);
+    assert_true(var->optim_state.powers[0] < before);
+    assert_rows(e, &o, 0, -1);
+    o = op_of(e, &a, PS_OP_PUSH_ROWS, 0, 0);
+    assert_applied(rows_do(&e->c, &o));
+    o.number = e->c.next_number++;
+    o.highest = 5;
+    assert_reply(rows_do(&e->c, &o), PS_OUT_OF_RANGE, "0 rows");
+}
+
+/* Rank 1: a row is an element. Behind the last row of a whole segment are zeros and nothing else. */
+TEST(test_segments)
+{
+    enum { MANY = 20000, EACH = PS_SEGMENT_BYTES / 12 };
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, MANY, -1, ps_no_optimizer(), false);
+    uint64_t *all = test_alloc(MANY * sizeof(*all));
+    float *ones = test_alloc(MANY * sizeof(*ones));
+    for (uint64_t i = 0; i < MANY; i++) {
+        all[i] = i;
+    }
+    PSI_IGNORE(filled(ones, MANY, 1)); /* it is in ones */
+    struct rows_op o = {.op = PS_OP_SCATTER, .dtype = PS_F32, .handle = v.handle, .how = PS_SCATTER_ADD};
+    o.indices = all;
+    o.rows = ones;
+    o.row_bytes = 4;
+    o.scale = 1;
+    for (uint64_t n = EACH - 1; n <= 2 * EACH + 1; n += n % EACH == 1 ? EACH - 2 : 1) {
+        o.count = n;
+        o.number = e->c.next_number++;
+        assert_applied(rows_do(&e->c, &o));
+    }
+    const struct peek p = peek_at(e->t, "v");
+    assert_floats(p.value, 0, EACH - 1, 2 + 6);
+    assert_floats(p.value, EACH - 1, EACH, 2 + 5);
+    assert_floats(p.value, EACH, EACH + 1, 2 + 4);
+    assert_floats(p.value, EACH + 1, 2 * EACH - 1, 2 + 3);
+    assert_floats(p.value, 2 * EACH - 1, 2 * EACH, 2 + 2);
+    assert_floats(p.value, 2 * EACH, 2 * EACH + 1, 2 + 1);
+    assert_floats(p.value, 2 * EACH + 1, MANY, 2);
+    struct wire w;
+    wire_init(&w);
+    o.count = 2 * EACH;
+    o.number = e->c.next_number++;
+    const bool crc = e->c.crc;
+    e->c.crc = false; /* so that a byte may change */
+    rows_frame(&e->c, &w, &o, 0, o.count);
+    w.data[sizeof(struct ps_frame_header) + sizeof(struct ps_rows_meta) + PS_SEGMENT_BYTES - 1] = 1;
+    shell_send(e->c.conn, &w);
+    wire_fini(&w);
+    e->c.crc = crc;
+    assert_reply(fc_take(&e->c, NULL), PS_INVALID_ARGUMENT, "byte 65535 of a segment, behind its rows, is not 0");
+    assert_floats(peek_at(e->t, "v").value, 0, EACH - 1, 2 + 6);
+}
+
+/* What was pulled before rows changed is not sent with the CRCs of that time. */
+TEST(test_pulled_again)
+{
+    static float values[ROWS * COLUMNS];
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_no_optimizer(), false);
+    struct rows_op o = op_of(e, &v, PS_OP_SCATTER, 0, 334);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        assert_applied(fc_pull(&e->c, &v, 0, ROWS * COLUMNS, values));
+        assert_memory_equal(values, peek_at(e->t, "v").value, sizeof(values));
+        o.number = e->c.next_number++;
+        assert_applied(rows_do(&e->c, &o));
+    }
+}
