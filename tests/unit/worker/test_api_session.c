@@ -146,7 +146,7 @@ TEST(what_is_only_looked_up_never_blocks_a_child)
     assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
     ps_param *p = ps_param_get(s, "w", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
     ps_variable v = {.session = s, .version = 7};
-    p->version = 7;
+    p->train.version = 7;
     s->global_step = s->found_global_step = s->found = 7;
     (void)pthread_mutex_lock(&s->lock);
     pid_t pid = fork();
