@@ -67,6 +67,7 @@ struct psi_io {
     void *log_ctx;
     void (*stop_asked)(void *log_ctx); /* NULL: called already, or not wanted */
     bool (*poked)(void *log_ctx, struct psi_client *c);
+    void (*drained)(void *log_ctx);
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
@@ -261,6 +262,7 @@ static void drain(void *ctx)
         io->stop_asked(io->log_ctx);
         io->stop_asked = NULL;
     }
+    io->drained(io->log_ctx);
 }
 
 /* ---- own events ---- */
@@ -514,6 +516,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     io->turned_ms = psi_io_now_ms();
     io->stop_asked = config->stop;
     io->poked = config->poked;
+    io->drained = config->drained;
     psi_list_init(&io->queue);
     psi_list_init(&io->dials);
     psi_list_init(&io->spare_dials);

@@ -36,6 +36,7 @@ struct psi_io_config {
     void *tls_ctx;
     /* called after psi_io_poke(), and sometimes without it. Returns true if there was something to do. Loop thread */
     bool (*poked)(void *log_ctx, struct psi_client *c);
+    void (*drained)(void *log_ctx); /* called after the ends of all requests that have ended in an event. Loop thread */
 };
 
 /**

@@ -105,6 +105,7 @@ struct ps_session {
     bool driving;              /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
     bool stopping;             /* the cluster has asked this session to stop, or --help was given */
     bool job_done;             /* ps_session_job_done() was called */
+    bool ended;                /* loop thread: a request has ended, and psi_api_drained() wakes who waits */
     uint32_t in_flight;        /* calls and requests that were handed to the loop and have not ended */
     uint32_t users;            /* public calls between psi_api_begin() and psi_api_end() */
     uint32_t inside;           /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
@@ -364,6 +365,12 @@ ps_status psi_api_result(const struct psi_err *err, ps_status st);
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
+/** psi_api_start(), but leave the request in works (psi_io_work.link), so that many leave together: psi_io_submit_all() must
+ * follow before the thread waits. */
+ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                           void *ctx, struct psi_list *works);
+/** psi_io_config.drained: wake the threads that wait for requests, once for all that have ended in an event. */
+void psi_api_drained(void *session);
 /** Loop thread: cancel a request of psi_api_start() that the loop has got and whose callback was not called, as
  * psi_client_cancel() does. why: a string literal. */
 void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why);

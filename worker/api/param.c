@@ -411,7 +411,7 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
     }
     (void)pthread_mutex_lock(&s->lock);
     psi_training_read(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
-    (void)pthread_mutex_unlock(&s->lock); /* the end of the request wakes who waits (request.c) */
+    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
 }
 
 static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
@@ -424,7 +424,7 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     }
     (void)pthread_mutex_lock(&s->lock);
     psi_training_pushed(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
-    (void)pthread_mutex_unlock(&s->lock); /* the end of the request wakes who waits (request.c) */
+    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
 }
 
 /* The start of a request was refused; the reason is the thread's last error. Nothing is in flight. */
@@ -436,7 +436,7 @@ static ps_status refused(ps_session *s, ps_status st, const char *what)
 }
 
 /* Start to read p into its value buffer. */
-static ps_status read_here(ps_session *s, ps_param *p, unsigned interrupts)
+static ps_status read_here(ps_param *p, unsigned interrupts, struct psi_list *works)
 {
     void *memory = NULL;
     struct psi_err err = {0};
@@ -444,8 +444,7 @@ static ps_status read_here(ps_session *s, ps_param *p, unsigned interrupts)
     const ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err);
     const struct psi_request what = {
         .kind = PSI_REQ_PULL, .dst = memory, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = interrupts};
-    (void)s;
-    return st == PS_OK ? psi_api_start(p->variable, &what, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
+    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : psi_api_last_error_set(&err);
 }
 
 /* The second buffer, made when it is first needed, can be written. */
@@ -461,17 +460,18 @@ static ps_status next_ready(ps_param *p)
 }
 
 /* With `prefetch`: begin to read the values for the next ps_pull(). */
-static ps_status read_ahead(ps_param *p)
+static ps_status read_ahead(ps_param *p, struct psi_list *works)
 {
     const ps_status st = next_ready(p);
-    return st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
+    const struct psi_request what = {.kind = PSI_REQ_PULL, .dst = p->next.host, .bytes = p->bytes, .scale = 1};
+    return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : st;
 }
 
-static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx)
+static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
 {
     ps_status *st = ctx;
     ps_param *p = psi_api_param(call->at);
-    *st = what == PSI_DO_READ ? read_here(s, p, call->interrupts) : read_ahead(p);
+    *st = what == PSI_DO_READ ? read_here(p, call->interrupts, works) : read_ahead(p, works);
     *st = *st == PS_OK ? PS_OK : refused(s, *st, "ps_pull");
     return *st == PS_OK;
 }
@@ -589,11 +589,11 @@ struct pushing {
     ps_status st;
 };
 
-static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx)
+static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
 {
     struct pushing *push = ctx;
     ps_param *p = psi_api_param(call->param);
-    (void)what; /* PSI_DO_PUSH */
+    (void)what, (void)works; /* PSI_DO_PUSH, which leaves at once */
     p->brings = call->brings;
     ps_status st = gather(p);
     st = st == PS_OK && p->brings ? next_ready(p) : st;

@@ -50,8 +50,19 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     done(ctx, (ps_request *)(void *)r, &result); /* afterwards r may be in use again, or freed */
     (void)pthread_mutex_lock(&s->lock);
     s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
+    s->ended = true;
+}
+
+void psi_api_drained(void *session)
+{
+    ps_session *s = session;
+    if (s->ended) {
+        s->ended = false;
+        (void)pthread_mutex_lock(&s->lock);
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
 }
 
 static void request_done(struct psi_request *req)
@@ -105,6 +116,18 @@ static ps_status start(ps_variable *v, const struct psi_request *what, int64_t t
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx)
 {
+    struct psi_list works;
+    psi_list_init(&works);
+    const ps_status st = psi_api_start_in(v, what, timeout_ms, req, done, ctx, &works);
+    if (st == PS_OK) {
+        psi_io_submit_all(v->session->io, &works, false);
+    }
+    return st;
+}
+
+ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                           void *ctx, struct psi_list *works)
+{
     struct psi_err err;
     psi_err_none(&err);
     ps_status st = req == NULL || done == NULL
@@ -144,7 +167,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
         return psi_api_last_error_set(&err);
     }
-    psi_io_submit(s->io, &r->work);
+    psi_list_push_back(works, &r->work.link);
     return PS_OK;
 }
 

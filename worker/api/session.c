@@ -277,6 +277,7 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
         .log_ctx = s,
         .stop = on_stop_asked,
         .poked = psi_api_poked,
+        .drained = psi_api_drained,
         .by_caller = s->by_caller,
         .spin_us = o->spin_us,
         .tls = psi_secure_tls,

@@ -37,7 +37,7 @@ static void on_added(void *ctx, ps_request *req, const ps_result *result)
         memcpy(&add->value, result->result, sizeof(add->value));
     }
     add->over = true;
-    (void)pthread_mutex_unlock(&s->lock); /* the end of the request wakes who waits (request.c) */
+    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
 }
 
 static struct psi_training_add *add_new(ps_session *s)
@@ -113,8 +113,9 @@ static bool add(ps_session *s, struct psi_call *call, struct ending *e)
     return st == PS_OK;
 }
 
-static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx)
+static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works)
 {
+    (void)works;
     struct ending *e = ctx;
     bool ok = true;
     trace_wait(s, e, NULL);

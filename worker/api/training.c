@@ -26,22 +26,32 @@ static void take(const struct psi_call *call)
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err)
 {
     enum psi_do what = PSI_DO_OVER;
+    struct psi_list works;
+    psi_list_init(&works);
     (void)pthread_mutex_lock(&s->lock);
     call->interrupts = psi_api_interrupts(s);
     for (;;) {
         const struct psi_now now = {.interrupted = psi_api_interrupted(s, NULL) != PS_OK,
                                     .failed = s->error.code != PS_OK || psi_monitor_bars(s, NULL)};
         what = psi_training_next(&s->train, call, &now, err);
-        if (what == PSI_DO_OVER) {
+        const bool hands_over = (what == PSI_DO_OVER || what == PSI_DO_WAIT) && !psi_list_empty(&works);
+        if (what == PSI_DO_OVER && !hands_over) {
             break;
         }
-        if (what == PSI_DO_WAIT) {
+        if (hands_over) {
+            (void)pthread_mutex_unlock(&s->lock);
+            psi_io_submit_all(s->io, &works, what == PSI_DO_WAIT);
+            (void)pthread_mutex_lock(&s->lock);
+            if (what == PSI_DO_OVER) {
+                break;
+            }
+        } else if (what == PSI_DO_WAIT) {
             psi_api_wait(s, &s->changed);
         } else if (what == PSI_DO_TAKE) {
             take(call);
         } else {
             (void)pthread_mutex_unlock(&s->lock);
-            const bool ok = carry_out(s, call, what, ctx);
+            const bool ok = carry_out(s, call, what, ctx, &works);
             (void)pthread_mutex_lock(&s->lock);
             psi_training_did(&s->train, call, ok);
             psi_api_train_changed(s, !ok);
