@@ -943,6 +943,99 @@ PS_API ps_status ps_assign_start(ps_variable *v, const void *src, size_t src_byt
 PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t delta_bytes, int64_t timeout_ms, ps_request *req,
                                      ps_done_fn done, void *ctx);
 
+/* ============================================ rows of a variable ============================================ */
+
+/*
+ * Sparse training: a batch touches a few rows of a variable, and only these travel. A variable of shape [n, d1, d2, ...] has n
+ * rows of d1 * d2 * ... elements; a row has at most 65,528 bytes. Scalars and variables of strings have no rows. Indices may come
+ * in any order and more than once; all of them are checked before anything is sent. The client sorts them and sends each row
+ * once.
+ */
+
+/**
+ * Read rows by their indices: TensorFlow's gather, embedding_lookup.
+ *
+ * Every row that is read is whole: it has all of a push or none. Up to 1 MiB of rows are of one moment, those of an atomic
+ * variable all. The version is that of ps_variable_read_versioned(), and with it ps_push_rows() says how old its values were.
+ * Rows travel in the session's wire_dtype. Nothing is changed, and no row is made.
+ *
+ * indices      [index_count] each in [0, rows of v); borrows. 0 indices: asks whether v has a value.
+ * dst          [index_count, elements of a row] row-major, of v's dtype; kept until the end, torn until then and after an error.
+ *
+ * Thread       any. Blocks.
+ * Errors       OUT_OF_RANGE         an index outside: which, where it stands, and how many rows there are
+ *              INVALID_ARGUMENT     v has no rows, or too large ones; dst_bytes is another number than the rows have
+ *              FAILED_PRECONDITION  v has no value yet (PS_REASON_UNINITIALIZED)
+ *              UNIMPLEMENTED        the task is of a release that has no operations on rows (PS_REASON_FEATURE)
+ *              others as ps_variable_read()
+ * Cost         8 bytes a different row there, the row back.
+ * Source       TF 1.15 core/kernels/gather_op.cc, python/ops/embedding_ops.py
+ */
+PS_API ps_status ps_gather(ps_variable *v, const int64_t *indices, size_t index_count, void *dst, size_t dst_bytes);
+
+/**
+ * Apply gradients of some rows with the variable's optimizer, exactly once. Only these rows and their slots change; the powers of
+ * Adam's kinds and counts move once, also when there are no rows.
+ *
+ * Gradients for a row that is named several times are added first, in the order in which they stand, in v's dtype. Large pushes
+ * travel in segments of 64 KiB, as ps_variable_push() does; a connection that breaks is resumed by row. After an error
+ * ps_last_applied() says whether rows may be applied, and the text says how many where the task has refused the rest.
+ *
+ * indices      [index_count] each in [0, rows of v); borrows. 0 indices are a push.
+ * grads        [index_count, elements of a row] row-major, of v's dtype; borrows. They travel in v's dtype.
+ * scale        multiplies the sums before the update; finite, > 0, no unit.
+ *
+ * Thread       any. Blocks.
+ * Errors       OUT_OF_RANGE         an index outside; nothing is applied
+ *              INVALID_ARGUMENT     also: NaN or infinity in a row (PS_REASON_NOT_FINITE, psd --refuse_nonfinite). The text names
+ *                                   the row; rows of the segments before it are applied
+ *              FAILED_PRECONDITION  v has no optimizer, or is in rounds (PS_REASON_IN_ROUNDS)
+ *              UNIMPLEMENTED        adam, adamw_tf, amsgrad, nadam: TensorFlow's sparse form of these moves every row of the
+ *                                   variable. Use lazy_adam. Or as in ps_gather()
+ *              others as ps_variable_push()
+ * Cost         8 bytes and the gradient for each different row.
+ * Source       TF 1.15 core/kernels/training_ops.cc (SparseApply*), python/training/optimizer.py _deduplicate_indexed_slices
+ */
+PS_API ps_status ps_push_rows(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads, size_t grad_bytes,
+                              float scale);
+
+/**
+ * Add rows, subtract rows, or put rows in the place of those that are there, exactly once, without the optimizer and its slots:
+ * TensorFlow's scatter_add, scatter_sub, scatter_update.
+ *
+ * Several rows for one index: those to add or subtract are added first, in the order in which they stand; of an update the last
+ * one counts. Integers wrap. Otherwise as ps_push_rows().
+ *
+ * indices      [index_count] each in [0, rows of v); borrows.
+ * rows         [index_count, elements of a row] row-major, of v's dtype; borrows.
+ *
+ * Thread       any. Blocks.
+ * Errors       as ps_push_rows(); INVALID_ARGUMENT also: add or subtract, and v holds bool
+ * Source       TF 1.15 core/kernels/scatter_op.cc
+ */
+PS_API ps_status ps_scatter_add(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows, size_t rows_bytes);
+PS_API ps_status ps_scatter_sub(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows, size_t rows_bytes);
+PS_API ps_status ps_scatter_update(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
+                                   size_t rows_bytes);
+
+/**
+ * The calls above as requests of the asynchronous core (ps_push_start()). Indices, gradients and rows to write are copied, so
+ * that they may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one variable are
+ * carried out in call order: a gather that was started behind a push sees it.
+ *
+ * Errors       those that are seen at once are returned, and done never runs: OUT_OF_RANGE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ *              (memory for the copy), FAILED_PRECONDITION
+ */
+PS_API ps_status ps_gather_start(ps_variable *v, const int64_t *indices, size_t index_count, void *dst, size_t dst_bytes,
+                                 int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
+PS_API ps_status ps_push_rows_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads,
+                                    size_t grad_bytes, float scale, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                                    void *ctx);
+PS_API ps_status ps_scatter_add_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
+                                      size_t rows_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
+PS_API ps_status ps_scatter_update_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
+                                         size_t rows_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
+
 /* ============================================ values in files ============================================ */
 
 /** Progress: called from time to time and at the end, on the calling thread. total_bytes does not change. */

@@ -371,6 +371,9 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
                            void *ctx, struct psi_list *works);
 /** psi_io_config.drained: wake the threads that wait for requests, once for all that have ended in an event. */
 void psi_api_drained(void *session);
+/** rows.c: a request for some rows ends, good or not: rows that were gathered are put where its caller wants them, and what was
+ * made for it is freed. Other kinds of requests: nothing. Any thread. */
+void psi_api_rows_end(struct psi_request *req, bool good);
 /** Loop thread: cancel a request of psi_api_start() that the loop has got and whose callback was not called, as
  * psi_client_cancel() does. why: a string literal. */
 void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why);

@@ -171,7 +171,7 @@ ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, st
 {
     const bool changes = kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN ||
                          kind == PSI_REQ_INIT_FROM || kind == PSI_REQ_ADD || kind == PSI_REQ_INIT || kind == PSI_REQ_SET_RATE ||
-                         kind == PSI_REQ_DELETE || kind == PSI_REQ_RESET;
+                         kind == PSI_REQ_PUSH_ROWS || kind == PSI_REQ_SCATTER || kind == PSI_REQ_DELETE || kind == PSI_REQ_RESET;
     return changes && psi_api_evaluates(s)
                ? psi_fail(err, PS_FAILED_PRECONDITION, "an evaluator reads the model and changes nothing of it")
                : PS_OK;

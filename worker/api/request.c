@@ -46,6 +46,7 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
         memcpy(result.result, r->core.result, sizeof(result.result));
         psi_api_note_version(v, &r->core);
     }
+    psi_api_rows_end(&r->core, err->code == PS_OK);
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
     done(ctx, (ps_request *)(void *)r, &result); /* afterwards r may be in use again, or freed */
     (void)pthread_mutex_lock(&s->lock);

@@ -95,7 +95,7 @@ uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exa
 
 void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 {
-    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL;
+    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_GATHER;
     if (reads || req->kind == PSI_REQ_ASSIGN) {
         (void)pthread_mutex_lock(&v->session->lock);
         v->version = req->version;

@@ -104,6 +104,7 @@ enum {
     PSI_KIND_OTHERS = 512,   /* the directory waits for answers of other tasks: its texts name them */
     PSI_KIND_LOOKS = 1024,   /* ends when its task has been unreachable for a while */
     PSI_KIND_STAYS = 2048,   /* does not end when a task refuses the session; does not need the cluster */
+    PSI_KIND_ROWS = 8192,    /* DATA: of some rows; src is a struct psi_rows */
     PSI_KIND_DISK = 4096     /* a full disk is final: RESOURCE_EXHAUSTED from it is not repeated, waiting frees no disk space */
 };
 /* A row of the table of requests (kinds.c). */
@@ -170,14 +171,14 @@ struct psi_entry {
     struct psi_peer *peer;
     struct psi_request *req; /* NULL: abandoned */
     struct psi_var *var;
-    uint64_t total;        /* number of elements; for strings bytes of the blob, as in `next` and `frame_first` */
+    uint64_t total;        /* number of elements; for strings bytes of the blob, for rows rows, as in `next` and `frame_first` */
     uint64_t next;         /* first element whose frame is not queued */
     uint64_t frame_first;  /* first element of the frame in `out` */
     uint64_t chief_number; /* INIT, ASSIGN */
     uint64_t creation;     /* creation number of the variable that it is meant for */
     uint32_t handle;       /* handle of the variable in the task's process that it was last sent to */
     ps_dtype wire;         /* dtype of the values in frames */
-    uint32_t unit;         /* bytes of an element in frames */
+    uint32_t unit;         /* bytes of an element in frames, of a row with its index */
     uint64_t member;       /* CONTRIBUTE: id of the member; `round`: the round that it contributes to */
     uint64_t round;
     uint8_t op;
@@ -198,8 +199,9 @@ struct psi_chunk {
     struct psi_var *var;
     uint32_t slot; /* psi_request.slot; 0: the value itself */
     uint64_t first;
-    uint32_t elements; /* number of elements that were asked for; 0: all strings */
-    uint32_t covers;   /* number of elements of the variable that the frame brings */
+    uint8_t op;        /* PS_OP_PULL or PS_OP_GATHER */
+    uint32_t elements; /* number of elements, or rows, that were asked for; 0: all strings */
+    uint32_t covers;   /* number of elements of the variable, or rows, that the frame brings */
     uint64_t bytes;    /* payload; for strings the maximum */
     uint64_t charge;   /* share of PSI_PULL_BYTES_MAX. Small reads: 0. Large reads: enough that half of the chunks stay free */
     uint64_t exchange; /* id of psi_exchange_begin(); 0: not traced */
@@ -487,8 +489,10 @@ static inline ps_applied psi_request_applied(const struct psi_request *req)
 {
     return (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
 }
-/** Number of elements that travel, or bytes of the blob of strings; and the dtype in which they travel. */
+/** Number of elements that travel, or bytes of the blob of strings, or rows; and the dtype in which they travel. */
 uint64_t psi_request_total(const struct psi_request *req);
+/** Bytes of one of them in frames; of a row with its index. */
+uint32_t psi_request_unit(const struct psi_request *req);
 ps_dtype psi_request_wire(const struct psi_request *req);
 /** True if the request's kind has one of the properties PSI_KIND_*. */
 static inline bool psi_request_is(const struct psi_request *req, uint32_t is)
@@ -622,6 +626,13 @@ void psi_entry_in_queue(struct psi_entry *e, bool in);
 void psi_entry_unqueued(struct psi_entry *e);
 
 /* ---- push.c ---- */
+/** It changes some rows: PUSH_ROWS, SCATTER. */
+static inline bool psi_op_is_rows(uint8_t op)
+{
+    return op == PS_OP_PUSH_ROWS || op == PS_OP_SCATTER;
+}
+/** Bytes of all of its values in frames. */
+uint64_t psi_push_bytes(const struct psi_request *req);
 void psi_push_go(struct psi_request *req); /* PUSH */
 /** Queue the next frame of e, from element e->next on. */
 void psi_push_queue(struct psi_entry *e);

@@ -484,19 +484,32 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* True if the task is of an older release that adds PS_RESULT_BYTES_MAX at most, and req adds more: req was ended. */
+/* What the task would have to be able to do for req and, being of an older release, is not; NULL: nothing. */
+static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
+{
+    if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {
+        return "has no operations on rows";
+    }
+    return req->kind == PSI_REQ_ADD && (peer->features & PS_FEATURE_LONG_ADDS) == 0 &&
+                   req->var->elements * ps_dtype_bytes(req->var->dtype) > PS_RESULT_BYTES_MAX
+               ? "adds 64 bytes at most"
+               : NULL;
+}
+_Static_assert(PS_RESULT_BYTES_MAX == 64, "as the text says");
+
+/* True if the task lacks what req needs: req was ended. */
 static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
 {
-    if (req->kind != PSI_REQ_ADD || (peer->features & PS_FEATURE_LONG_ADDS) != 0 ||
-        req->var->elements * ps_dtype_bytes(req->var->dtype) <= PS_RESULT_BYTES_MAX) {
+    const char *what = lacks(peer, req);
+    if (what == NULL) {
         return false;
     }
     char where[PSI_WHERE_MAX];
     const struct psi_var *var = req->var;
     psi_var_release(req);
     psi_request_end_as(req, PS_UNIMPLEMENTED, PS_REASON_FEATURE, PS_NOTHING_APPLIED,
-                       "%s of '%s' at %s: the task is of a release that adds %d bytes at most; upgrade it", psi_request_name(req),
-                       var->name, psi_peer_where(peer, where, sizeof(where)), PS_RESULT_BYTES_MAX);
+                       "%s of '%s' at %s: the task is of a release that %s; upgrade it", psi_request_name(req), var->name,
+                       psi_peer_where(peer, where, sizeof(where)), what);
     return true;
 }
 
@@ -522,7 +535,7 @@ static void pump_ready(struct psi_peer *peer)
                !psi_list_empty(&peer->chunk_free)) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
             it = it->next;
-            if (req->var->partial == NULL && psi_pull_ask(peer, req)) {
+            if (req->var->partial == NULL && !ends_unknown_there(peer, req) && psi_pull_ask(peer, req)) {
                 psi_var_yield(req, PSI_STAGE_PULLING);
             }
         }

@@ -144,8 +144,11 @@ enum psi_request_kind {
     PSI_REQ_INIT,
     PSI_REQ_WORK_END, /* target: a queue */
     PSI_REQ_SET_STEP, /* target: an accumulator */
+    PSI_REQ_PUSH_ROWS,
+    PSI_REQ_SCATTER,
     /* reads */
     PSI_REQ_PULL,
+    PSI_REQ_GATHER,
     /* queues: the request waits at the owner */
     PSI_REQ_ENQUEUE,
     PSI_REQ_DEQUEUE,
@@ -471,6 +474,7 @@ struct psi_list_sink {
  *   PULL            of a part: dst is for the part's first element, bytes is the size of the part
  *   ASSIGN, PULL    of a string variable: src = its blob (common/blob.h) of `bytes`; dst has room for psi_blob_bytes_max()
  *   ADD             scale 1 or -1
+ *   PUSH_ROWS, SCATTER, GATHER  src = const struct psi_rows * (rows.h), kept; GATHER: dst has room for its `count` rows
  *   STATUS          var NULL: all variables of the session; of a queue: fills var->queue's size and closed
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *

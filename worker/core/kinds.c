@@ -8,6 +8,7 @@
 #define PUSHES (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SCALE | PSI_KIND_WIRE)
 #define ASSIGNS (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_STRINGS)
 #define READS (PSI_KIND_DATA | PSI_KIND_READ | PSI_KIND_DST | PSI_KIND_WIRE | PSI_KIND_STRINGS)
+#define ROWS (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_ROWS)
 #define GET(kind_name, kind_op)                                                                                                  \
     {                                                                                                                            \
         .name = (kind_name), .op = (kind_op), .to = PSI_TO_OWNER, .is = PSI_KIND_OTHERS, .check = psi_var_check_get,             \
@@ -42,6 +43,10 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_INIT] = {"init", PS_OP_INIT, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_WORK_END] = {"work_end", PS_OP_WORK_END, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_SET_STEP] = {"set_step", PS_OP_SET_STEP, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
+    [PSI_REQ_PUSH_ROWS] = {"push_rows", PS_OP_PUSH_ROWS, PSI_TO_OWNER, ROWS | PSI_KIND_SCALE, .go = psi_var_queue},
+    [PSI_REQ_SCATTER] = {"scatter", PS_OP_SCATTER, PSI_TO_OWNER, ROWS, .go = psi_var_queue},
+    [PSI_REQ_GATHER] = {"gather", PS_OP_GATHER, PSI_TO_OWNER, ROWS | PSI_KIND_READ | PSI_KIND_DST | PSI_KIND_WIRE,
+                        .go = psi_var_queue},
     [PSI_REQ_PULL] = {"pull", PS_OP_PULL, PSI_TO_OWNER, READS, .go = psi_var_queue},
     [PSI_REQ_ENQUEUE] = QUEUE("enqueue", PS_OP_ENQUEUE),
     [PSI_REQ_DEQUEUE] = QUEUE("dequeue", PS_OP_DEQUEUE),

@@ -10,6 +10,8 @@
  */
 #include "client.h"
 
+#include "rows.h"
+
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/shape.h"
@@ -42,33 +44,55 @@ static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
     return slot != 0 ? var->dtype : var->wire;
 }
 
-/* Number of elements to read. A variable without elements counts as one: a frame without elements tells whether it is
- * initialised, and its version. */
+/* The rows that are read; NULL: not some rows, but elements. */
+static const struct psi_rows *rows_of(const struct psi_request *req)
+{
+    return psi_request_is(req, PSI_KIND_ROWS) ? req->src : NULL;
+}
+
+/* Number of elements, or rows, to read. None counts as one: a frame without elements tells whether the variable is initialised,
+ * and its version. */
 static uint64_t total_of(const struct psi_request *req)
 {
+    if (rows_of(req) != NULL) {
+        return rows_of(req)->count != 0 ? rows_of(req)->count : 1;
+    }
     const uint64_t all = req->var->elements;
     return req->part_elements != 0 ? req->part_elements : all != 0 ? all : 1;
 }
 
+/* Bytes of an element, or a row, in frames. */
+static uint64_t unit_of(const struct psi_request *req)
+{
+    const uint64_t element = psi_wire_unit(wire_of(req->var, req->slot));
+    return rows_of(req) != NULL ? rows_of(req)->columns * element : element;
+}
+
 bool psi_pull_is_small(const struct psi_request *req)
 {
-    return req->var->dtype != PS_STRING && total_of(req) * psi_wire_unit(wire_of(req->var, req->slot)) <= PS_SEGMENT_BYTES;
+    return req->var->dtype != PS_STRING && total_of(req) * unit_of(req) <= PS_SEGMENT_BYTES;
 }
 
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     k->number = peer->next_request++;
-    struct ps_frame_header h = psi_frame_header(PS_OP_PULL, k->number);
+    struct ps_frame_header h = psi_frame_header(k->op, k->number);
     h.dtype = (uint8_t)wire_of(k->var, k->slot);
     h.handle = k->var->handle;
-    h.offset = k->first;
     if (peer->c->trace != NULL) {
         psi_exchange_chunk(peer, k, &h);
     }
-    struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
-    h.meta_bytes = sizeof(meta);
     psi_list_push_back(&peer->chunk_out, &k->link);
     peer->pull_bytes += k->charge;
+    if (k->op == PS_OP_GATHER) {
+        const struct ps_gather_meta gather = {.rows = k->elements, .slot = k->slot};
+        h.meta_bytes = sizeof(gather);
+        psi_peer_send(peer, &h, &gather, rows_of(k->req)->indices + k->first, k->elements * PSI_INDEX_BYTES);
+        return;
+    }
+    const struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
+    h.offset = k->first;
+    h.meta_bytes = sizeof(meta);
     psi_peer_send(peer, &h, &meta, NULL, 0);
 }
 
@@ -86,18 +110,21 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         k->req = req;
         k->var = var;
         k->slot = req->slot;
+        k->op = psi_request_is(req, PSI_KIND_ROWS) ? PS_OP_GATHER : PS_OP_PULL;
         k->first = req->part_first + req->offset;
         if (var->dtype == PS_STRING) {
             k->elements = 0;
             k->covers = (uint32_t)total;
             k->bytes = psi_blob_bytes_max(var->elements);
         } else {
-            uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
+            const struct psi_rows *rows = rows_of(req);
+            uint64_t unit = unit_of(req);
             uint64_t left = total - req->offset;
             /* a value of an atomic variable is only exact in one frame */
-            uint64_t most = (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
+            uint64_t most = unit == 0 ? left : (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
+            most = rows != NULL && most > PSI_GATHER_ROWS_MAX ? PSI_GATHER_ROWS_MAX : most;
             k->covers = (uint32_t)(left < most ? left : most);
-            k->elements = var->elements != 0 ? k->covers : 0;
+            k->elements = (rows != NULL ? rows->count : var->elements) != 0 ? k->covers : 0;
             k->bytes = k->elements * unit;
         }
         k->charge = small ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
@@ -156,7 +183,7 @@ static struct psi_chunk *find_chunk(const struct psi_peer *peer, uint64_t number
 
 static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
 {
-    if (h->dtype != wire_of(k->var, k->slot)) {
+    if (h->dtype != wire_of(k->var, k->slot) || h->op != k->op) {
         return false;
     }
     if (k->var->dtype == PS_STRING) { /* the blob tells its own length */
@@ -176,7 +203,7 @@ ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err)
     memcpy(&peer->sink_meta, psi_reader_meta(in), sizeof(peer->sink_meta));
     peer->sink = PSI_SINK_CHUNK;
     peer->sink_chunk = k;
-    peer->sink_first = k->first;
+    peer->sink_first = k->req != NULL && rows_of(k->req) != NULL ? k->first * rows_of(k->req)->columns : k->first;
     peer->sink_bytes = k->var->dtype == PS_STRING ? psi_payload_bytes(h, true) : k->bytes;
     peer->sink_done = 0;
     return PS_OK;
@@ -236,7 +263,8 @@ void psi_pull_end(struct psi_peer *peer)
     req->offset2 += elements;
     if (req->offset2 == total_of(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
-        if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
+        const bool once = rows_of(req) != NULL && req->counter2 == 1; /* rows are copied at the moment of the request */
+        if (once || var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
             /* the values are from the moment of the head, whatever version the trailer has */
             req->exact = psi_var_is_one_segment(var) || peer->sink_meta.in_progress == 0;
         }

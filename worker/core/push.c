@@ -10,6 +10,8 @@
  */
 #include "client.h"
 
+#include "rows.h"
+
 #include "common/half.h"
 #include "common/shape.h"
 
@@ -46,8 +48,24 @@ static void frame_done(struct psi_out *out, bool sent)
     }
 }
 
+/* Rows: they lie ready, whole segments as they travel. */
+static const void *rows_payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    const struct psi_entry *e = entry_of(out);
+    const struct psi_rows *r = e->req->src;
+    (void)bytes;
+    return r->segments + e->frame_first / psi_rows_per_segment(e->unit) * PS_SEGMENT_BYTES + offset;
+}
+
+static const struct psi_out_ops ROWS_OPS = {.begin = frame_begin, .payload = rows_payload, .done = frame_done};
 static const struct psi_out_ops FRAME_OPS = {.begin = frame_begin, .payload = frame_payload, .done = frame_done};
 static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = frame_convert, .done = frame_done};
+
+uint64_t psi_push_bytes(const struct psi_request *req)
+{
+    return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(psi_request_total(req), psi_request_unit(req))
+                                              : psi_request_total(req) * psi_request_unit(req);
+}
 
 void psi_push_go(struct psi_request *req)
 {
@@ -58,6 +76,7 @@ void psi_push_go(struct psi_request *req)
 }
 
 union first_meta {
+    struct ps_rows_meta rows;
     struct ps_push_meta push;
     struct ps_contribute_meta contribute;
 };
@@ -67,6 +86,15 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
 {
     const struct psi_request *req = e->req;
     memset(m, 0, sizeof(*m));
+    if (psi_op_is_rows(e->op)) {
+        const struct psi_rows *r = req->src;
+        m->rows.rows = e->total;
+        m->rows.highest = r->highest;
+        m->rows.scale = e->op == PS_OP_SCATTER ? 1.0f : req->scale;
+        m->rows.how = e->op == PS_OP_SCATTER ? r->how : 0;
+        m->rows.version = e->op == PS_OP_SCATTER ? 0 : req->from;
+        return sizeof(m->rows);
+    }
     if (e->op == PS_OP_CONTRIBUTE) {
         m->contribute.total_elements = e->total;
         m->contribute.scale = req->scale;
@@ -158,16 +186,22 @@ void psi_push_queue(struct psi_entry *e)
         e->begun = true;
         e->next = e->total;
     } else {
+        const bool rows = psi_op_is_rows(e->op);
         uint64_t left = e->total - e->next;
-        uint64_t most = PS_VALUES_FRAME_BYTES / size;
+        uint64_t most =
+            rows ? PS_VALUES_FRAME_BYTES / PS_SEGMENT_BYTES * psi_rows_per_segment(e->unit) : PS_VALUES_FRAME_BYTES / size;
         uint64_t elements = left < most ? left : most;
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
         h.meta_bytes = first ? meta_bytes : 0;
-        e->out.ops = e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
+        e->out.ops = rows ? &ROWS_OPS : e->wire == e->var->dtype ? &FRAME_OPS : &CONVERT_OPS;
         e->out.crc = peer->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
+        if (rows) { /* segments of a frame that is not the last one are whole */
+            e->out.payload_bytes = elements == left ? (uint32_t)psi_rows_payload(left, e->unit)
+                                                    : PS_VALUES_FRAME_BYTES / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
+        }
         memcpy(e->out.head, &h, sizeof(h));
         if (first) {
             /* a constant size is copied without a call; h.meta_bytes says how much counts */

@@ -155,7 +155,7 @@ static ps_status reply_end(struct psi_peer *peer, struct psi_err *err)
         psi_peer_fail(peer, "it closed the connection: %s: %s", ps_status_name(r->status), r->text);
     } else if ((h->flags & PS_FLAG_SEQ) != 0) {
         psi_window_reply(peer, h->id, h->op, r);
-    } else if (h->op == PS_OP_PULL) {
+    } else if (h->op == PS_OP_PULL || h->op == PS_OP_GATHER) {
         psi_pull_refused(peer, h->id, r);
     } else {
         psi_ask_reply(peer, h->id, h->op, r);

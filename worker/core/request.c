@@ -9,6 +9,8 @@
  */
 #include "client.h"
 
+#include "rows.h"
+
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/rng.h"
@@ -120,6 +122,25 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
     return PS_OK;
 }
 
+/* psi_rows_new() has checked the indices; here, that they are for this variable. */
+static ps_status check_rows(const struct psi_request *req, const struct psi_kind *k, struct psi_err *err)
+{
+    const struct psi_var *var = req->var;
+    const struct psi_rows *r = req->src;
+    uint64_t rows = 0, columns = 0;
+    ps_status st = psi_rows_of(var->name, &var->shape, var->dtype, &rows, &columns, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (r == NULL || r->variable_rows != rows || r->columns != columns || (req->dst == NULL && (k->is & PSI_KIND_DST) != 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no rows of it are given", k->name, var->name);
+    }
+    return (k->is & PSI_KIND_SCALE) == 0 || (isfinite(req->scale) && req->scale > 0)
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", k->name,
+                          var->name, (double)req->scale);
+}
+
 static ps_status check_data(const struct psi_request *req, const struct psi_kind *k, struct psi_err *err)
 {
     const struct psi_var *var = req->var;
@@ -135,6 +156,9 @@ static ps_status check_data(const struct psi_request *req, const struct psi_kind
     }
     if (var->queue != NULL && req->src == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no item is given", k->name, var->name);
+    }
+    if ((k->is & PSI_KIND_ROWS) != 0) {
+        return check_rows(req, k, err);
     }
     const struct psi_operand v = {.name = var->name, .dtype = var->dtype, .elements = var->elements};
     return psi_request_check_values(req, k, &v, err);
@@ -184,7 +208,16 @@ uint64_t psi_request_total(const struct psi_request *req)
     if (psi_request_is(req, PSI_KIND_NO_VALUE)) {
         return 0;
     }
+    if (psi_request_is(req, PSI_KIND_ROWS)) {
+        return ((const struct psi_rows *)req->src)->count;
+    }
     return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+}
+
+uint32_t psi_request_unit(const struct psi_request *req)
+{
+    return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_unit(((const struct psi_rows *)req->src)->row_bytes)
+                                              : psi_wire_unit(psi_request_wire(req));
 }
 
 ps_dtype psi_request_wire(const struct psi_request *req)
@@ -195,7 +228,7 @@ ps_dtype psi_request_wire(const struct psi_request *req)
 static void to_ready(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
-    bool multi = psi_request_total(req) * psi_wire_unit(psi_request_wire(req)) > PS_VALUES_FRAME_BYTES;
+    bool multi = psi_push_bytes(req) > PS_VALUES_FRAME_BYTES;
     if (psi_request_reads(req)) {
         psi_list_push_back(psi_pull_is_small(req) ? &peer->ready_small_read : &peer->ready_read, &req->link);
     } else {

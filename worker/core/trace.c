@@ -95,7 +95,7 @@ void psi_exchange_entry(struct psi_entry *e, struct ps_frame_header *h)
 
 void psi_exchange_chunk(const struct psi_peer *peer, struct psi_chunk *k, struct ps_frame_header *h)
 {
-    k->exchange = begin_unless(peer, k->exchange, PS_OP_PULL, k->req, k->bytes);
+    k->exchange = begin_unless(peer, k->exchange, k->op, k->req, k->bytes);
     h->flags |= psi_exchange_sent(peer, k->exchange) ? PS_FLAG_TIMES : 0;
 }
 

@@ -56,8 +56,8 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->round = req->counter;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
-    e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
-    e->multi = e->total * e->unit > PS_VALUES_FRAME_BYTES;
+    e->unit = e->wire != PS_DTYPE_NONE ? psi_request_unit(req) : 1; /* a queue has no values */
+    e->multi = psi_push_bytes(req) > PS_VALUES_FRAME_BYTES;
     e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
@@ -241,7 +241,8 @@ void psi_window_expire(struct psi_request *req)
     }
     bool half = e->queued;
     bool never = !e->begun && !half;
-    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL || e->op == PS_OP_CONTRIBUTE || e->op == PS_OP_ADD) &&
+    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL || e->op == PS_OP_CONTRIBUTE || e->op == PS_OP_ADD ||
+                 psi_op_is_rows(e->op)) &&
                 (half || e->next < e->total);
     ps_applied applied = never ? PS_NOTHING_APPLIED : part ? partly(e) : PS_OUTCOME_UNKNOWN;
     uint64_t number = e->number;

@@ -2,6 +2,8 @@
 /* worker/core/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
 #include "fake_test.h"
 
+#include "worker/core/rows.h"
+
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
@@ -648,6 +650,40 @@ TEST(test_long_add_to_an_older_task)
     (void)fake_begin(f, PSI_REQ_ADD, small, delta, NULL, 1000);
     assert_int_equal(fake_take(f, 0, PS_OP_ADD)->h.handle, 8);
     ok_reply(f, PS_OP_ADD, 1, 1);
+}
+
+static struct psi_rows *some_rows(enum psi_rows_use use, const int64_t *indices, uint64_t count, uint64_t rows)
+{
+    static const float values[2] = {1, 2};
+    const ps_shape shape = {.rank = 1, .dims = {(int64_t)rows}};
+    const struct psi_rows_given given = {
+        .name = "w", .shape = &shape, .dtype = PS_F32, .indices = indices, .count = count, .values = values, .use = use};
+    struct psi_rows *r = NULL;
+    assert_int_equal(psi_rows_new(&given, &r, NULL), PS_OK);
+    return r;
+}
+
+/* A task of a release without operations on rows is sent none of them. */
+TEST(test_rows_to_an_older_task)
+{
+    static const int64_t indices[2] = {3, 0};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    float came[2];
+    f->told_lacks = PS_FEATURE_ROWS;
+    struct psi_var *w = fake_get(f, 0, "w", 17, 9, 1);
+    struct psi_rows *push = some_rows(PSI_ROWS_SUM, indices, 2, 17), *read = some_rows(PSI_ROWS_READ, indices, 2, 17);
+    push->how = PS_SCATTER_ADD;
+    const struct fake_request *ends[] = {fake_begin(f, PSI_REQ_PUSH_ROWS, w, push, NULL, 1000),
+                                         fake_begin(f, PSI_REQ_SCATTER, w, push, NULL, 1000),
+                                         fake_begin(f, PSI_REQ_GATHER, w, read, came, 1000)};
+    for (size_t i = 0; i < 3; i++) {
+        assert_done(ends[i], PS_UNIMPLEMENTED);
+        assert_true(ends[i]->err.reason == PS_REASON_FEATURE && ends[i]->req.applied == PS_NOTHING_APPLIED);
+        assert_non_null(strstr(ends[i]->err.text, "has no operations on rows"));
+    }
+    assert_null(fake_next(f, 0));
+    psi_rows_free(push);
+    psi_rows_free(read);
 }
 
 /* A reply for a number that was never sent, and one of another op: bad bytes, a new connection, no harm to the request. */

@@ -148,6 +148,7 @@ class OptKind(IntEnum):
     TORCH_ADAGRAD = 22
     TORCH_RMSPROP = 23
     TORCH_RMSPROP_CENTERED = 24
+    LAZY_ADAM = 25
 
 
 class CheckpointState(IntEnum):
@@ -2364,6 +2365,8 @@ FUNCTIONS = {
     "ps_file_options_init": "vp",
     "ps_fm": "ippppqpp",
     "ps_fm_backward": "ippppqppp",
+    "ps_gather": "ippzpz",
+    "ps_gather_start": "ippzpzqppp",
     "ps_gelu": "ipp",
     "ps_gelu_backward": "ippp",
     "ps_global_step": "qp",
@@ -2505,6 +2508,8 @@ FUNCTIONS = {
     "ps_push": "ipp",
     "ps_push_pull": "ipp",
     "ps_push_pull_start": "ippzpzfqppp",
+    "ps_push_rows": "ippzpzf",
+    "ps_push_rows_start": "ippzpzfqppp",
     "ps_push_start": "ippzfqppp",
     "ps_queue_close": "ipbq",
     "ps_queue_device": "sp",
@@ -2538,6 +2543,11 @@ FUNCTIONS = {
     "ps_rounds": "ipqppp",
     "ps_row_options_init": "vp",
     "ps_run_options_init": "vp",
+    "ps_scatter_add": "ippzpz",
+    "ps_scatter_add_start": "ippzpzqppp",
+    "ps_scatter_sub": "ippzpz",
+    "ps_scatter_update": "ippzpz",
+    "ps_scatter_update_start": "ippzpzqppp",
     "ps_seed": "Qp",
     "ps_session_close": "ip",
     "ps_session_devices": "ippzi",
