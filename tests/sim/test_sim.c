@@ -145,6 +145,12 @@ static void test_every_boundary(void **state)
         {PSI_REQ_PUSH, SIM_BOUNDARY_NARROW, 9, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_NARROW, 9, 9},
         {PSI_REQ_PULL, SIM_BOUNDARY_NARROW, 3, 9},
+        {PSI_REQ_PUSH_ROWS, SIM_BOUNDARY_LARGE, 6, 2},
+        {PSI_REQ_SCATTER, SIM_BOUNDARY_LARGE, 6, 2},
+        {PSI_REQ_GATHER, SIM_BOUNDARY_LARGE, 3, 9},
+        {PSI_REQ_GATHER, SIM_BOUNDARY_NARROW, 3, 9},
+        {PSI_REQ_PUSH_ROWS, SIM_BOUNDARY_ATOMIC, 2, 2},
+        {PSI_REQ_GATHER, SIM_BOUNDARY_ATOMIC, 2, 4},
         /* one frame of two segments, or of one */
         {PSI_REQ_PUSH, SIM_BOUNDARY_ATOMIC, 4, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC, 4, 4},

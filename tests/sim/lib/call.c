@@ -8,6 +8,8 @@
  */
 #include "sim.h"
 
+#include "worker/core/rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +72,10 @@ static void call_free(struct sim *s, struct sim_call *call)
     if (call->src != NULL) {
         memset(call->src, 0x41, call->bytes); /* as f64 about 2.2e6, no power of four */
     }
+    if (call->rows != NULL && call->rows->segments != NULL) {
+        memset(call->rows->segments, 0x41, psi_rows_payload(call->rows->count, psi_rows_unit(call->rows->row_bytes)));
+    }
+    psi_rows_free(call->rows);
     free(call->src);
     free(call->dst);
     free(call);
@@ -166,11 +172,55 @@ static uint8_t *buffer(const struct sim_var *v, struct sim_call *call)
 static void next_digit(struct sim *s, struct sim_op *op)
 {
     struct sim_var *v = op->var;
+    op->to = op->from == op->to ? v->elements : op->to;
     if (v->digits_used >= v->digits_max) {
         sim_fail(s, "no digit left for '%s': a fault of the workload", v->name);
     }
     op->digit = v->digits_used++;
     v->digit[op->digit] = op;
+}
+
+/* Elements [op->from, op->to) as rows, with x for each; READ: without. Some are named twice, and in falling order, with half of
+ * x each time. */
+static void make_rows(struct sim *s, struct sim_call *call, enum psi_rows_use use, double x)
+{
+    const struct sim_op *op = call->op;
+    const struct sim_var *v = op->var;
+    const uint64_t count = op->to - op->from;
+    const bool twice = use == PSI_ROWS_SUM && x / 2 == (double)(int64_t)(x / 2) && sim_one_in(s, 2);
+    const ps_shape shape = {.rank = 1, .dims = {(int64_t)v->elements}};
+    struct psi_rows_given given = {.name = v->name, .shape = &shape, .dtype = v->dtype, .count = twice ? 2 * count : count};
+    struct sim_var some = *v;
+    some.elements = given.count;
+    int64_t *indices = sim_alloc((given.count + 1) * sizeof(*indices));
+    uint8_t *values = sim_alloc(sim_var_bytes(&some) + 1);
+    for (uint64_t i = 0; i < given.count; i++) {
+        indices[i] = (int64_t)(twice ? op->to - 1 - i % count : op->from + i);
+    }
+    fill(&some, values, twice ? x / 2 : x);
+    given.indices = indices;
+    given.values = values;
+    given.use = use;
+    if (psi_rows_new(&given, &call->rows, NULL) != PS_OK) {
+        sim_fail(s, "psi_rows_new()");
+    }
+    free(indices);
+    free(values);
+}
+
+/* PUSH_ROWS, SCATTER: some elements that lie one behind the other. A prefix of them may be applied. */
+static void prepare_rows(struct sim *s, struct sim_call *call)
+{
+    struct sim_op *op = call->op;
+    const struct sim_var *v = op->var;
+    const bool push = op->kind == PSI_REQ_PUSH_ROWS, minus = !push && sim_one_in(s, 3);
+    const float scale = push ? (float)sim_range(s, 1, 2) / 2.0f : 1;
+    op->from = sim_one_in(s, 2) ? 0 : sim_below(s, v->elements);
+    op->to = sim_one_in(s, 2) ? v->elements : op->from + sim_range(s, 1, v->elements - op->from);
+    next_digit(s, op);
+    make_rows(s, call, PSI_ROWS_SUM, (push || minus ? -1 : 1) * power4(op->digit) / (double)scale);
+    call->rows->how = minus ? PS_SCATTER_SUB : PS_SCATTER_ADD;
+    call->req.scale = scale;
 }
 
 static void prepare_variable(struct sim *s, struct sim_call *call)
@@ -220,14 +270,22 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
             fill(v, call->src, op->tag);
         }
         break;
+    case PSI_REQ_PUSH_ROWS:
+    case PSI_REQ_SCATTER:
+        prepare_rows(s, call);
+        break;
+    case PSI_REQ_GATHER: /* all of it, so that it is checked as a pull is */
+        op->to = v->elements;
+        make_rows(s, call, PSI_ROWS_READ, 0);
+        break;
     default:
         break;
     }
-    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
+    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_GATHER) {
         call->dst = buffer(v, call);
         memset(call->dst, 0xff, call->bytes); /* NaN, -1 */
     }
-    req->src = call->src;
+    req->src = call->rows != NULL ? (const void *)call->rows : call->src;
     req->dst = call->dst;
     req->bytes = call->bytes;
 }

@@ -411,6 +411,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->spread = k->fewer && !k->beside && s->seed % 8 == 2;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
                  k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE && k->profile != SIM_OWN;
+    k->rows = s->seed % 3 == 1;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;

@@ -410,7 +410,8 @@ static void leaves_unclean(struct sim *s, const struct sim_program *p)
     for (size_t i = 0; i < s->op_count && p->asked_vars == 0; i++) { /* asked: it stayed until all was settled */
         const struct sim_op *op = s->op[i];
         bool open = op->state == SIM_OP_KILLED || (op->status != PS_OK && op->applied != PS_NOTHING_APPLIED);
-        bool push = op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_ADD;
+        bool push = op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_ADD ||
+                    op->kind == PSI_REQ_PUSH_ROWS || op->kind == PSI_REQ_SCATTER;
         s->unclean = s->unclean || (op->program == p->index && op->life == p->life && push && open);
     }
 }

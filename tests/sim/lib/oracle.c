@@ -44,6 +44,11 @@ static bool next_run(struct sim *s, const struct sim_var *v, const void *value, 
     return true;
 }
 
+static bool of_rows(const struct sim_op *op)
+{
+    return op->kind == PSI_REQ_PUSH_ROWS || op->kind == PSI_REQ_SCATTER;
+}
+
 static uint32_t digit_of(uint64_t value, uint32_t k)
 {
     return (uint32_t)(value >> (2 * k)) & 3u;
@@ -91,6 +96,11 @@ static void check_run(struct sim *s, const struct sim_var *v, uint64_t creation,
         if (!landed(s, op, creation)) {
             sim_fail(s, "%s: %s landed in another incarnation of the variable", where, sim_op_text(op, text));
         }
+        if (r->from < op->from || r->end > op->to) {
+            sim_fail(s, "%s: %s is for elements %llu to %llu, but it was at %llu to %llu", where, sim_op_text(op, text),
+                     (unsigned long long)op->from, (unsigned long long)op->to - 1, (unsigned long long)r->from,
+                     (unsigned long long)r->end - 1);
+        }
         if (op->state == SIM_OP_DONE && op->status != PS_OK && op->applied == PS_NOTHING_APPLIED) {
             sim_fail(s, "%s: %s was told that nothing was applied, but it was at elements %llu to %llu", where,
                      sim_op_text(op, text), (unsigned long long)r->from, (unsigned long long)r->end - 1);
@@ -98,13 +108,16 @@ static void check_run(struct sim *s, const struct sim_var *v, uint64_t creation,
     }
 }
 
-/* prefix[k]: elements that digit k covers; fails when they are not a prefix. */
+/* prefix[k]: end of the elements that digit k covers, its push's `from` where it covers none; fails when they are not a prefix of
+ * those that the push is for. */
 static void prefixes(struct sim *s, const struct sim_var *v, const void *value, uint64_t prefix[SIM_DIGITS_MAX],
                      const char *where)
 {
     struct run r = {0};
     char text[200];
-    memset(prefix, 0, SIM_DIGITS_MAX * sizeof(prefix[0]));
+    for (uint32_t k = 0; k < v->digits_used; k++) {
+        prefix[k] = v->digit[k]->from;
+    }
     while (next_run(s, v, value, &r)) {
         for (uint32_t k = 0; k < v->digits_used; k++) {
             if (digit_of(r.value, k) == 0) {
@@ -134,23 +147,25 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
         if (op->creation != b->creation) {
             continue;
         }
-        if (op->state == SIM_OP_DONE && op->status == PS_OK && prefix[k] != v->elements) {
+        if (op->state == SIM_OP_DONE && op->status == PS_OK && prefix[k] != op->to) {
             sim_fail(s, "LOST: %s ended OK, but only %llu of %llu elements have it", sim_op_text(op, text),
-                     (unsigned long long)prefix[k], (unsigned long long)v->elements);
+                     (unsigned long long)(prefix[k] - op->from), (unsigned long long)(op->to - op->from));
         }
-        if (v->atomic && prefix[k] != 0 && prefix[k] != v->elements) {
+        if (v->atomic && prefix[k] != op->from && prefix[k] != op->to) {
             sim_fail(s, "%llu elements of atomic '%s' have %s: half a push can be seen", (unsigned long long)prefix[k], v->name,
                      sim_op_text(op, text));
         }
-        uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(op->kind == PSI_REQ_ADD ? v->dtype : v->wire);
-        if (prefix[k] != v->elements && prefix[k] % segment != 0) {
+        uint64_t segment = PS_SEGMENT_BYTES / (of_rows(op)               ? sizeof(uint64_t) + ps_dtype_bytes(v->dtype)
+                                               : op->kind == PSI_REQ_ADD ? ps_dtype_bytes(v->dtype)
+                                                                         : ps_dtype_bytes(v->wire));
+        if (prefix[k] != op->to && (prefix[k] - op->from) % segment != 0) {
             sim_fail(s, "%s is torn at element %llu, which is no end of a segment", sim_op_text(op, text),
                      (unsigned long long)prefix[k]);
         }
     }
     uint64_t begun = 0;
     for (uint32_t k = 0; k < v->digits_used; k++) {
-        begun += prefix[k] > 0;
+        begun += prefix[k] > v->digit[k]->from;
     }
     if (s->ending && !s->unclean && s->quiet_since != 0 && b->version != begun && v->elements > 0) {
         sim_fail(s, "'%s' has version %llu, but %llu pushes changed it and none is in progress", v->name,
@@ -165,6 +180,11 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
                      (unsigned long long)prefix[p->push->digit]);
         }
     }
+}
+
+static bool reads(enum psi_request_kind kind)
+{
+    return kind == PSI_REQ_PULL || kind == PSI_REQ_GATHER;
 }
 
 static bool must_see(const struct sim *s, const struct sim_op *pull, const struct sim_op *push)
@@ -209,21 +229,22 @@ static void check_pulled_pushes(struct sim *s, struct sim_op *op, const void *va
         check_run(s, v, op->creation, &r, "in a pull");
         for (uint32_t k = 0; k < v->digits_used; k++) {
             const struct sim_op *push = v->digit[k];
-            if (digit_of(r.value, k) == 0 && must_see(s, op, push)) {
+            if (digit_of(r.value, k) == 0 && r.from < push->to && r.end > push->from && must_see(s, op, push)) {
                 sim_fail(s, "%s does not see %s at elements %llu to %llu", sim_op_text(op, mine), sim_op_text(push, text),
                          (unsigned long long)r.from, (unsigned long long)r.end - 1);
             }
         }
     }
-    if (op->kind == PSI_REQ_PULL && (op->exact || op->one_segment)) {
+    if (reads(op->kind) && (op->exact || op->one_segment)) {
         uint64_t prefix[SIM_DIGITS_MAX];
         prefixes(s, v, value, prefix, "in an exact pull");
         for (uint32_t k = 0; k < v->digits_used; k++) {
-            if (prefix[k] != 0 && prefix[k] != v->elements && v->atomic) {
+            const bool half = prefix[k] != v->digit[k]->from && prefix[k] != v->digit[k]->to;
+            if (half && v->atomic) {
                 sim_fail(s, "%s shows %llu elements of %s", sim_op_text(op, mine), (unsigned long long)prefix[k],
                          sim_op_text(v->digit[k], text));
             }
-            if (prefix[k] != 0 && prefix[k] != v->elements) {
+            if (half) {
                 note_partial(s, op, v->digit[k], prefix[k]);
             }
         }
@@ -357,7 +378,7 @@ static void check_pull(struct sim *s, struct sim_op *op, const void *raw, size_t
     const struct sim_var *v = op->var;
     const void *value = sim_values(s, v, raw, bytes);
     char text[200];
-    if (op->kind == PSI_REQ_PULL && (v->atomic || v->dtype == PS_STRING) && !op->exact) {
+    if (reads(op->kind) && (v->atomic || v->dtype == PS_STRING) && !op->exact) {
         sim_fail(s, "%s is not called exact", sim_op_text(op, text));
     }
     switch (v->kind) {
@@ -417,13 +438,14 @@ static void check_status(struct sim *s, struct sim_call *call)
 /* Each element of its variable gets its digit. */
 static bool adds_digit(const struct sim_op *op)
 {
-    return op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL ||
+    return op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL || of_rows(op) ||
            (op->kind == PSI_REQ_ADD && op->var->kind == SIM_VAR_PUSH);
 }
 
 static bool is_mutation(enum psi_request_kind kind)
 {
-    return kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN || kind == PSI_REQ_ADD;
+    return kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN || kind == PSI_REQ_ADD ||
+           kind == PSI_REQ_PUSH_ROWS || kind == PSI_REQ_SCATTER;
 }
 
 static void check_versions(struct sim *s, struct sim_op *op, struct sim_birth *b)
@@ -447,7 +469,7 @@ static void check_order(struct sim *s, const struct sim_op *op)
     char text[200], pull[200];
     for (size_t i = op->id; i < s->op_count && !s->k.may_refuse; i++) {
         const struct sim_op *p = s->op[i];
-        if (p->kind == PSI_REQ_PULL && p->var == op->var && p->program == op->program && p->life == op->life &&
+        if (reads(p->kind) && p->var == op->var && p->program == op->program && p->life == op->life &&
             p->creation == op->creation && p->state == SIM_OP_DONE && p->status == PS_OK && p->version < op->version) {
             sim_fail(s, "%s was started after %s of the same program, but shows version %llu, older than its %llu",
                      sim_op_text(p, pull), sim_op_text(op, text), (unsigned long long)p->version,
@@ -464,7 +486,7 @@ static void check_ok(struct sim *s, struct sim_call *call)
         check_status(s, call);
         return;
     }
-    bool value_call = is_mutation(op->kind) || op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_INIT_FROM;
+    bool value_call = is_mutation(op->kind) || reads(op->kind) || op->kind == PSI_REQ_INIT_FROM;
     if (!value_call) {
         return;
     }
@@ -475,11 +497,12 @@ static void check_ok(struct sim *s, struct sim_call *call)
     }
     check_versions(s, op, b);
     if (adds_digit(op) && op->var->elements > 0 && (b->alive || b->by_restart) &&
-        (digit_of(b->first, op->digit) != 1 || digit_of(b->last, op->digit) != 1)) {
+        ((op->from == 0 && digit_of(b->first, op->digit) != 1) ||
+         (op->to == op->var->elements && digit_of(b->last, op->digit) != 1))) {
         sim_fail(s, "LOST: %s ended OK, but the task does not have it (first %llu, last element %llu)", sim_op_text(op, text),
                  (unsigned long long)b->first, (unsigned long long)b->last);
     }
-    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
+    if (reads(op->kind) || op->kind == PSI_REQ_PUSH_PULL) {
         check_pull(s, op, call->dst, call->bytes);
     }
     if (op->kind == PSI_REQ_ADD && op->var->kind != SIM_VAR_PUSH) {
@@ -503,7 +526,7 @@ static void check_failure(struct sim *s, const struct sim_call *call)
     const char *why = call->req.err != NULL ? call->req.err->text : "";
     char text[200];
     bool tmp = op->var != NULL && op->var->kind == SIM_VAR_TMP;
-    bool value_call = is_mutation(op->kind) || op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_INIT_FROM;
+    bool value_call = is_mutation(op->kind) || reads(op->kind) || op->kind == PSI_REQ_INIT_FROM;
     bool fine = false;
     switch (op->status) {
     case PS_DEADLINE_EXCEEDED:
@@ -540,7 +563,8 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         op->kind != PSI_REQ_DELETE && op->status != PS_FAILED_PRECONDITION) {
         sim_fail(s, "%s failed although nothing breaks in this seed: %s", sim_op_text(op, text), why);
     }
-    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_ADD) && op->var->atomic && op->applied == PS_MAYBE_PARTLY_APPLIED) {
+    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_ADD || of_rows(op)) && op->var->atomic &&
+        op->applied == PS_MAYBE_PARTLY_APPLIED) {
         sim_fail(s, "%s says that part of it may be in, and the variable is atomic: %s", sim_op_text(op, text), why);
     }
     struct sim_birth *b = sim_birth_find(s, op->creation);

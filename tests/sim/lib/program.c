@@ -125,8 +125,12 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
 {
     uint64_t x = sim_below(s, 100);
     bool digits = v->digits_used < v->digits_max;
+    const bool rows = s->k.rows && v->elements > 0 && x % 2 == 0;
     switch (v->kind) {
     case SIM_VAR_PUSH:
+        if (rows) {
+            return x < 40 && digits ? PSI_REQ_PUSH_ROWS : x < 60 && digits ? PSI_REQ_SCATTER : PSI_REQ_GATHER;
+        }
         return x < 36 && digits   ? PSI_REQ_PUSH
                : x < 48 && digits ? PSI_REQ_PUSH_PULL
                : x < 60 && digits ? PSI_REQ_ADD

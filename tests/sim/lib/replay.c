@@ -376,12 +376,14 @@ static void numbers(const struct look *l, const struct psd_number *a, const stru
 
 static void progresses(const struct look *l, const struct psd_progress *a, const struct psd_progress *b, uint64_t offset)
 {
-    uint64_t staged = offset * (a->wire == a->variable->dtype ? a->unit : a->variable->element_bytes);
+    uint64_t staged = psd_progress_staged_bytes(a, offset);
     SAME(psd_progress, number);
     SAME(psd_progress, variable->creation);
     SAME_BYTES(psd_progress, scalars);
     SAME(psd_progress, total);
     SAME(psd_progress, staging_bytes);
+    SAME(psd_progress, highest);
+    SAME(psd_progress, last_index);
     SAME(psd_progress, scale);
     SAME(psd_progress, kind);
     SAME(psd_progress, wire);

@@ -117,6 +117,7 @@ struct sim_knobs {
     bool asks;           /* disks: clients ask for checkpoints, and for restores of some, saves.c */
     bool shares;         /* QUEUES: a work queue instead of the two others */
     bool sums;           /* QUEUES: an accumulator instead */
+    bool rows;           /* half of what pushes and adds does so to some rows, and half of what reads gathers */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
@@ -322,6 +323,7 @@ struct sim_op {
     struct sim_var *var;   /* NULL: none */
     const char *container; /* RESET */
     uint32_t digit;
+    uint64_t from, to; /* PUSH, ADD and those of rows: the elements that it is for */
     double tag;        /* REGISTER: of this ASSIGN */
     int64_t add;       /* STEP, COUNTER; of an accumulator: the step */
     uint64_t creation; /* of the variable when the call was started */
@@ -358,6 +360,7 @@ struct sim_call {
     uint32_t slot;
     uint8_t *src, *dst;
     size_t bytes;
+    struct psi_rows *rows; /* of some rows: src of the request */
     struct psi_enqueue put;
     struct psi_dequeue take;
     struct psi_work_end end;
