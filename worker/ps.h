@@ -1020,8 +1020,8 @@ PS_API ps_status ps_scatter_update(ps_variable *v, const int64_t *indices, size_
 
 /**
  * The calls above as requests of the asynchronous core (ps_push_start()). Indices, gradients and rows to write are copied, so
- * that they may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one variable are
- * carried out in call order: a gather that was started behind a push sees it.
+ * that they may change as soon as the call has returned; dst is kept until the callback. Requests of one session for one variable
+ * are carried out in call order: a gather that was started behind a push sees it.
  *
  * Errors       those that are seen at once are returned, and done never runs: OUT_OF_RANGE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
  *              (memory for the copy), FAILED_PRECONDITION
