@@ -56,6 +56,10 @@ bench-names: bench-programs ##- 1,000 variables created, initialised, reset: sec
 bench-turns: $(B)/tests/bench/turns ##- 500,000 names, 65,536 containers, 4,096 sessions, 1,024 resets: the longest turn of each operation
 	@$(B)/tests/bench/turns
 
+.PHONY: bench-embedding
+bench-embedding: bench-programs ##- 4,096 rows of 1 M, gathered and trained with Adagrad, beside the same loops in the process
+	@PSD_BUILD=$(B) $(B)/tests/bench/embedding
+
 .PHONY: bench-memory
 bench-memory: bench-programs ##- 500,000 small variables, 10,000 emptied containers: resident memory beside what psctl status counts
 	@PSD_BUILD=$(B) $(B)/tests/bench/memory
