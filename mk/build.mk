@@ -110,6 +110,9 @@ $(B)/bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
 	$(call program,$(LIBPSD_A) -Wl$(,)-z$(,)pack-relative-relocs $(LIBS))
 $(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link $(B)/obj/libpsctl.list
 	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBS))
+$(B)/obj/worker/exporter/page.o: worker/exporter/page.html
+$(B)/bin/psd-exporter: $(call obj,$(EXPORTER_C)) $(B)/obj/libpsctl.a $(CLI_A) $(LIBPSW_A) $(B)/obj/link
+	$(call program,$(B)/obj/libpsctl.a $(CLI_A) $(LIBPSW_A) $(LIBS) $(MICROHTTPD_LIBS))
 # both libraries hold the same objects of common/; the linker takes each from the first that has it
 $(B)/bin/pstrain: $(call obj,$(PSTRAIN_C)) $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link $(B)/obj/libpstrain.list
 	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(DATA_LIBS))

@@ -2,12 +2,18 @@
 # make install, make uninstall, make stage.
 
 SHARE := $(PREFIX)/share
-COMPLETIONS := $(wildcard scripts/completions/*)
+COMPLETIONS := $(filter-out $(if $(MICROHTTPD_LIBS),,%/psd-exporter),$(wildcard scripts/completions/*))
+# units beside psd@.service
+UNITS := $(if $(MICROHTTPD_LIBS),psd-exporter.service)
 ZSH_MADE := $(PROGRAMS:$(B)/bin/%=$(B)/completions/_%)
 FISH_MADE := $(PROGRAMS:$(B)/bin/%=$(B)/completions/%.fish)
 INSTALL_MADE := $(MAN_MADE) $(ZSH_MADE) $(FISH_MADE) $(B)/psd.conf
 man_dir = man$(subst .,,$(suffix $1))
 PC_SED = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@LIBS_PRIVATE@|$(LIBS_PRIVATE) -pthread|g'
+# uninstall does not look for libmicrohttpd
+OF_EXPORTER = $(PREFIX)/bin/psd-exporter $(PREFIX)/lib/systemd/system/psd-exporter.service \
+	$(addprefix $(SHARE)/,man/man8/psd-exporter.8 bash-completion/completions/psd-exporter zsh/site-functions/_psd-exporter \
+	fish/vendor_completions.d/psd-exporter.fish)
 INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREFIX)/include/psd/,$(notdir $(PUBLIC_H))) \
 	$(addprefix $(LIBDIR)/,libpsd.a libpsd.so libpsd.so.$(SOVERSION) libpsworker.a libpsworker.so libpsworker.so.$(SOVERSION) \
 	libpsworker_cpu.so libpsworker_cuda.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
@@ -18,7 +24,8 @@ INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREF
 	$(addprefix $(SHARE)/bash-completion/completions/,$(notdir $(COMPLETIONS))) \
 	$(addprefix $(SHARE)/zsh/site-functions/,$(notdir $(ZSH_MADE))) \
 	$(addprefix $(SHARE)/fish/vendor_completions.d/,$(notdir $(FISH_MADE))) \
-	$(PREFIX)/lib/systemd/system/psd@.service $(PREFIX)/lib/sysusers.d/psd.conf $(PREFIX)/lib/tmpfiles.d/psd.conf
+	$(PREFIX)/lib/systemd/system/psd@.service $(PREFIX)/lib/sysusers.d/psd.conf $(PREFIX)/lib/tmpfiles.d/psd.conf \
+	$(OF_EXPORTER)
 INTO = $(DESTDIR)
 define install_files
 	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(SHARE)/psd/data $(SHARE)/doc/psd/examples \
@@ -39,7 +46,8 @@ define install_files
 	@install -m 644 $(COMPLETIONS) $(INTO)$(SHARE)/bash-completion/completions/
 	@install -m 644 $(ZSH_MADE) $(INTO)$(SHARE)/zsh/site-functions/
 	@install -m 644 $(FISH_MADE) $(INTO)$(SHARE)/fish/vendor_completions.d/
-	@$(PATHS_SED) scripts/systemd/psd@.service | install -m 644 /dev/stdin $(INTO)$(PREFIX)/lib/systemd/system/psd@.service
+	@for unit in psd@.service $(UNITS); do \
+		$(PATHS_SED) scripts/systemd/$$unit | install -m 644 /dev/stdin $(INTO)$(PREFIX)/lib/systemd/system/$$unit; done
 	@for kind in sysusers tmpfiles; do install -m 644 scripts/systemd/$$kind.conf $(INTO)$(PREFIX)/lib/$$kind.d/psd.conf; done
 	@[ -e $(INTO)$(SYSCONFDIR)/psd/psd.conf ] || install -m 644 $(B)/psd.conf $(INTO)$(SYSCONFDIR)/psd/
 endef

@@ -18,7 +18,7 @@ format: ## clang-format all C sources in place
 	@clang-format -i $$(find common proto psd worker tests -name '*.[ch]' ! -name bare.c -o -name '*.cu')
 
 # ---- made from --help and --print_config --------------------------------------------------------------------------------
-MAN_IN := $(wildcard docs/man/*.in)
+MAN_IN := $(filter-out $(if $(MICROHTTPD_LIBS),,%/psd-exporter.8.in),$(wildcard docs/man/*.in))
 MAN_MADE := $(MAN_IN:docs/man/%.in=$(B)/man/%)
 MAN := $(MAN_MADE) $(wildcard docs/man/*.[158])
 PATHS_SED = sed -e 's|@BINDIR@|$(PREFIX)/bin|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'

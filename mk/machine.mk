@@ -17,6 +17,10 @@ endif
 ifeq ($(ZIP),no)
 ZIP_LIBS :=
 endif
+# EXPORTER=no: psd-exporter is not built
+ifeq ($(EXPORTER),no)
+MICROHTTPD_LIBS :=
+endif
 # of the programs that read data
 DATA_LIBS = $(ZLIB_LIBS) $(ZIP_LIBS)
 # stamp: FILE's time is the time of the last change of TEXT
@@ -26,7 +30,7 @@ ifdef UV_VERSION
 CC_VERSION := $(shell $(CC) -dumpfullversion 2>/dev/null || $(CC) -dumpversion 2>/dev/null || echo missing)
 CC_SHORT := $(word 1,$(subst ., ,$(CC_VERSION))).$(word 2,$(subst ., ,$(CC_VERSION)))
 ifeq ($(MAKELEVEL),0)
-$(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  isa-l $(if $(ISAL_LIBS),yes,no)  zip $(if $(ZIP_LIBS),yes,no)  tls $(TLS)  ipsec-mb $(IPSEC_MB)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
+$(info uv $(UV_VERSION)  nanopb $(NANOPB_VERSION)  cblas $(BLAS_PROVIDER)  isa-l $(if $(ISAL_LIBS),yes,no)  zip $(if $(ZIP_LIBS),yes,no)  tls $(TLS)  ipsec-mb $(IPSEC_MB)  exporter $(if $(MICROHTTPD_LIBS),yes,no: libmicrohttpd-dev is missing)  cuda $(CUDA)  $(notdir $(CC)) $(CC_SHORT))
 endif
 $(shell mkdir -p $(B)/obj)
 $(call stamp,$(B)/obj/flags,$(CC) $(CC_VERSION) $(call flags_of,) $(MODE_TESTS) $(TEST_INC) $(MATHS))

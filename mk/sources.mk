@@ -17,6 +17,8 @@ FAKE_C := $(wildcard tests/kernels/fake/*.c)
 CUDA_C := $(wildcard worker/nn/kernels/cuda/*.c)
 EMULATED_C := $(wildcard tests/kernels/emulated/*.c)
 PSCTL_C := $(wildcard worker/psctl/*.c)
+# psd-exporter, where libmicrohttpd is
+EXPORTER_C := $(wildcard worker/exporter/*.c)
 PSTRAIN_C := $(wildcard worker/pstrain/*.c worker/pstrain/data/*.c)
 EXAMPLE_C := $(wildcard worker/examples/*.c)
 PUBLIC_H := $(wildcard common/ps_types.h common/ps_calls.h worker/ps_cluster.h worker/ps.h worker/ps_hooks.h worker/ps_plan.h worker/ps_queue.h worker/ps_monitored.h worker/ps_nn.h worker/ps_ops.h psd/psd.h)
@@ -43,7 +45,7 @@ FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 OPS_RUN_C := tests/ops/run.c
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
-OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
+OUR_C = $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(if $(MICROHTTPD_LIBS),$(EXPORTER_C)) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
 	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SHIM_C) $(TSAN_C) $(SIMLIB_C) $(FUZZ_C) $(OPS_RUN_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
@@ -69,7 +71,7 @@ CLI_A := $(if $(CLI_C),$(B)/obj/libcli.a)
 PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
 TESTLIB_A := $(if $(TESTLIB_C),$(B)/obj/libtest.a)
 SIMLIB_A := $(if $(SIMLIB_C),$(B)/obj/libsim.a)
-PROGRAMS := $(if $(PSD_MAIN),$(B)/bin/psd) $(if $(wildcard worker/psctl/main.c),$(B)/bin/psctl) $(if $(wildcard worker/pstrain/main.c),$(B)/bin/pstrain)
+PROGRAMS = $(if $(PSD_MAIN),$(B)/bin/psd) $(if $(wildcard worker/psctl/main.c),$(B)/bin/psctl) $(if $(wildcard worker/pstrain/main.c),$(B)/bin/pstrain) $(if $(MICROHTTPD_LIBS),$(B)/bin/psd-exporter)
 EXAMPLES := $(EXAMPLE_C:worker/examples/%.c=$(B)/examples/%)
 PUBLIC := $(addprefix $(B)/include/,$(notdir $(PUBLIC_H)))
 test_bin = $(patsubst tests/%.c,$(B)/tests/%,$1)

@@ -63,7 +63,7 @@ flags_of = $(BASE) $(if $(filter $(TESTS_QUICK),$1),$(MODE_TESTS)) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/cuda/% tests/bench/gpu/%,$1),$(CUDA_CFLAGS)) $(if $(filter tests/kernels/emulated/%,$1),$(EMULATED_CFLAGS)) \
 	$(if $(filter worker/nn/kernels/%.c worker/pstrain/%,$1),$(PATHS)) \
-	$(if $(filter worker/psctl/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .), \
+	$(if $(filter worker/psctl/% worker/exporter/% worker/pstrain/% worker/examples/%,$1),$(PUBLIC_INC) $(if $(filter worker/examples/%,$1),,-iquote .) $(if $(filter worker/exporter/%,$1),-iquote worker), \
 	$(if $(filter tests/%,$1),$(TEST_INC), \
 	$(LIB_INC) $(if $(filter psd/%,$1),-iquote psd,$(if $(filter worker/%,$1),-iquote worker)))) \
 	$(UV_CFLAGS) $(CPPFLAGS) $(CFLAGS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON to standard output, through jansson. */
+/* JSON to standard output or another stream, through jansson. */
 #include "json.h"
 
 #include "common/utf8.h"
@@ -17,11 +17,22 @@ static struct {
     bool filled;
 } levels[DEPTH_MAX];
 static int depth;
+static FILE *other; /* NULL: standard output */
+
+void cli_json_to(FILE *to)
+{
+    other = to;
+}
+
+static FILE *out(void)
+{
+    return other != NULL ? other : stdout;
+}
 
 static void dump(json_t *value)
 {
-    if (value == NULL || json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
-        (void)fputs("null", stdout);
+    if (value == NULL || json_dumpf(value, out(), JSON_COMPACT | JSON_ENCODE_ANY) != 0) {
+        (void)fputs("null", out());
     }
     json_decref(value);
 }
@@ -30,20 +41,20 @@ static void begin(const char *key)
 {
     if (depth > 0) {
         if (levels[depth - 1].filled) {
-            (void)putchar(',');
+            (void)fputc(',', out());
         }
         levels[depth - 1].filled = true;
     }
     if (key != NULL) {
         dump(json_string(key));
-        (void)putchar(':');
+        (void)fputc(':', out());
     }
 }
 
 static void open_level(const char *key, char open, char close)
 {
     begin(key);
-    (void)putchar(open);
+    (void)fputc(open, out());
     if (depth == DEPTH_MAX) {
         abort(); /* our own code nests less */
     }
@@ -65,9 +76,9 @@ void cli_json_list(const char *key)
 void cli_json_end(void)
 {
     depth--;
-    (void)putchar(levels[depth].close);
+    (void)fputc(levels[depth].close, out());
     if (depth == 0) {
-        (void)putchar('\n');
+        (void)fputc('\n', out());
     }
 }
 
@@ -82,13 +93,13 @@ void cli_json_put(const char *key, json_t *value)
 void cli_json_number(const char *text)
 {
     begin(NULL);
-    (void)fputs(text, stdout);
+    (void)fputs(text, out());
 }
 
 void cli_json_print(json_t *value)
 {
     dump(value);
-    (void)putchar('\n');
+    (void)fputc('\n', out());
 }
 
 json_t *cli_json_text(const char *text)

@@ -7,7 +7,10 @@
 
 #include <jansson.h>
 #include <stdint.h>
+#include <stdio.h>
 
+/** Write to `to` from now on; NULL: to standard output, as at the beginning. Between two answers. */
+void cli_json_to(FILE *to);
 /** Open an object or a list; key NULL at the top and inside lists. */
 void cli_json_object(const char *key);
 void cli_json_list(const char *key);

@@ -67,7 +67,7 @@ for program in role-shared role-static role-c++; do
 done
 
 # the installed programs know their version and data, and nothing in them names the build tree
-for program in psd psctl pstrain; do
+for program in psd psctl pstrain $([ ! -x "$top/build/$variant/bin/psd-exporter" ] || echo psd-exporter); do
     binary=$(find "$stage" -path "*/bin/$program")
     [ -x "$binary" ] || fail "$program is not installed"
     "$binary" --help >help.txt || fail "$program --help ended with $?"

@@ -33,7 +33,9 @@ static void say_error(const struct psctl *c, ps_status st, ps_reason reason, con
     psctl_add_in_all(c, reason, text, sizeof(text));
     psi_utf8_printable(text);
     psctl_leave_says(NULL);
-    (void)fprintf(stderr, "psctl: %s\n", text);
+    if (!c->quiet) {
+        (void)fprintf(stderr, "psctl: %s\n", text);
+    }
     if (c->json) {
         cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, reason, text)));
     }

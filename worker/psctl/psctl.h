@@ -41,6 +41,7 @@ struct psctl {
     const char *prefix[PSCTL_TEXTS_MAX + 1];
     const struct psctl_verb *const *verbs; /* all verbs, then NULL */
     const struct psctl_verb *verb;
+    bool quiet;     /* no flag: nothing is printed on standard error, as psd-exporter's answers have the errors */
     uint64_t given; /* flags on the command line: PSCTL_FLAG(...) | ... */
     /* the arguments behind the verb */
     int argc;

@@ -208,6 +208,12 @@ TEST(test_the_oldest_go)
     assert_int_equal(fc_connect(&cl->c), PS_OK);
     assert_true(ask(&cl->c, 503, life, 0, 0, &a));
     assert_int_equal(a.count, 3);
+    for (uint64_t i = 0; i < 5; i++) {
+        note(cl->ps0, "task_lost", i);
+    }
+    assert_true(ask(&cl->c, 505, life, 0, 0, &a)); /* before a tick, too */
+    assert_int_equal(a.count, 3);
+    assert_true(has_text(&a.of[2], "n=4"));
     cl->ps0->core->config.events_max = 0;
     note(cl->ps0, "task_lost", 0);
     shell_pass(&cl->net, 100);

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /metrics: Prometheus' text format 0.0.4.
+ *
+ * Happy path: the state of all tasks -> a family after the other, each with its samples of all tasks. Lists (sessions, waits,
+ * rounds, ages, queues, variables) are asked for when their families are written. Failure modes: a task that is away has
+ * psd_up 0 and no other sample; without a session there is one psd_up 0 without a task; a list that does not come is left out.
+ * Bounds: of variables and of queues the EXPORTER_VARIABLES_SHOWN largest have samples, and the others one with their sum.
+ */
+#include "exporter.h"
+
+#include "common/utf8.h"
+#include "psctl/pki.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LABEL_BYTES = 1024, OTHERS_MAX = 64 };
+
+static void family(FILE *to, const char *name, const char *type, const char *help)
+{
+    (void)fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A value of a label: printable UTF-8 with backslash, quote and newline escaped. Returns buf [LABEL_BYTES]. */
+static const char *label(const char *text, char *buf)
+{
+    char clean[LABEL_BYTES / 2];
+    size_t n = 0;
+    (void)snprintf(clean, sizeof(clean), "%s", text);
+    psi_utf8_printable(clean);
+    for (const char *p = clean; *p != '\0' && n + 3 < LABEL_BYTES; p++) {
+        if (*p == '\\' || *p == '"' || *p == '\n') {
+            buf[n++] = '\\';
+        }
+        buf[n++] = *p == '\n' ? 'n' : *p;
+    }
+    buf[n] = '\0';
+    return buf;
+}
+
+static const char *task_of(const struct look *l, int i)
+{
+    return ps_cluster_task_name(l->c.session, i);
+}
+
+/* ---- numbers of each task ---- */
+
+enum number { U32, U64, F64, BOOLEAN, MILLISECONDS };
+struct of_task {
+    const char *name, *type, *more, *help; /* more: further labels, "" or ",reason=\"push\""; help NULL: of the family before */
+    enum number number;
+    size_t offset;
+};
+#define OF(number_, field_) number_, offsetof(ps_task_info, field_)
+static const struct of_task numbers[] = {
+    {"psd_uptime_seconds", "gauge", "", "Time since the task's process began.", OF(MILLISECONDS, uptime_ms)},
+    {"psd_memory_used_bytes", "gauge", "", "Memory that counts towards the budget.", OF(U64, memory_bytes)},
+    {"psd_memory_budget_bytes", "gauge", "", "The task's budget (psd --memory_budget).", OF(U64, budget_bytes)},
+    {"psd_value_bytes", "gauge", "", "Values of variables and slots.", OF(U64, variable_bytes)},
+    {"psd_records_bytes", "gauge", "", "Records of sessions.", OF(U64, records_bytes)},
+    {"psd_staged_bytes", "gauge", "", "Values that arrive, and calls.", OF(U64, staged_bytes)},
+    {"psd_copies_bytes", "gauge", "", "Values that are sent.", OF(U64, copies_bytes)},
+    {"psd_connections", "gauge", "", "Open connections.", OF(U32, connections)},
+    {"psd_sessions", "gauge", "", "Sessions that the task remembers.", OF(U32, sessions)},
+    {"psd_sessions_connected", "gauge", "", "Sessions with a connection.", OF(U32, connected)},
+    {"psd_variables", "gauge", "", "Variables of the task.", OF(U32, variables)},
+    {"psd_pushes_in_progress", "gauge", "", "Pushes that have begun and not ended.", OF(U32, in_progress)},
+    {"psd_pushes_total", "counter", "", "Pushes that were applied.", OF(U64, pushes_applied)},
+    {"psd_pushes_torn_total", "counter", "", "Pushes of which a part is missing for good.", OF(U64, pushes_torn)},
+    {"psd_nonfinite_total", "counter", "", "Gradients with NaN or infinity.", OF(U64, nonfinite)},
+    {"psd_pulls_total", "counter", "", "Reads of values.", OF(U64, pulls)},
+    {"psd_received_bytes_total", "counter", "", "Bytes from all connections.", OF(U64, bytes_in)},
+    {"psd_sent_bytes_total", "counter", "", "Bytes to all connections.", OF(U64, bytes_out)},
+    {"psd_refused_total", "counter", ",reason=\"push\"", "What was refused.", OF(U64, pushes_refused)},
+    {"psd_refused_total", "counter", ",reason=\"right\"", NULL, OF(U64, denied)},
+    {"psd_handshakes_total", "counter", ",result=\"done\"", "TLS handshakes that ended.", OF(U64, handshakes_done)},
+    {"psd_handshakes_total", "counter", ",result=\"refused\"", NULL, OF(U64, handshakes_refused)},
+    {"psd_handshakes_under_way", "gauge", "", "TLS handshakes that have begun.", OF(U32, handshakes_under_way)},
+    {"psd_restarts_total", "counter", "", "Earlier processes of the task, as the directory has seen.", OF(U32, restarts)},
+    {"psd_lost_variables", "gauge", "", "Variables that the task had and its process of now has not.", OF(U32, lost)},
+    {"psd_insecure", "gauge", "", "1: other machines can connect without key and certificate.", OF(BOOLEAN, insecure)},
+    {"psd_directory", "gauge", "", "1: the task is the directory.", OF(BOOLEAN, directory)},
+    {"psd_job_done", "gauge", "", "1: the job is done.", OF(BOOLEAN, job_done)},
+};
+
+static void put_number(FILE *to, const struct of_task *n, const ps_task_info *t)
+{
+    const char *at = (const char *)t + n->offset;
+    uint64_t u64 = 0;
+    uint32_t u32 = 0;
+    switch (n->number) {
+    case U32:
+        memcpy(&u32, at, sizeof(u32));
+        (void)fprintf(to, "%" PRIu32 "\n", u32);
+        break;
+    case BOOLEAN:
+        (void)fprintf(to, "%d\n", *(const bool *)at ? 1 : 0);
+        break;
+    case MILLISECONDS:
+        memcpy(&u64, at, sizeof(u64));
+        (void)fprintf(to, "%.3f\n", (double)u64 / 1000);
+        break;
+    default:
+        memcpy(&u64, at, sizeof(u64));
+        (void)fprintf(to, "%" PRIu64 "\n", u64);
+        break;
+    }
+}
+
+static void put_tasks(const struct look *l, FILE *to)
+{
+    char text[LABEL_BYTES];
+    family(to, "psd_up", "gauge", "1: the task answers.");
+    for (int i = 0; i < l->c.task_count; i++) {
+        (void)fprintf(to, "psd_up{task=\"%s\"} %d\n", task_of(l, i), l->c.infos[i].up ? 1 : 0);
+    }
+    family(to, "psd_build_info", "gauge", "1, with the version.");
+    for (int i = -1; psctl_next(&l->c, -1, &i);) {
+        (void)fprintf(to, "psd_build_info{task=\"%s\",version=\"%s\"} 1\n", task_of(l, i), label(l->c.infos[i].version, text));
+    }
+    for (size_t n = 0; n < CLI_COUNT(numbers); n++) {
+        const struct of_task *of = &numbers[n];
+        if (of->help != NULL) {
+            family(to, of->name, of->type, of->help);
+        }
+        for (int i = -1; psctl_next(&l->c, -1, &i);) {
+            (void)fprintf(to, "%s{task=\"%s\"%s} ", of->name, task_of(l, i), of->more);
+            put_number(to, of, &l->c.infos[i]);
+        }
+    }
+}
+
+/* ---- the directory's: trainers, steps, checkpoints ---- */
+
+struct trainers {
+    uint32_t connected;
+    int64_t step;
+    double steps_per_second;
+};
+
+static void each_session(void *ctx, const ps_session_info *s)
+{
+    struct trainers *t = ctx;
+    t->connected += s->connected && s->job[0] != '\0' ? 1 : 0;
+    t->step = s->global_step > t->step ? s->global_step : t->step;
+    t->steps_per_second = s->steps_per_second > t->steps_per_second ? s->steps_per_second : t->steps_per_second;
+}
+
+static void put_trainers(const struct look *l, int directory, FILE *to)
+{
+    struct trainers t = {.step = -1};
+    const ps_task_info *d = &l->c.infos[directory];
+    family(to, "psd_trainers", "gauge", "Trainers that the cluster lists.");
+    (void)fprintf(to, "psd_trainers %" PRIu32 "\n", d->trainers);
+    family(to, "psd_trainers_done", "gauge", "Trainers that have said that the job is done.");
+    (void)fprintf(to, "psd_trainers_done %" PRIu32 "\n", d->done);
+    if (ps_task_sessions(l->c.session, directory, l->o->timeout_ms, each_session, &t) != PS_OK) {
+        return;
+    }
+    family(to, "psd_trainers_connected", "gauge", "Sessions of tasks (workers, chiefs) that are connected to the directory.");
+    (void)fprintf(to, "psd_trainers_connected %" PRIu32 "\n", t.connected);
+    if (t.step >= 0) {
+        family(to, "psd_global_step", "gauge", "The highest global step that a session says.");
+        (void)fprintf(to, "psd_global_step %" PRId64 "\n", t.step);
+    }
+    family(to, "psd_global_step_rate", "gauge", "Global steps a second, as the fastest session sees them over its last beats.");
+    (void)fprintf(to, "psd_global_step_rate %.6g\n", t.steps_per_second);
+}
+
+static void put_checkpoints(const struct look *l, int directory, FILE *to)
+{
+    const ps_saves_info *s = &l->c.infos[directory].saves;
+    if (!s->known) {
+        return;
+    }
+    if (s->number != 0 && s->age_ms >= 0) {
+        family(to, "psd_checkpoint_age_seconds", "gauge", "Age of the newest checkpoint.");
+        (void)fprintf(to, "psd_checkpoint_age_seconds %.3f\n", (double)s->age_ms / 1000);
+    }
+    if (s->number != 0) {
+        family(to, "psd_checkpoint_number", "gauge", "Number of the newest checkpoint.");
+        (void)fprintf(to, "psd_checkpoint_number %" PRIu64 "\n", s->number);
+        family(to, "psd_checkpoint_bytes", "gauge", "Size of the newest checkpoint.");
+        (void)fprintf(to, "psd_checkpoint_bytes %" PRIu64 "\n", s->bytes);
+        family(to, "psd_checkpoint_duration_seconds", "gauge", "How long the newest checkpoint took.");
+        (void)fprintf(to, "psd_checkpoint_duration_seconds %.3f\n", (double)s->took_ms / 1000);
+    }
+    if (s->number != 0 && s->step >= 0) {
+        family(to, "psd_checkpoint_step", "gauge", "Global step of the newest checkpoint.");
+        (void)fprintf(to, "psd_checkpoint_step %" PRId64 "\n", s->step);
+    }
+    family(to, "psd_checkpoint_failed_attempts", "gauge", "Attempts that failed since the newest checkpoint.");
+    (void)fprintf(to, "psd_checkpoint_failed_attempts %" PRIu64 "\n", s->failed_attempts);
+    family(to, "psd_checkpoint_interval_seconds", "gauge", "Time between checkpoints by the settings; 0: none by time.");
+    (void)fprintf(to, "psd_checkpoint_interval_seconds %" PRIu32 "\n", s->every_seconds);
+}
+
+/* ---- waits ---- */
+
+struct waits {
+    struct {
+        char request[17];
+        uint32_t count;
+    } of[OTHERS_MAX];
+    size_t used;
+};
+
+static void each_wait(void *ctx, const ps_wait_info *w)
+{
+    struct waits *all = ctx;
+    size_t i = 0;
+    while (i < all->used && strcmp(all->of[i].request, w->request) != 0) {
+        i++;
+    }
+    if (i == all->used && all->used < OTHERS_MAX) {
+        (void)snprintf(all->of[all->used++].request, sizeof(all->of[0].request), "%s", w->request);
+    }
+    if (i < all->used) {
+        all->of[i].count++;
+    }
+}
+
+static void put_waits(const struct look *l, FILE *to)
+{
+    family(to, "psd_waits", "gauge", "Requests that wait at the task.");
+    for (int i = -1; psctl_next(&l->c, -1, &i);) {
+        struct waits w = {.used = 0};
+        char text[LABEL_BYTES];
+        if (ps_task_waits(l->c.session, i, l->o->timeout_ms, each_wait, &w) == PS_OK) {
+            for (size_t k = 0; k < w.used; k++) {
+                (void)fprintf(to, "psd_waits{task=\"%s\",request=\"%s\"} %" PRIu32 "\n", task_of(l, i),
+                              label(w.of[k].request, text), w.of[k].count);
+            }
+        }
+    }
+}
+
+/* ---- histograms of 0, 1 .. 15, and more ---- */
+
+/* of: labels without braces. In the sum values above 15 count as 16. */
+static void put_histogram(FILE *to, const char *name, const char *of, const uint64_t counts[PS_HISTOGRAM])
+{
+    uint64_t count = 0, sum = 0;
+    for (int i = 0; i < PS_HISTOGRAM; i++) {
+        count += counts[i];
+        sum += counts[i] * (uint64_t)i;
+        if (i < PS_HISTOGRAM - 1) {
+            (void)fprintf(to, "%s_bucket{%s,le=\"%d\"} %" PRIu64 "\n", name, of, i, count);
+        }
+    }
+    (void)fprintf(to, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n%s_sum{%s} %" PRIu64 "\n%s_count{%s} %" PRIu64 "\n", name, of,
+                  count, name, of, sum, name, of, count);
+}
+
+struct ages {
+    FILE *to;
+    const char *task;
+};
+
+static void each_age(void *ctx, const ps_age_info *a)
+{
+    const struct ages *of = ctx;
+    char labels[2 * LABEL_BYTES], text[LABEL_BYTES];
+    (void)snprintf(labels, sizeof(labels), "task=\"%s\",container=\"%s\"", of->task, label(a->container, text));
+    put_histogram(of->to, "psd_staleness", labels, a->ages);
+}
+
+static void put_ages(const struct look *l, FILE *to)
+{
+    family(to, "psd_staleness", "histogram",
+           "Pushes by age: updates of their variable since the values were read; in the sum ages above 15 count as 16.");
+    for (int i = -1; psctl_next(&l->c, -1, &i);) {
+        struct ages of = {.to = to, .task = task_of(l, i)};
+        (void)ps_task_ages(l->c.session, i, l->o->timeout_ms, each_age, &of); /* left out where it fails */
+    }
+}
+
+/* ---- rounds ---- */
+
+struct rounds {
+    ps_round_info *of;
+    uint32_t (*members)[PS_MEMBER_UNKNOWN + 1]; /* by state */
+    size_t count, capacity, member_capacity;
+};
+
+static void each_round(void *ctx, const ps_round_info *r)
+{
+    struct rounds *all = ctx;
+    all->of = cli_grow(all->of, all->count, &all->capacity, sizeof(*all->of));
+    all->members = cli_grow(all->members, all->count, &all->member_capacity, sizeof(*all->members));
+    memset(all->members[all->count], 0, sizeof(all->members[0]));
+    all->of[all->count++] = *r;
+}
+
+static void each_member(void *ctx, const ps_member_info *m)
+{
+    struct rounds *all = ctx;
+    all->members[all->count - 1][m->state]++;
+}
+
+static void put_rounds(const struct look *l, FILE *to)
+{
+    static const char *const states[] = {"", "works", "complete", "lost", "enters", "waits", "unknown"};
+    struct rounds all = {.count = 0};
+    char text[LABEL_BYTES];
+    if (ps_rounds(l->c.session, l->o->timeout_ms, each_round, each_member, &all) != PS_OK) {
+        all.count = 0;
+    }
+    family(to, "psd_round", "gauge", "Present round of a container.");
+    for (size_t i = 0; i < all.count; i++) {
+        (void)fprintf(to, "psd_round{container=\"%s\"} %" PRIu64 "\n", label(all.of[i].container, text), all.of[i].round);
+    }
+    family(to, "psd_round_dropped_total", "counter", "Contributions that came too late.");
+    for (size_t i = 0; i < all.count; i++) {
+        (void)fprintf(to, "psd_round_dropped_total{container=\"%s\"} %" PRIu64 "\n", label(all.of[i].container, text),
+                      all.of[i].dropped);
+    }
+    family(to, "psd_round_members", "gauge", "Members of a container's rounds by state.");
+    for (size_t i = 0; i < all.count; i++) {
+        for (int s = PS_MEMBER_WORKS; s <= PS_MEMBER_UNKNOWN; s++) {
+            (void)fprintf(to, "psd_round_members{container=\"%s\",state=\"%s\"} %" PRIu32 "\n", label(all.of[i].container, text),
+                          states[s], all.members[i][s]);
+        }
+    }
+    family(to, "psd_lead", "histogram", "Steps by their lead over the slowest worker; in the sum leads above 15 count as 16.");
+    for (size_t i = 0; i < all.count; i++) {
+        char labels[LABEL_BYTES + 16];
+        (void)snprintf(labels, sizeof(labels), "container=\"%s\"", label(all.of[i].container, text));
+        put_histogram(to, "psd_lead", labels, all.of[i].leads);
+    }
+    free(all.of);
+    free(all.members);
+}
+
+/* ---- queues and variables ---- */
+
+struct queue {
+    ps_queue_info q;
+    const char *at;
+};
+struct queues {
+    struct queue *of;
+    size_t count, capacity;
+    const char *at;
+};
+
+static void each_queue(void *ctx, const ps_queue_info *q)
+{
+    struct queues *all = ctx;
+    if (all->count < EXPORTER_VARIABLES_SHOWN) {
+        all->of = cli_grow(all->of, all->count, &all->capacity, sizeof(*all->of));
+        all->of[all->count++] = (struct queue){.q = *q, .at = all->at};
+    }
+}
+
+static void put_queues(const struct look *l, FILE *to)
+{
+    struct queues all = {.count = 0};
+    char name[LABEL_BYTES], container[LABEL_BYTES];
+    for (int i = -1; psctl_next(&l->c, -1, &i);) {
+        all.at = task_of(l, i);
+        (void)ps_task_queues(l->c.session, i, l->o->timeout_ms, each_queue, &all); /* left out where it fails */
+    }
+    family(to, "psd_queue_elements", "gauge", "Elements of a queue, of 100 queues at most.");
+    for (size_t i = 0; i < all.count; i++) {
+        (void)fprintf(to, "psd_queue_elements{task=\"%s\",container=\"%s\",queue=\"%s\"} %" PRIu64 "\n", all.of[i].at,
+                      label(all.of[i].q.container, container), label(all.of[i].q.name, name), (uint64_t)all.of[i].q.size);
+    }
+    free(all.of);
+}
+
+struct variable {
+    char name[256], container[64];
+    const char *at;
+    uint64_t bytes, pushes;
+};
+struct variables {
+    struct variable *of;
+    size_t count, capacity;
+    const char *at;
+};
+
+static void each_variable(void *ctx, const ps_variable_info *v)
+{
+    struct variables *all = ctx;
+    all->of = cli_grow(all->of, all->count, &all->capacity, sizeof(*all->of));
+    struct variable *own = &all->of[all->count++];
+    memcpy(own->name, v->name, sizeof(own->name));
+    memcpy(own->container, v->container, sizeof(own->container));
+    own->at = all->at;
+    own->bytes = v->bytes;
+    own->pushes = v->pushes;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct variable *x = a;
+    const struct variable *y = b;
+    int order = x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+    order = order != 0 ? order : strcmp(x->container, y->container);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static void put_variable_family(FILE *to, const struct variables *all, const char *name, const char *type, const char *help,
+                                size_t offset)
+{
+    char text[LABEL_BYTES], container[LABEL_BYTES];
+    uint64_t others = 0, value = 0;
+    family(to, name, type, help);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct variable *v = &all->of[i];
+        memcpy(&value, (const char *)v + offset, sizeof(value));
+        if (i < EXPORTER_VARIABLES_SHOWN) {
+            (void)fprintf(to, "%s{task=\"%s\",container=\"%s\",variable=\"%s\"} %" PRIu64 "\n", name, v->at,
+                          label(v->container, container), label(v->name, text), value);
+        } else {
+            others += value;
+        }
+    }
+    if (all->count > EXPORTER_VARIABLES_SHOWN) {
+        (void)fprintf(to, "%s{task=\"\",container=\"\",variable=\"\"} %" PRIu64 "\n", name, others);
+    }
+}
+
+static void put_variables(const struct look *l, FILE *to)
+{
+    struct variables all = {.count = 0};
+    uint64_t expected = 0;
+    for (int i = -1; psctl_next(&l->c, -1, &i);) {
+        expected += l->c.infos[i].variables;
+    }
+    for (int i = -1; expected <= EXPORTER_VARIABLES_ASKED && psctl_next(&l->c, -1, &i);) {
+        all.at = task_of(l, i);
+        (void)ps_task_variables(l->c.session, i, l->o->timeout_ms, each_variable, &all); /* left out where it fails */
+    }
+    if (all.count > 0) {
+        qsort(all.of, all.count, sizeof(*all.of), by_size);
+    }
+    put_variable_family(to, &all, "psd_variable_bytes", "gauge",
+                        "Value of a variable: the 100 largest, and without labels the sum of the others.",
+                        offsetof(struct variable, bytes));
+    put_variable_family(to, &all, "psd_variable_pushes_total", "counter",
+                        "Pushes of a variable: of the 100 largest, and without labels the sum of the others.",
+                        offsetof(struct variable, pushes));
+    free(all.of);
+}
+
+/* ---- the exporter itself ---- */
+
+/* When this process began, Unix time: boot time and field 22 of /proc/self/stat. 0: not known. */
+static double start_seconds(void)
+{
+    static double known;
+    struct timespec now, boot;
+    unsigned long long ticks = 0;
+    FILE *f = known == 0 ? fopen("/proc/self/stat", "re") : NULL;
+    if (f != NULL) {
+        if (fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) ==
+                1 &&
+            clock_gettime(CLOCK_REALTIME, &now) == 0 && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
+            known = (double)(now.tv_sec - boot.tv_sec) + (double)ticks / (double)sysconf(_SC_CLK_TCK);
+        }
+        (void)fclose(f);
+    }
+    return known;
+}
+
+/* When the certificate that the exporter shows ends. */
+static void put_certificate(const struct look *l, FILE *to)
+{
+    struct psi_err err = {.code = PS_OK};
+    struct psi_secret text = {.p = NULL};
+    struct pki_info info;
+    if (l->o->tls_cert == NULL) {
+        return;
+    }
+    ps_status st = psi_plain_file_read(l->o->tls_cert, &text, &err);
+    st = st == PS_OK ? pki_read(&text, &info, &err) : st;
+    psi_secret_fini(&text);
+    if (st == PS_OK) {
+        family(to, "psd_tls_certificate_expiry_timestamp_seconds", "gauge", "End of psd-exporter's own certificate, Unix time.");
+        (void)fprintf(to, "psd_tls_certificate_expiry_timestamp_seconds %" PRId64 "\n", info.until_s);
+    }
+}
+
+static void put_process(const struct look *l, FILE *to)
+{
+    struct timespec cpu = {0};
+    unsigned long long pages = 0;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f != NULL) {
+        pages = fscanf(f, "%*u %llu", &pages) == 1 ? pages : 0;
+        (void)fclose(f);
+    }
+    family(to, "psd_exporter_build_info", "gauge", "1, with the version of psd-exporter.");
+    (void)fprintf(to, "psd_exporter_build_info{version=\"%s\"} 1\n", ps_version());
+    family(to, "psd_exporter_ask_seconds", "gauge", "How long the tasks took to answer when they were asked last.");
+    (void)fprintf(to, "psd_exporter_ask_seconds %.6f\n", l->took_seconds);
+    put_certificate(l, to);
+    family(to, "process_start_time_seconds", "gauge", "When psd-exporter began, Unix time.");
+    (void)fprintf(to, "process_start_time_seconds %.2f\n", start_seconds());
+    family(to, "process_cpu_seconds_total", "counter", "CPU time of psd-exporter.");
+    (void)fprintf(to, "process_cpu_seconds_total %.3f\n", (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
+    family(to, "process_resident_memory_bytes", "gauge", "Resident memory of psd-exporter.");
+    (void)fprintf(to, "process_resident_memory_bytes %llu\n", pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+}
+
+void metrics_write(struct look *l, FILE *to)
+{
+    if (!look_at_tasks(l)) {
+        family(to, "psd_up", "gauge", "1: the task answers.");
+        (void)fprintf(to, "psd_up{task=\"\"} 0\n");
+        put_process(l, to);
+        return;
+    }
+    put_tasks(l, to);
+    const int directory = psctl_directory(&l->c);
+    if (directory >= 0) {
+        put_trainers(l, directory, to);
+        put_checkpoints(l, directory, to);
+        put_rounds(l, to);
+    }
+    put_waits(l, to);
+    put_ages(l, to);
+    put_queues(l, to);
+    put_variables(l, to);
+    put_process(l, to);
+}
