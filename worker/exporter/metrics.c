@@ -163,40 +163,35 @@ static void put_trainers(const struct look *l, int directory, FILE *to)
     }
     family(to, "psd_trainers_connected", "gauge", "Sessions of tasks (workers, chiefs) that are connected to the directory.");
     (void)fprintf(to, "psd_trainers_connected %" PRIu32 "\n", t.connected);
+    family(to, "psd_global_step", "gauge", "The highest global step that a session says.");
     if (t.step >= 0) {
-        family(to, "psd_global_step", "gauge", "The highest global step that a session says.");
         (void)fprintf(to, "psd_global_step %" PRId64 "\n", t.step);
     }
     family(to, "psd_global_step_rate", "gauge", "Global steps a second, as the fastest session sees them over its last beats.");
     (void)fprintf(to, "psd_global_step_rate %.6g\n", t.steps_per_second);
 }
 
+static void put_if(FILE *to, bool there, const char *name, const char *help, double value)
+{
+    family(to, name, "gauge", help);
+    if (there) {
+        (void)fprintf(to, "%s %.15g\n", name, value);
+    }
+}
+
 static void put_checkpoints(const struct look *l, int directory, FILE *to)
 {
     const ps_saves_info *s = &l->c.infos[directory].saves;
-    if (!s->known) {
-        return;
-    }
-    if (s->number != 0 && s->age_ms >= 0) {
-        family(to, "psd_checkpoint_age_seconds", "gauge", "Age of the newest checkpoint.");
-        (void)fprintf(to, "psd_checkpoint_age_seconds %.3f\n", (double)s->age_ms / 1000);
-    }
-    if (s->number != 0) {
-        family(to, "psd_checkpoint_number", "gauge", "Number of the newest checkpoint.");
-        (void)fprintf(to, "psd_checkpoint_number %" PRIu64 "\n", s->number);
-        family(to, "psd_checkpoint_bytes", "gauge", "Size of the newest checkpoint.");
-        (void)fprintf(to, "psd_checkpoint_bytes %" PRIu64 "\n", s->bytes);
-        family(to, "psd_checkpoint_duration_seconds", "gauge", "How long the newest checkpoint took.");
-        (void)fprintf(to, "psd_checkpoint_duration_seconds %.3f\n", (double)s->took_ms / 1000);
-    }
-    if (s->number != 0 && s->step >= 0) {
-        family(to, "psd_checkpoint_step", "gauge", "Global step of the newest checkpoint.");
-        (void)fprintf(to, "psd_checkpoint_step %" PRId64 "\n", s->step);
-    }
-    family(to, "psd_checkpoint_failed_attempts", "gauge", "Attempts that failed since the newest checkpoint.");
-    (void)fprintf(to, "psd_checkpoint_failed_attempts %" PRIu64 "\n", s->failed_attempts);
-    family(to, "psd_checkpoint_interval_seconds", "gauge", "Time between checkpoints by the settings; 0: none by time.");
-    (void)fprintf(to, "psd_checkpoint_interval_seconds %" PRIu32 "\n", s->every_seconds);
+    const bool saved = s->known && s->number != 0;
+    put_if(to, saved && s->age_ms >= 0, "psd_checkpoint_age_seconds", "Age of the newest checkpoint.", (double)s->age_ms / 1000);
+    put_if(to, saved, "psd_checkpoint_number", "Number of the newest checkpoint.", (double)s->number);
+    put_if(to, saved, "psd_checkpoint_bytes", "Size of the newest checkpoint.", (double)s->bytes);
+    put_if(to, saved, "psd_checkpoint_duration_seconds", "How long the newest checkpoint took.", (double)s->took_ms / 1000);
+    put_if(to, saved && s->step >= 0, "psd_checkpoint_step", "Global step of the newest checkpoint.", (double)s->step);
+    put_if(to, s->known, "psd_checkpoint_failed_attempts", "Attempts that failed since the newest checkpoint.",
+           (double)s->failed_attempts);
+    put_if(to, s->known, "psd_checkpoint_interval_seconds", "Time between checkpoints by the settings; 0: none by time.",
+           s->every_seconds);
 }
 
 /* ---- waits ---- */
@@ -475,6 +470,7 @@ static void put_certificate(const struct look *l, FILE *to)
     struct psi_err err = {.code = PS_OK};
     struct psi_secret text = {.p = NULL};
     struct pki_info info;
+    family(to, "psd_tls_certificate_expiry_timestamp_seconds", "gauge", "End of psd-exporter's own certificate, Unix time.");
     if (l->o->tls_cert == NULL) {
         return;
     }
@@ -482,7 +478,6 @@ static void put_certificate(const struct look *l, FILE *to)
     st = st == PS_OK ? pki_read(&text, &info, &err) : st;
     psi_secret_fini(&text);
     if (st == PS_OK) {
-        family(to, "psd_tls_certificate_expiry_timestamp_seconds", "gauge", "End of psd-exporter's own certificate, Unix time.");
         (void)fprintf(to, "psd_tls_certificate_expiry_timestamp_seconds %" PRId64 "\n", info.until_s);
     }
 }
