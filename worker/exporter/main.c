@@ -6,14 +6,11 @@
  */
 #include "exporter.h"
 
+#include "common/auth/key_file.h"
 #include "common/options.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
+#include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { DAY_MS = 24 * 60 * 60 * 1000 };
 
@@ -114,33 +111,27 @@ static int print_help(void)
 /* Read the token of o->token_file into token [EXPORTER_TOKEN_BYTES_MAX + 1]; "" without a file. */
 static int read_token(const struct exporter_options *o, char *token)
 {
-    struct stat of;
+    struct psi_err err = {.code = PS_OK};
+    struct psi_secret text = {.p = NULL};
     token[0] = '\0';
     if (o->token_file == NULL) {
         return 0;
     }
-    int fd = open(o->token_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &of) != 0) {
-        int code = fail(1, "--token_file %s: %s", o->token_file, strerror(errno));
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return code;
+    if (psi_secret_file_read(o->token_file, &text, &err) != PS_OK) {
+        psi_secret_fini(&text);
+        return fail(1, "--token_file: %s", err.text);
     }
-    ssize_t n = read(fd, token, EXPORTER_TOKEN_BYTES_MAX + 1);
-    (void)close(fd);
-    if (!S_ISREG(of.st_mode) || (of.st_mode & 077) != 0) {
-        return fail(1, "--token_file %s: it must be a file that its owner alone may read: chmod 600", o->token_file);
-    }
-    size_t length = n < 0 ? 0 : (size_t)n;
-    while (length > 0 && (token[length - 1] == '\n' || token[length - 1] == '\r')) {
+    size_t length = text.n;
+    while (length > 0 && (text.p[length - 1] == '\n' || text.p[length - 1] == '\r')) {
         length--;
     }
     bool good = length >= 16 && length <= EXPORTER_TOKEN_BYTES_MAX;
     for (size_t i = 0; good && i < length; i++) {
-        good = token[i] > ' ' && token[i] < 127 && token[i] != ':';
+        good = text.p[i] > ' ' && text.p[i] < 127 && text.p[i] != ':';
+        token[i] = text.p[i];
     }
     token[good ? length : 0] = '\0';
+    psi_secret_fini(&text);
     return good ? 0
                 : fail(1, "--token_file %s: a token has 16 to %d printable bytes without blanks and colons", o->token_file,
                        EXPORTER_TOKEN_BYTES_MAX);
