@@ -211,7 +211,7 @@ static void move_some(struct psi_map *m, uint32_t count)
             psi_forget(&old->entries[old->at - FORGET_AT_ONCE], FORGET_AT_ONCE * sizeof(e));
         }
         if (e.value == NULL && e.key_bytes != REMOVED) {
-            continue; /* it was a hole already when the move began */
+            continue; /* a hole since before the move began */
         }
         e.key_bytes = e.value == NULL ? 0 : e.key_bytes;
         m->entries[old->placed] = e;

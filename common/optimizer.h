@@ -35,23 +35,23 @@ enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_NOT_POSITIVE, PSI_UNIT, PSI
 /** A hyperparameter. */
 struct psi_hyper {
     const char *name; /* in texts, files and flags */
-    size_t field;     /* its place in ps_optimizer: a double, a switch uint32_t */
+    size_t field;     /* offset in ps_optimizer: of a double, or of a uint32_t for a switch */
     enum psi_range range;
-    double standard;  /* its value where nobody says another; NAN: somebody must */
-    bool quiet;       /* every kind has it; texts and files say it only where it is not standard */
-    const char *text; /* what it is, for --help */
+    double standard;  /* value that holds if none is given; NAN: one must be given */
+    bool quiet;       /* every kind has the parameter; texts and files say it only if its value is not the standard one */
+    const char *text; /* description for --help */
 };
 /** A slot: as many elements as its variable, of its dtype. A slot may have a power: a number of its variable that begins as a
  * hyperparameter and is multiplied by it once after each push. */
 struct psi_slot {
-    const char *name;       /* in files of checkpoints, behind a colon */
-    const char *tensorflow; /* in exported files, behind a slash */
+    const char *name;       /* name in files of checkpoints, behind a colon */
+    const char *tensorflow; /* name in exported files, behind a slash */
     double first;           /* all elements before the first push, if first_field is 0 */
     size_t first_field;     /* offset of ps_optimizer's field that says the first elements; 0: `first` does */
     bool average;           /* the first elements are those of the variable, which the slot averages */
     bool wide;              /* the power is a float64 also where the variable is float32 */
-    const char *power;      /* its name in exported files; NULL: none */
-    size_t base;            /* of the power: its field in ps_optimizer */
+    const char *power;      /* name of the power in exported files; NULL: none */
+    size_t base;            /* field of ps_optimizer that is the power's base */
 };
 /** All that is known of a kind of optimizer (ps_opt_kind), but for its rule. A name of NULL is behind the last of a list. The
  * learning rate is the first hyperparameter. */
@@ -88,7 +88,7 @@ double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 void psi_hyper_set(ps_optimizer *opt, const struct psi_hyper *h, double value);
 /** Texts and files leave it out: it is quiet, and has its standard value. */
 bool psi_hyper_is_silent(const ps_optimizer *opt, const struct psi_hyper *h);
-/** The optimizer of that kind with standard values; what has none is as in given. */
+/** The optimizer of that kind with standard values; a parameter without a standard value is taken from given. */
 ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
 
 /**
@@ -99,7 +99,7 @@ PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, 
 
 /** The name of its row; "invalid" for unknown kinds. */
 const char *psi_optimizer_name(uint32_t kind);
-/** "finite and > 0" and the like. */
+/** Text of a range: "finite and > 0". */
 const char *psi_range_text(enum psi_range range);
 /**
  * Read "adam", or "adam:beta1=0.8,epsilon=1e-6"; the name of a switch is that of the optimizer with the switch on ("nesterov").

@@ -363,7 +363,7 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
     }
     uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
     uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
-    /* the first segment is in the head's unit, so that what the head says of the values is true of them */
+    /* the first segment is in the head's unit: the flags of the head hold for the values as they are sent */
     while (from < body_end && (from == out->head_bytes || room(q, max_bytes)) && convertible(q, out)) {
         uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
         uint64_t left = out->payload_bytes - done;

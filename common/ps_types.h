@@ -191,7 +191,7 @@ typedef enum ps_opt_kind {
     PS_OPT_RMSPROP = 8,
     PS_OPT_RMSPROP_CENTERED = 9,
     PS_OPT_ADAMW = 10,    /* PyTorch's: the decay is multiplied by the rate */
-    PS_OPT_ADAMW_TF = 11, /* TensorFlow's: it is not */
+    PS_OPT_ADAMW_TF = 11, /* TensorFlow's: the decay is not multiplied by the rate */
     PS_OPT_AMSGRAD = 12,
     PS_OPT_ADAMAX = 13,
     PS_OPT_NADAM = 14,
@@ -239,7 +239,7 @@ typedef struct ps_resolver_options {
     const char *rendezvous;
     const char *address_suffix;        /* slurm: behind the name of each node, as in "-ib" */
     const char *ps_pods, *worker_pods; /* kubernetes: NAME.SERVICE; pod 0 is NAME-0.SERVICE */
-    const char *host_name;             /* of this machine; NULL: it is asked */
+    const char *host_name;             /* of this machine; NULL: the system is asked */
     uint32_t ps_tasks;                 /* slurm, mpi, torchrun: the first ranks are ps; kubernetes: pods that are ps */
     uint32_t ps_per_node;              /* slurm: the first tasks of each node are ps, so many */
     uint32_t worker_tasks;             /* kubernetes: pods that are workers */

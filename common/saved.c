@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks
- * of each value. Of a file of values the header says which bytes are whose; they are fed to the CRC of their block as they come.
- * Failure: the first thing that is wrong ends a file.
+ * * See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the
+ * blocks of each value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of
+ * their block as they come. Failure: the first error ends the reading of a file.
  */
 #include "saved.h"
 
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10, PIECE_BYTES = 1 << 20, MANIFEST_PIECE_BYTES = 64 << 10 };
-enum { SKIPPED_BYTES = 64 << 10 }; /* to read fewer takes no longer than to ask again behind them */
+enum { SKIPPED_BYTES = 64 << 10 }; /* a shorter gap is read through: a second request would take longer */
 _Static_assert(PIECE_BYTES % PSI_STATE_BLOCK_BYTES == 0, "a piece has whole blocks");
 
 static ps_status lost(struct psi_err *err, const char *why)
@@ -46,7 +46,7 @@ const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf)
 struct pieces {
     const struct psi_saved_io *io;
     const struct psi_saved_file *file;
-    uint64_t at; /* of the next one */
+    uint64_t at; /* offset of the next piece */
     uint8_t *memory;
 };
 
@@ -58,7 +58,6 @@ static ps_status pieces_begin(struct pieces *p, const struct psi_saved_io *io, c
     return p->memory != NULL ? PS_OK : no_memory(err);
 }
 
-/* So many bytes are done with. */
 static void pieces_pass(struct pieces *p, uint64_t bytes)
 {
     p->at += bytes;
@@ -67,7 +66,7 @@ static void pieces_pass(struct pieces *p, uint64_t bytes)
     }
 }
 
-/* The next one, of `most` bytes at most; 0: the file is over, and as long as it should be. */
+/* Read the next piece, of `most` bytes at most. out_bytes 0: the file is over, and has its length. */
 static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, struct psi_err *err)
 {
     uint64_t left = p->file->bytes - p->at;
@@ -125,7 +124,7 @@ static ps_status take_files(struct psi_saved *saved, struct psi_err *err)
     if (saved->files == NULL) {
         return no_memory(err);
     }
-    while (st == PS_OK && saved->file_count < saved->what.file_count) { /* so many are there: it was checked */
+    while (st == PS_OK && saved->file_count < saved->what.file_count) { /* psi_manifest_check() has counted the entries */
         st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
         st = st == PS_OK ? take_file(&item, &saved->files[saved->file_count++], err) : st;
     }
@@ -133,7 +132,7 @@ static ps_status take_files(struct psi_saved *saved, struct psi_err *err)
     return st;
 }
 
-/* The whole file of a task. */
+/* Read the whole manifest file of a task. */
 static ps_status read_manifest(const struct psi_saved_io *io, const struct psi_saved_file *of, uint64_t number,
                                struct psi_buf *out, ps_v1_SaveItem *what, struct psi_err *err)
 {
@@ -163,7 +162,7 @@ ps_status psi_saved_open(struct psi_saved *saved, uint64_t number, const struct 
         if (one == PS_OK) {
             return take_files(saved, err);
         }
-        if (one != PS_NOT_FOUND && st == PS_NOT_FOUND) { /* the first one that says why */
+        if (one != PS_NOT_FOUND && st == PS_NOT_FOUND) { /* the first error that tells more than NOT_FOUND */
             st = one;
             *err = own;
             psi_err_prefix(err, "checkpoint %llu: the manifest of /job:%s/task:%u", (unsigned long long)number, tasks[i].job,
@@ -186,8 +185,8 @@ struct state_reading {
     const struct psi_saved *saved;
     const struct psi_saved_file *file;
     struct psi_saved_state *out;
-    struct psi_u64_map by_creation; /* -> index + 1 */
-    uint32_t version;               /* of the format, behind the head */
+    struct psi_u64_map by_creation; /* creation -> index + 1 */
+    uint32_t version;               /* format of the state, from its head */
 };
 
 static ps_status take_head(struct state_reading *r, struct psi_code *k, struct psi_err *err)
@@ -344,14 +343,14 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
     case PSI_STATE_SUMS:
         st = take_sums(r, &k, err);
         break;
-    default: /* nobody here wants to know what is in it */
+    default: /* entries that neither psctl nor an export needs */
         return psi_state_kind_known(e->kind) ? PS_OK : lost(err, "an entry of a kind that is not known");
     }
     psi_code_over(&k);
     return st == PS_OK ? k.st : st;
 }
 
-/* Each value has its file and its CRCs. */
+/* Check that each value has a file and CRCs. */
 static ps_status check_state(const struct psi_saved_state *s, struct psi_err *err)
 {
     for (size_t i = 0; i < s->variable_count; i++) {
@@ -417,12 +416,12 @@ ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_s
 
 /* ---- values ---- */
 
-/* Whose a tensor is. */
+/* A tensor of a file of values, and the array that the tensor holds. */
 struct tensor {
     const struct psi_tensor *is;
     struct psi_saved_variable *variable;
     uint32_t which;
-    uint64_t from; /* where in the array it begins: the bytes of strings lie behind their offsets */
+    uint64_t from; /* offset in the array: the bytes of strings lie behind their offsets */
 };
 
 static int by_begin(const void *a, const void *b)
@@ -433,7 +432,7 @@ static int by_begin(const void *a, const void *b)
     return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Of `name` behind its colon, or all of it: which array of v that is, and where in it. */
+/* Find the array of v that a tensor is: suffix is the tensor's name behind the colon, or empty. */
 static bool find_place(const struct psi_saved_variable *v, const char *suffix, struct tensor *out)
 {
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
@@ -507,9 +506,9 @@ static ps_status feed(const struct tensor *t, const uint8_t *p, size_t n, struct
 
 struct values_reading {
     struct tensor *tensors;
-    size_t count, next; /* that is being read */
-    uint64_t at;        /* in the values */
-    uint64_t run_end;   /* in the values: where the next run is looked for */
+    size_t count, next; /* next: the tensor that is being read */
+    uint64_t at;        /* offset in the values */
+    uint64_t run_end;   /* offset in the values at which the next run is looked for */
     psi_saved_wanted_fn wanted;
     psi_saved_sink_fn sink;
     void *ctx;

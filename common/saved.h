@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint as its files have it, for who is no task: verified, or its values read (docs/DURABILITY.md has the bytes). Whoever
- * has the files gives a function that reads a range of one.
+ * * Read the files of a checkpoint without a task: psctl verifies them and exports values (docs/DURABILITY.md has the bytes). The
+ * caller owns the files, and gives a function that reads a range of one.
  *
- * Happy path: psi_saved_open() finds a manifest that is good -> its files -> of each task psi_saved_state_read(): which variables
- * there are and the CRCs of their values -> psi_saved_values_read(): each file of values once, from its beginning on, and what
- * the caller wants of it goes to him. psi_saved_verify() does all of it, and goes on behind a file that is bad. Failure:
- * DATA_LOSS: a file is not as it was written, and its text says where; FAILED_PRECONDITION: it is of a newer psd or of another
- * cluster; what reading says. What was read of a file without an error is, byte for byte, what the manifest and the state file
- * have the CRCs of; a file that was read whole has nothing else in it. Any thread.
+ * Happy path: psi_saved_open() finds a good manifest, which lists the files. psi_saved_state_read(), once a task, gives the
+ * variables and the CRCs of their values. psi_saved_values_read() reads each file of values once, from its beginning on, and
+ * passes on what the caller wants. psi_saved_verify() does all of it, and goes on behind a bad file. Failure: DATA_LOSS: a file
+ * is not as it was written, and the text says where; FAILED_PRECONDITION: a newer psd or another cluster wrote the checkpoint;
+ * what reading says. Bytes that were read without an error are those that the manifest and the state file have the CRCs of; a
+ * file that was read whole has nothing else in it. Any thread.
  */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H
@@ -24,9 +24,9 @@ struct psi_saved_file {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     uint32_t kind;  /* enum ps_file_kind */
-    uint32_t index; /* values: of its name */
+    uint32_t index; /* of values: number in its container */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t bytes; /* manifest: 0, not known */
+    uint64_t bytes; /* of the manifest: 0, not known */
     uint32_t sum;
 };
 enum { PSI_SAVED_FILE_TEXT_MAX = 32 };
@@ -34,21 +34,21 @@ enum { PSI_SAVED_FILE_TEXT_MAX = 32 };
 const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf);
 
 struct psi_saved_io {
-    /** Bytes of a file from offset on, fewer only where it ends. */
+    /** Read bytes of a file from offset on, fewer only where the file ends. */
     ps_status (*read)(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes, size_t *out_bytes,
                       struct psi_err *err);
-    /** So many more bytes of a file have been looked at; may be NULL. */
+    /** `bytes` more bytes of a file have been checked; may be NULL. */
     void (*progress)(void *ctx, const struct psi_saved_file *file, uint64_t bytes);
     void *ctx;
-    uint64_t map_seed[2]; /* random, as of psi_tensor_reader */
+    uint64_t map_seed[2]; /* random, for the hash tables */
 };
 
 /* A value or a slot. */
 struct psi_saved_array {
-    uint32_t *sums; /* of its blocks of 64 KiB */
+    uint32_t *sums; /* CRCs of its blocks of 64 KiB */
     uint64_t sum_count;
-    uint64_t at;  /* bytes that have been read */
-    uint32_t sum; /* of its last block so far */
+    uint64_t at;  /* bytes read so far */
+    uint32_t sum; /* CRC of the block that is being read, so far */
 };
 /* A variable that has a value. */
 struct psi_saved_variable {
@@ -57,16 +57,16 @@ struct psi_saved_variable {
     ps_shape shape;
     ps_optimizer optimizer;
     bool atomic;
-    uint32_t order; /* rises with the order of creation, of all tasks */
-    uint32_t file;  /* of values, from 1 on */
+    uint32_t order; /* rises with the creation of variables, over all tasks */
+    uint32_t file;  /* index of its file of values, from 1 on */
     uint64_t creation, bytes, version;
-    double powers[PSI_OPTIMIZER_SLOTS_MAX]; /* of its slots */
-    uint32_t array_count;                   /* value, slots */
+    double powers[PSI_OPTIMIZER_SLOTS_MAX]; /* numbers of its slots */
+    uint32_t array_count;                   /* the value and the slots */
     struct psi_saved_array arrays[1 + PSI_OPTIMIZER_SLOTS_MAX];
 };
 struct psi_saved_values {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t bytes, header_bytes; /* prefix and padding included */
+    uint64_t bytes, header_bytes; /* of the header: its prefix and padding included */
     uint32_t header_sum;
 };
 /* A container that has a variable, with a value or without one, or a queue. */

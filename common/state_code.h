@@ -24,7 +24,7 @@ struct psi_code {
     size_t left;
     uint32_t version; /* of the format */
     uint32_t numbers; /* NUMBERs that its last COUNTED says and that are not read or written yet */
-    const char *what; /* it is, for errors */
+    const char *what; /* the entry's name, for errors */
     ps_status st;
     struct psi_err *err;
 };

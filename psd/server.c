@@ -379,7 +379,7 @@ void *psd_server_thread(void *server)
     psd_calls_attach(&s->calls, &s->call_task);
     psi_net_settle(&s->net);                      /* what the core wants at the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
-    psd_calls_join(&s->calls);                    /* their memory belongs to the core */
+    psd_calls_join(&s->calls);                    /* running calls use memory of the core */
     psd_calls_detach(&s->calls);
     if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
         psd_task_free(s->task);

@@ -1127,7 +1127,8 @@ typedef struct ps_saves_info {
     uint64_t took_ms, bytes; /* newest checkpoint: milliseconds until it was written; bytes of all its files */
     /* number of the checkpoint that is being made, 0: none; milliseconds since it was begun */
     uint64_t makes, make_ms;
-    /* of it: tasks that save a part; tasks that have written theirs; part that is written, in millionths */
+    /* of the checkpoint that is being made: tasks that save a part; tasks that have written theirs; part that is written, in
+     * millionths */
     uint32_t make_tasks, make_done, make_share;
     /* tasks that load a part; tasks that have loaded theirs; part that is loaded, in millionths */
     uint32_t load_tasks, load_done, load_share;

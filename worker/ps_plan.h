@@ -188,7 +188,7 @@ PS_API ps_value ps_plan_dropout(ps_plan *p, ps_value x, uint64_t seed, float kee
 /* ---- rows that change variables ---- */
 
 /*
- * They run if they are fetched, or needed by a fetch, like all rows. Their device is the variable's. The task that computes the
+ * Like all rows these run if they are fetched, or needed by a fetch. Their device is the variable's. The task that computes the
  * value delivers it to the variable's task, exactly once.
  *
  * Errors of building: those of ps_plan_row(); INVALID_ARGUMENT if value and variable differ in dtype or shape.

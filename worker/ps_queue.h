@@ -65,7 +65,7 @@ PS_API ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue
 PS_API ps_status ps_queue_find(ps_session *s, const char *name, ps_queue **out_queue);
 PS_API const char *ps_queue_name(const ps_queue *q);   /* full name */
 PS_API const char *ps_queue_device(const ps_queue *q); /* "/job:ps/task:0/device:CPU:0" */
-/** Its definition, without name and device; NULL for NULL. */
+/** The queue's definition, without name and device; NULL for NULL. */
 PS_API const ps_queue_spec *ps_queue_spec_of(const ps_queue *q);
 
 /** Values of one component that are sent: host memory, row-major. */

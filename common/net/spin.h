@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* All 0 except the handle: off. */
+/* time of the last event */
 struct psi_spin {
     uint64_t ns;       /* 0: never */
     uint64_t quiet_ns; /* since when nothing has happened */

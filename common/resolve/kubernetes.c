@@ -36,7 +36,7 @@ static ps_status read_pods(const struct psi_resolver *r, const char *flag, const
     return PS_OK;
 }
 
-/* The index of pod `host` of these pods. False: it is none of them. */
+/* The index of pod `host` of these pods. False: `host` is no pod of these. */
 static bool index_in(const char *host, size_t len, const struct pods *pods, uint32_t *out)
 {
     const char *digits = host + pods->name_len + 1;

@@ -21,8 +21,10 @@ BAD = {
     "continues": ("... and the element it began at", "what has no manifest ...", "and these no more", "or it is freed"),
     "likewise": ("likewise", "Under the lock, likewise."),
     "that one": ("It is put aside before that one.", "Only that one is asked for."),
-    "the same": ("The same.", "Remove a peer: the same with a lock.", "The answer is the same", "They mean the same, in names."),
+    "the same": ("The same.", "Remove a peer: the same with a lock.", "The answer is the same", "Both mean the same, in names."),
     "as above": ("as above", "Errors as above, and LOST."),
+    "pronoun": ("They are freed.", "Their memory belongs to the core.", "He waits."),
+    "that of it": ("The size is that of it.", "those of them that are left", "The memory goes with it.", "A is over; so is B."),
 }
 GOOD = (
     "The owner writes a, b, ...",
@@ -31,6 +33,8 @@ GOOD = (
     "That one task of many counts.",
     "The same task has the same `handle` in both lives.",
     "What lies above the limit is refused.",
+    "The memory goes with the call; so does its budget.",
+    "The theory has its noun, and that of the task.",
     "remembered: until the session ends",
 )
 

@@ -339,7 +339,7 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
         st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
-    while (e->flying > 0) { /* their memory must stay until they have ended */
+    while (e->flying > 0) { /* the memory of a slot must stay until its call has ended */
         struct slot *slot = &e->slots[e->head];
         PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error is returned */
         e->head = (e->head + 1) % SLOTS;

@@ -102,7 +102,7 @@ static void each(void *ctx, const ps_variable_info *info)
     }
 }
 
-/* List the variables without a value. The user must hear of them, or would take the file for the whole model. */
+/* List the variables without a value: a user who is not told would take the file for the whole model. */
 static void find_left_out(struct psctl *c, struct left_out *l)
 {
     *l = (struct left_out){.container = container_of(c), .only = c->only};

@@ -56,9 +56,9 @@ struct flags {
     const char *optimizer;
     double learning_rate;
     double momentum;
-    ps_optimizer rule; /* from these three */
+    ps_optimizer rule; /* from optimizer, learning_rate and momentum */
     int64_t batch_size;
-    int64_t epochs;   /* of this run, if steps is 0 */
+    int64_t epochs;   /* epochs to train; not used if steps is above 0 */
     int64_t patience; /* epochs without a lower loss of validation; 0: no early stopping */
     int64_t steps;    /* global step to reach; 0: `epochs` decides */
     int64_t seed;

@@ -14,7 +14,7 @@ struct plot_curve {
     double x[PLOT_POINTS], y[PLOT_POINTS];
     int count;
     int64_t each, pending; /* values of a point; of the next point so far */
-    double sum_x, sum_y;   /* of those */
+    double sum_x, sum_y;   /* sums over the pending values */
 };
 struct plot_panel {
     const char *title, *unit; /* of the vertical axis */

@@ -19,7 +19,7 @@ struct progress_now {
     int64_t epoch;      /* from 1 */
     int64_t epochs;     /* 0: the goal is no number of epochs */
     int64_t global_step;
-    int64_t dropped;        /* of this worker's steps in rounds */
+    int64_t dropped;        /* steps of this worker that rounds left out */
     int64_t others_samples; /* examples of the other workers since start_ms, estimated from the global step */
     double loss;            /* mean since the epoch began */
     double accuracy;        /* mean since the epoch began; NaN: there are no classes */

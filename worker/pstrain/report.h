@@ -15,11 +15,11 @@ struct report {
     int64_t *confusion;        /* [classes][classes]: test examples by label and prediction; NULL: none */
     int64_t classes;           /* of confusion */
     int64_t global_step;
-    double epochs;             /* of this run */
+    double epochs;             /* passes over the training data in this run */
     double samples_per_second; /* of all workers */
     double seconds;            /* of training */
     ps_sync_mode mode;
-    int64_t rounds;  /* of this run; 0: no rounds */
+    int64_t rounds;  /* rounds of this run: rise of the global step; 0: not in rounds */
     int64_t dropped; /* dropped contributions, as far as this process knows */
     /* recoveries: of its session; --local: of all workers' sessions, and the largest lost_steps */
     int64_t recoveries, lost_steps;

@@ -158,7 +158,7 @@ void shards_return(struct shards *s)
     }
 }
 
-/* Parse the item as a range of these data. False: it is none. */
+/* Parse the item as a range of these data. False: the item is no such range. */
 static bool parse(struct shards *s)
 {
     char *at = NULL;

@@ -21,7 +21,7 @@ struct shards {
     ps_work *work;     /* NULL: not open */
     ps_work_item item;
     struct shard shard; /* the range of item */
-    bool has;           /* it has an item */
+    bool has;           /* item is set */
     int64_t epoch;      /* of the last item */
 };
 

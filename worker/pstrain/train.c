@@ -408,7 +408,7 @@ static int begin(struct trainer *t)
     while (result == AGAIN) {
         (void)session_close(t->session);
         t->session = NULL;
-        data_free(&t->data); /* they may have been adapted to the model that was reset */
+        data_free(&t->data); /* the data may have been adapted to the model that was reset */
         if (source_load(t->f, true, &t->data) != EXIT_DONE || build(t) != EXIT_DONE) {
             return -1;
         }
