@@ -323,7 +323,7 @@ static void close_dir(struct psd_files *f, int dir)
     }
 }
 
-static ps_status begin(struct psd_files *f, const struct psd_disk_file *file, const char *path, struct psi_err *err)
+static ps_status begin_file(struct psd_files *f, const struct psd_disk_file *file, const char *path, struct psi_err *err)
 {
     const struct psd_fs *fs = &f->fs;
     static const struct psd_disk_file none;
@@ -385,12 +385,12 @@ static ps_status publish(struct psd_files *f, struct psd_begun *b, const char *p
     return rc == 0 ? st : psi_fail_errno(err, -rc, "fsync of its directory", path);
 }
 
-static ps_status make(struct psd_files *f, const struct psd_disk_op *op, const char *path, struct psi_err *err)
+static ps_status write_file(struct psd_files *f, const struct psd_disk_op *op, const char *path, struct psi_err *err)
 {
     struct psd_begun *b = begun_of(f, &op->file);
     struct psi_err own = {.code = PS_OK};
     if (op->kind == PSD_DISK_BEGIN) {
-        (void)begin(f, &op->file, path, &own);
+        (void)begin_file(f, &op->file, path, &own);
         b = begun_of(f, &op->file);
     } else if (b == NULL) {
         (void)psi_fail(&own, PS_FAILED_PRECONDITION, "%s was not begun", path);
@@ -415,7 +415,7 @@ static ps_status make(struct psd_files *f, const struct psd_disk_op *op, const c
 }
 
 /* Make the CRCs of whole blocks: `at` bytes are read, `summed` of them have CRCs. Returns how many have now. */
-static size_t sum(const struct psd_disk_op *op, size_t summed, size_t at)
+static size_t make_sums(const struct psd_disk_op *op, size_t summed, size_t at)
 {
     while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {
         size_t n = at - summed < PSD_DISK_SUM_BYTES ? at - summed : PSD_DISK_SUM_BYTES;
@@ -451,7 +451,7 @@ static ps_status read_file(struct psd_files *f, const struct psd_disk_op *op, co
         size_t most = op->sums != NULL && left > SUMMED_BYTES ? SUMMED_BYTES : left;
         n = fs->read(fs->ctx, fd, (char *)op->out + at, most, op->offset + at);
         at += n > 0 ? (size_t)n : 0;
-        summed = op->sums != NULL ? sum(op, summed, at) : 0;
+        summed = op->sums != NULL ? make_sums(op, summed, at) : 0;
     }
     fs->close(fs->ctx, fd);
     *out_bytes = n >= 0 ? at : 0;
@@ -605,5 +605,5 @@ ps_status psd_files_run(struct psd_files *f, const struct psd_disk_op *op, size_
     PSI_ASSERT(file->writer == 0 || (op->kind == PSD_DISK_READ && file->writer <= PS_TASKS_MAX));
     PSI_ASSERT(file->index <= PSD_DISK_INDEX_MAX && (file->index == 0 || file->kind == PSD_DISK_MODEL));
     (void)psd_files_path(file, path);
-    return op->kind == PSD_DISK_READ ? read_file(f, op, path, out_bytes, err) : make(f, op, path, err);
+    return op->kind == PSD_DISK_READ ? read_file(f, op, path, out_bytes, err) : write_file(f, op, path, err);
 }

@@ -170,7 +170,7 @@ ps_status psd_calls_init(struct psd_calls *c, const psd_call_table *table, uint3
     return PS_OK;
 }
 
-static void move(struct psd_call *call, enum call_state to, struct psi_list *list)
+static void move_call(struct psd_call *call, enum call_state to, struct psi_list *list)
 {
     static const uint8_t ways[] = {[CALL_FREE] = 1u << CALL_QUEUED,
                                    [CALL_QUEUED] = 1u << CALL_RUNNING | 1u << CALL_OVER,
@@ -204,7 +204,7 @@ static void note_end(struct psd_call *call, ps_status st, size_t out_bytes, cons
 
 static void call_over(struct psd_calls *c, struct psd_call *call)
 {
-    move(call, CALL_OVER, &c->over);
+    move_call(call, CALL_OVER, &c->over);
     if (c->wake_open) {
         PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
     }
@@ -239,7 +239,7 @@ static bool call_put(struct psd_calls *c, struct psd_call *call)
     if (busy > c->thread_count && c->thread_count < c->threads_max) {
         add_thread(c);
     }
-    move(call, CALL_QUEUED, &c->queue);
+    move_call(call, CALL_QUEUED, &c->queue);
     if (c->thread_count == 0) {
         note_end(call, PS_RESOURCE_EXHAUSTED, 0, "the system gives no thread for it");
         call_over(c, call);
@@ -497,7 +497,7 @@ static void run_returned(struct psd_calls *c, struct psd_call *call, int st, siz
         (void)pthread_cond_wait(&c->cancelled, &c->mutex);
     }
     if (st == PSD_CALL_PENDING && !call->finished) {
-        move(call, CALL_PENDING, &c->pending);
+        move_call(call, CALL_PENDING, &c->pending);
         if (call->again) {
             call_queue(c, call);
         }
@@ -547,7 +547,7 @@ static void *compute(void *arg)
             continue;
         }
         struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
-        move(call, CALL_RUNNING, &c->running);
+        move_call(call, CALL_RUNNING, &c->running);
         run_call(c, call);
     }
     (void)pthread_mutex_unlock(&c->mutex);
@@ -598,7 +598,7 @@ static void on_wake(uv_async_t *async)
                          call->out_bytes, call->error);
         (void)pthread_mutex_lock(&c->mutex);
         call->id = 0;
-        move(call, CALL_FREE, &c->free_list);
+        move_call(call, CALL_FREE, &c->free_list);
         (void)pthread_mutex_unlock(&c->mutex);
     }
 }
@@ -676,7 +676,7 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
 }
 
 /* The caller holds the mutex, which is released while the program's cancel() runs. */
-static void cancel(struct psd_calls *c, struct psd_call *call)
+static void cancel_call(struct psd_calls *c, struct psd_call *call)
 {
     atomic_store(&call->cancelled, true);
     if (!goes_on(call)) {
@@ -703,7 +703,7 @@ static void cancel_calls(struct psd_calls *c, uint64_t id)
     for (uint32_t i = 0; c->pool != NULL && i < c->calls_max; i++) { /* records stay in place while cancel() runs */
         struct psd_call *call = &c->pool[i];
         if (call->id != 0 && (id == 0 || call->id == id) && call->state != CALL_OVER && !atomic_load(&call->cancelled)) {
-            cancel(c, call);
+            cancel_call(c, call);
         }
     }
 }

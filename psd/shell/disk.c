@@ -67,7 +67,7 @@ static void destroy(struct psd_disk *d)
     psi_free(d);
 }
 
-static struct psd_disk *make(struct psi_err *err)
+static struct psd_disk *make_disk(struct psi_err *err)
 {
     pthread_condattr_t clock;
     struct psd_disk *d = psi_calloc(1, sizeof(*d));
@@ -94,7 +94,7 @@ static struct psd_disk *make(struct psi_err *err)
 
 ps_status psd_disk_new_on(const struct psd_fs *fs, struct psd_disk **out_disk, struct psi_err *err)
 {
-    struct psd_disk *d = make(err);
+    struct psd_disk *d = make_disk(err);
     ps_status st = d != NULL ? psd_files_open(&d->files, fs, err) : PS_RESOURCE_EXHAUSTED;
     if (st == PS_OK) {
         *out_disk = d;
@@ -108,7 +108,7 @@ ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const ch
                        struct psi_err *err)
 {
     struct psd_fs fs;
-    struct psd_disk *d = make(err);
+    struct psd_disk *d = make_disk(err);
     ps_status st = d != NULL ? psd_place_open(&d->place, dir, job, task, who, err) : PS_RESOURCE_EXHAUSTED;
     if (st == PS_OK) {
         psd_place_fs(&d->place, &fs);
@@ -135,7 +135,7 @@ static bool may_begin(const struct psd_disk *d)
 }
 
 /* Begin the next operation. NULL: none may begin now. */
-static struct psi_list *begin(struct psd_disk *d)
+static struct psi_list *begin_next(struct psd_disk *d)
 {
     if (!may_begin(d)) {
         return NULL;
@@ -175,7 +175,7 @@ static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 }
 
 /* job has ended: report what is over, in order. */
-static void end(struct psd_disk *d, struct job *job)
+static void end_job(struct psd_disk *d, struct job *job)
 {
     struct psi_list *link = psi_list_first(&d->begun);
     job->over = true;
@@ -191,12 +191,12 @@ static void end(struct psd_disk *d, struct job *job)
     }
 }
 
-static void *work(void *arg)
+static void *run_jobs(void *arg)
 {
     struct psd_disk *d = arg;
     (void)pthread_mutex_lock(&d->mutex);
     while (!d->stopping) {
-        struct psi_list *link = begin(d);
+        struct psi_list *link = begin_next(d);
         if (link == NULL) {
             (void)pthread_cond_wait(&d->changed, &d->mutex);
             continue;
@@ -205,7 +205,7 @@ static void *work(void *arg)
         (void)pthread_mutex_unlock(&d->mutex);
         carry_out(d, job);
         (void)pthread_mutex_lock(&d->mutex);
-        end(d, job);
+        end_job(d, job);
     }
     d->running--;
     bool left = d->running == 0 && d->release != NULL;
@@ -248,7 +248,7 @@ ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn o
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     (void)pthread_mutex_lock(&d->mutex);
     for (rc = 0; rc == 0 && d->thread_count < THREADS; d->thread_count += rc == 0) {
-        rc = pthread_create(&d->threads[d->thread_count], NULL, work, d);
+        rc = pthread_create(&d->threads[d->thread_count], NULL, run_jobs, d);
     }
     d->running = d->thread_count;
     (void)pthread_mutex_unlock(&d->mutex);

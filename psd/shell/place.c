@@ -105,7 +105,7 @@ static int lock_or_wait(int fd)
     return rc;
 }
 
-static ps_status lock(struct psd_place *p, const char *who, struct psi_err *err)
+static ps_status take_lock(struct psd_place *p, const char *who, struct psi_err *err)
 {
     char text[256] = "";
     p->lock = openat(p->top, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
@@ -163,7 +163,7 @@ ps_status psd_place_open(struct psd_place *p, const char *dir, const char *job, 
     }
     ps_status st = check_ours(p, err);
     if (st == PS_OK) {
-        st = lock(p, who, err);
+        st = take_lock(p, who, err);
     }
     if (st != PS_OK) {
         psd_place_close(p);
@@ -190,7 +190,7 @@ static int fd_of(const struct psd_place *p, int dir)
     return dir == PSD_FS_TOP ? p->top : dir;
 }
 
-static int result(int rc)
+static int rc_or_errno(int rc)
 {
     return rc < 0 ? -errno : rc;
 }
@@ -214,12 +214,12 @@ static int place_make_dir(void *ctx, const char *name)
 {
     const struct psd_place *p = ctx;
     int rc = check_there(p);
-    return rc < 0 ? rc : result(mkdirat(p->top, name, 0700));
+    return rc < 0 ? rc : rc_or_errno(mkdirat(p->top, name, 0700));
 }
 
 static int place_open_dir(void *ctx, int dir, const char *name)
 {
-    return result(openat(fd_of(ctx, dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return rc_or_errno(openat(fd_of(ctx, dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 static int place_open_task(void *ctx, uint32_t task)
@@ -228,7 +228,7 @@ static int place_open_task(void *ctx, uint32_t task)
     char name[PS_JOB_BYTES_MAX + 16];
     struct stat st;
     name_of(p->job, task, name, sizeof(name));
-    int fd = result(openat(p->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int fd = rc_or_errno(openat(p->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd >= 0 && (fstat(fd, &st) != 0 || !may_be_read(&st))) {
         (void)close(fd);
         return -EPERM;
@@ -243,7 +243,7 @@ static int place_open_file(void *ctx, int dir, const char *name, bool make)
         return rc;
     }
     int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* opening a FIFO must not hang */
-    int fd = result(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
+    int fd = rc_or_errno(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
     struct stat st;
     if (fd >= 0 && !make && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         (void)close(fd);
@@ -289,12 +289,12 @@ static int place_sync(void *ctx, int fd)
 static int place_rename(void *ctx, int dir, const char *from, const char *to)
 {
     int fd = fd_of(ctx, dir);
-    return result(renameat(fd, from, fd, to));
+    return rc_or_errno(renameat(fd, from, fd, to));
 }
 
 static int place_remove(void *ctx, int dir, const char *name, bool is_dir)
 {
-    return result(unlinkat(fd_of(ctx, dir), name, is_dir ? AT_REMOVEDIR : 0));
+    return rc_or_errno(unlinkat(fd_of(ctx, dir), name, is_dir ? AT_REMOVEDIR : 0));
 }
 
 static int place_each(void *ctx, int dir, psd_fs_entry_cb cb, void *arg)

@@ -89,7 +89,7 @@ static int rank(unsigned state)
 }
 
 /* Put the row of highest rank into *found. False: the list could not be read. */
-static bool look(const char *list, const struct end *wanted, struct holder *found)
+static bool find_holder(const char *list, const struct end *wanted, struct holder *found)
 {
     char row[ROW_BYTES];
     FILE *f = fopen(list, "re");
@@ -170,8 +170,8 @@ bool psd_port_explain(const struct psi_sockaddr *address, struct psi_err *err)
                                .port = ntohs(v4 ? address->u.v4.sin_port : address->u.v6.sin6_port)};
     char here[PS_ADDRESS_BYTES_MAX + 1], there[80], process[80];
     struct holder h = {.state = 0};
-    const bool known = look("/proc/net/tcp", &wanted, &h);
-    PSI_IGNORE(look("/proc/net/tcp6", &wanted, &h)); /* absent where IPv6 is off */
+    const bool known = find_holder("/proc/net/tcp", &wanted, &h);
+    PSI_IGNORE(find_holder("/proc/net/tcp6", &wanted, &h)); /* absent where IPv6 is off */
     (void)psi_sockaddr_format(address, here, sizeof(here));
     (void)process_text(h.inode, process, sizeof(process));
     (void)end_text(&h.other, there, sizeof(there));
