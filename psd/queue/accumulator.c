@@ -50,8 +50,8 @@ bool psd_accumulator_has(const struct psd_queue *q, uint64_t gradients)
 /* ---- SET_STEP ---- */
 
 /* Check r and fill out, which is to be committed on PS_OK. */
-static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
-                        struct psi_err *err)
+static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
+                               struct psi_err *err)
 {
     ps_v1_SetStep m;
     const struct psd_variable *v = r->variable;
@@ -88,7 +88,7 @@ void psd_rpc_set_step(struct psd_task *t, struct psd_conn *c, const struct psd_r
     if (!psd_outcome_may_begin(t, c, r)) {
         return;
     }
-    if (decide(t, c, r, &change, &err) == PS_OK) {
+    if (decide_change(t, c, r, &change, &err) == PS_OK) {
         psd_commit(t, &change);
     } else {
         psd_outcome_refuse(t, c->record, r->header.id, &err);

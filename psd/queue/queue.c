@@ -78,7 +78,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
     w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
 }
 
-static void drop(struct psd_task *t, struct psd_wait *w)
+static void drop_wait(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     if (w->queue.handle == 0) {
@@ -98,10 +98,10 @@ static void forget(struct psd_task *t, struct psd_wait *w)
     psd_queue_attempt_end(t, w, !w->acknowledged);
 }
 
-static const struct psd_wait_kind enqueue_kind = {.describe = describe, .expire = expire, .drop = drop, .forget = forget};
-static const struct psd_wait_kind close_kind = {.describe = describe, .expire = expire, .drop = drop};
+static const struct psd_wait_kind enqueue_kind = {.describe = describe, .expire = expire, .drop = drop_wait, .forget = forget};
+static const struct psd_wait_kind close_kind = {.describe = describe, .expire = expire, .drop = drop_wait};
 static const struct psd_wait_kind dequeue_kind = {
-    .describe = describe, .expire = expire, .drop = drop, .forget = forget, .answer = psd_queue_send};
+    .describe = describe, .expire = expire, .drop = drop_wait, .forget = forget, .answer = psd_queue_send};
 
 /* ---- begin ---- */
 
@@ -113,7 +113,7 @@ static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 }
 
 /* Let w stand in this line. */
-static void stand(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const struct psi_list *line)
+static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const struct psi_list *line)
 {
     struct psi_err err;
     struct psd_need *need = psd_wait_need(t, w, &err);
@@ -132,8 +132,8 @@ static ps_status fail_draining(const struct psd_task *t, struct psi_err *err)
 }
 
 /* Begin w by the first frame of a request to a queue. NULL: it is refused, or not the first frame. */
-static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
-                              const struct psd_wait_kind *kind)
+static struct psd_wait *begin_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
+                                   const struct psd_wait_kind *kind)
 {
     bool old = false;
     struct psi_err err;
@@ -210,7 +210,7 @@ static void enqueue_opens(struct psd_task *t, struct psd_wait *w, const struct p
     if (w->queue.count == 0) {
         psd_wait_done(t, w);
     } else {
-        stand(t, w, v->queue, &v->queue->enqueuers);
+        stand_in_line(t, w, v->queue, &v->queue->enqueuers);
     }
 }
 
@@ -231,7 +231,7 @@ void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, s
 void psd_rpc_enqueue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &enqueue_kind);
+    struct psd_wait *w = begin_wait(t, c, r, &enqueue_kind);
     if (w == NULL) {
         return;
     }
@@ -280,7 +280,7 @@ static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, cons
 void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &dequeue_kind);
+    struct psd_wait *w = begin_wait(t, c, r, &dequeue_kind);
     if (w == NULL) {
         return;
     }
@@ -289,7 +289,7 @@ void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_re
     } else if (w->queue.count == 0) {
         psd_wait_done(t, w);
     } else {
-        stand(t, w, r->variable->queue, &r->variable->queue->dequeuers);
+        stand_in_line(t, w, r->variable->queue, &r->variable->queue->dequeuers);
     }
 }
 
@@ -316,7 +316,7 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     ps_v1_QueueClose m;
     struct psi_err err;
-    struct psd_wait *w = begin(t, c, r, &close_kind);
+    struct psd_wait *w = begin_wait(t, c, r, &close_kind);
     if (w == NULL) {
         return;
     }
@@ -340,7 +340,7 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
         psd_wait_done(t, w);
     } else {
         w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
-        stand(t, w, v->queue, &v->queue->enqueuers);
+        stand_in_line(t, w, v->queue, &v->queue->enqueuers);
     }
 }
 
@@ -356,7 +356,7 @@ static uint32_t length(const struct psi_list *line)
     return count;
 }
 
-static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
+static void fill_answer(const struct psd_variable *v, ps_v1_QueueAnswer *a)
 {
     const struct psd_queue *q = v->queue;
     PSI_IGNORE(PSI_BYTES_SET(a->container, v->container->name)); /* fits: checked names */
@@ -385,7 +385,7 @@ static void add_queue(struct psd_list *l, const struct psd_variable *v)
 {
     ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
     if (v->queue != NULL) {
-        tell(v, &a);
+        fill_answer(v, &a);
         psd_list_add(l, &ps_v1_QueueAnswer_msg, &a);
     }
 }

@@ -143,8 +143,8 @@ static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct ps
 }
 
 /* Find the request of this session that m is a part of: of this operation, or a CALL. */
-static ps_status find(const struct psd_task *t, const struct psd_conn *c, uint8_t op, const ps_v1_Part *m, struct psd_wait **out,
-                      struct psi_err *err)
+static ps_status find_wait(const struct psd_task *t, const struct psd_conn *c, uint8_t op, const ps_v1_Part *m,
+                           struct psd_wait **out, struct psi_err *err)
 {
     *out = psi_u64_map_find(&c->record->waits, m->of);
     return *out != NULL && ((*out)->op == op || (*out)->op == PS_OP_CALL)
@@ -160,7 +160,7 @@ void psd_part_head(const struct psd_task *t, struct psd_conn *c)
     const bool crc = (in->header.flags & PS_FLAG_CRC) != 0;
     ps_v1_Part m;
     struct psd_wait *w = NULL;
-    if (c->record == NULL || read_part(&r, &m, NULL) != PS_OK || find(t, c, PS_OP_CALL, &m, &w, NULL) != PS_OK ||
+    if (c->record == NULL || read_part(&r, &m, NULL) != PS_OK || find_wait(t, c, PS_OP_CALL, &m, &w, NULL) != PS_OK ||
         w->stage != PSD_WAIT_COLLECTING) {
         return;
     }
@@ -178,7 +178,7 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psd_wait *w = NULL;
     struct psi_err err;
     ps_status st = read_part(r, &m, &err);
-    st = st == PS_OK ? find(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
+    st = st == PS_OK ? find_wait(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
     /* placed: the bytes are already in the call's input */
     const bool targeted = c->link->in.targeted, placed = c->brings != NULL;
@@ -306,7 +306,7 @@ void psd_rpc_get_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psd_wait *w = NULL;
     struct psi_err err;
     ps_status st = read_part(r, &m, &err);
-    st = st == PS_OK ? find(t, c, PS_OP_DEQUEUE, &m, &w, &err) : st;
+    st = st == PS_OK ? find_wait(t, c, PS_OP_DEQUEUE, &m, &w, &err) : st;
     if (st == PS_OK && w->err.code != PS_OK) {
         err = w->err;
         st = err.code;

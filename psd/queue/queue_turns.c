@@ -27,7 +27,7 @@ static ps_status fail_closed(const struct psd_task *t, const struct psd_variable
 }
 
 /* Move one element; from the first one on w has an attempt. */
-static ps_status move(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
+static ps_status move_element(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
 {
     ps_status st = psd_change_reserve(t, c, err);
     if (st == PS_OK) {
@@ -89,7 +89,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         uint64_t memory = psd_element_memory_bytes(e->bytes);
         c.attempt.element = e;
         c.attempt.last = psi_list_empty(&k->elements);
-        if (move(t, w, &c, err) != PS_OK) {
+        if (move_element(t, w, &c, err) != PS_OK) {
             psi_list_push_front(&k->elements, link);
             return DONE;
         }
@@ -135,7 +135,7 @@ static enum turn take_turn(struct psd_task *t, struct psd_wait *w, const struct 
     if (!psd_accumulator_has(v->queue, w->queue.count) || is_held(t, w, v)) {
         return NOTHING;
     }
-    PSI_IGNORE(move(t, w, &c, err)); /* the caller sees it */
+    PSI_IGNORE(move_element(t, w, &c, err)); /* the caller sees it */
     return DONE;
 }
 
@@ -158,7 +158,7 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
         struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
         c.attempt.index = psd_queue_draw(q, q->spec.kind == PSI_QUEUE_SHUFFLE && q->spec.seed == 0 ? psd_random(t) : 0);
         c.attempt.last = missing(w) == 1;
-        if (move(t, w, &c, err) != PS_OK) {
+        if (move_element(t, w, &c, err) != PS_OK) {
             return DONE;
         }
         turn = SOME;

@@ -41,8 +41,8 @@ static ps_status fail_not_held(const struct psd_task *t, const struct psd_variab
 }
 
 /* Check r and fill out, which is to be committed on PS_OK. *out_asked: the DEQUEUE of the item, if it has no ACK yet. */
-static ps_status decide(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
-                        struct psd_wait **out_asked, struct psi_err *err)
+static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
+                               struct psd_wait **out_asked, struct psi_err *err)
 {
     ps_v1_WorkEnd m;
     const struct psd_variable *v = r->variable;
@@ -90,7 +90,7 @@ void psd_rpc_work_end(struct psd_task *t, struct psd_conn *c, const struct psd_r
     if (!psd_outcome_may_begin(t, c, r)) {
         return;
     }
-    if (decide(t, c, r, &change, &asked, &err) == PS_OK) {
+    if (decide_change(t, c, r, &change, &asked, &err) == PS_OK) {
         if (asked != NULL) { /* its answer has no item any more */
             PSI_IGNORE(psi_fail(&asked->err, PS_FAILED_PRECONDITION, "work queue '%s' at %s: item %llu was ended before its ACK",
                                 change.work_end.variable->name, t->name, (unsigned long long)change.work_end.serial)); /* kept */
