@@ -48,7 +48,7 @@ static float **values_of(struct model *m, int i)
 }
 
 /* Write a variable, which is made if it is not there. */
-static ps_status put(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
+static ps_status write_variable(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
 {
     ps_variable_spec spec;
     ps_variable *v = NULL;
@@ -60,7 +60,7 @@ static ps_status put(ps_session *s, const char *name, ps_dtype dtype, ps_shape s
     return st == PS_OK ? ps_variable_assign(v, value, bytes) : st;
 }
 
-static ps_status get(ps_session *s, const char *name, void *value, size_t bytes)
+static ps_status read_variable(ps_session *s, const char *name, void *value, size_t bytes)
 {
     ps_variable *v = NULL;
     ps_status st = ps_variable_find(s, name, &v);
@@ -71,7 +71,7 @@ static ps_status get(ps_session *s, const char *name, void *value, size_t bytes)
 static bool get_stop(const struct best *b, int64_t stop[2])
 {
     ps_session *aside = session_open_aside(b->f, b->c);
-    const bool there = aside != NULL && get(aside, STOP_NAME, stop, 2 * sizeof(*stop)) == PS_OK;
+    const bool there = aside != NULL && read_variable(aside, STOP_NAME, stop, 2 * sizeof(*stop)) == PS_OK;
     session_close_aside(aside);
     return there;
 }
@@ -103,16 +103,16 @@ void best_fini(struct best *b)
 }
 
 /* Keep the values as the best ones. */
-static ps_status keep(struct best *b, ps_session *s)
+static ps_status keep_values(struct best *b, ps_session *s)
 {
     char name[NAME_BYTES];
     const struct model_spec *spec = &b->values.spec;
     const int64_t writing = -1;
-    ps_status st = put(s, STEP_NAME, PS_I64, PS_SCALAR, &writing, sizeof(writing));
+    ps_status st = write_variable(s, STEP_NAME, PS_I64, PS_SCALAR, &writing, sizeof(writing));
     for (int i = 0; i < model_variable_count(spec) && st == PS_OK; i++) {
-        st = put(s, name_of(spec, i, name), PS_F32, shape_of(spec, i), *values_of(&b->values, i), bytes_of(spec, i));
+        st = write_variable(s, name_of(spec, i, name), PS_F32, shape_of(spec, i), *values_of(&b->values, i), bytes_of(spec, i));
     }
-    return st == PS_OK ? put(s, STEP_NAME, PS_I64, PS_SCALAR, &b->step, sizeof(b->step)) : st;
+    return st == PS_OK ? write_variable(s, STEP_NAME, PS_I64, PS_SCALAR, &b->step, sizeof(b->step)) : st;
 }
 
 int best_test(struct best *b, const struct model *live, const struct dataset *data, int64_t step, int64_t epoch, double *out_loss,
@@ -141,13 +141,13 @@ int best_test(struct best *b, const struct model *live, const struct dataset *da
     if (aside == NULL) {
         return -1;
     }
-    ps_status st = better ? keep(b, aside) : PS_OK;
+    ps_status st = better ? keep_values(b, aside) : PS_OK;
     if (ends) {
         b->end = b->c->trainer_count > 1 ? epoch + 1 : epoch;
         const int64_t stop[2] = {b->run, b->end};
         say_note("validation loss %.6g at global_step %" PRId64 " was not beaten for %" PRId64 " epochs: the run ends", b->loss,
                  b->step, b->since);
-        st = put(aside, STOP_NAME, PS_I64, PS_SHAPE(2), stop, sizeof(stop));
+        st = write_variable(aside, STOP_NAME, PS_I64, PS_SHAPE(2), stop, sizeof(stop));
     }
     if (st != PS_OK) {
         (void)session_call_failed(st, "to keep the best values (best/...)");
@@ -172,7 +172,7 @@ static ps_status copy_back(ps_session *s, const struct model_spec *spec)
     for (int i = 0; i < model_variable_count(spec) && st == PS_OK; i++) {
         ps_variable *v = NULL;
         void *value = malloc(bytes_of(spec, i));
-        st = value != NULL ? get(s, name_of(spec, i, name), value, bytes_of(spec, i)) : PS_RESOURCE_EXHAUSTED;
+        st = value != NULL ? read_variable(s, name_of(spec, i, name), value, bytes_of(spec, i)) : PS_RESOURCE_EXHAUSTED;
         st = st == PS_OK ? ps_variable_find(s, name + strlen("best/"), &v) : st;
         st = st == PS_OK ? ps_variable_assign(v, value, bytes_of(spec, i)) : st;
         free(value);
@@ -184,7 +184,7 @@ int best_restore(ps_session *s, const struct model_spec *spec)
 {
     char name[NAME_BYTES];
     int64_t step = -1;
-    ps_status st = get(s, STEP_NAME, &step, sizeof(step));
+    ps_status st = read_variable(s, STEP_NAME, &step, sizeof(step));
     if (st == PS_NOT_FOUND || (st == PS_OK && step < 0)) {
         say_note("--patience: no best values are kept: the model stays as it is");
         return EXIT_DONE;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ps_status add(ps_session *s, const char *name, struct sha256 *sum)
+static ps_status add_variable(ps_session *s, const char *name, struct sha256 *sum)
 {
     ps_variable *v = NULL;
     ps_status st = ps_variable_find(s, name, &v);
@@ -35,7 +35,7 @@ int digest_params(ps_session *s, const struct model_spec *spec, char hex[SHA256_
     char what[MODEL_NAME_BYTES + 64];
     sha256_init(&sum);
     for (int i = 0; i < model_variable_count(spec); i++) {
-        ps_status st = add(s, model_variable_name(spec, i / 2, i % 2 != 0, name), &sum);
+        ps_status st = add_variable(s, model_variable_name(spec, i / 2, i % 2 != 0, name), &sum);
         if (st != PS_OK) {
             (void)snprintf(what, sizeof(what), "params_sha256: %s cannot be read", name);
             return session_call_failed(st, what);

@@ -49,7 +49,7 @@ static int prepare(struct follower *w, const struct cluster *c)
 }
 
 /* Adapt the data to the model, and allocate buffers for both. */
-static int build(struct follower *w, ps_session *aside)
+static int adapt_data(struct follower *w, ps_session *aside)
 {
     struct model_spec spec;
     struct source_match match;
@@ -104,12 +104,12 @@ static int await_model(struct follower *w, const struct cluster *c)
                                       : wait == NULL     ? "this model is not there; the workers make it, with the same --model"
                                                          : "no trainer has made a model");
     }
-    int status = st == PS_OK ? build(w, aside) : EXIT_FAILED;
+    int status = st == PS_OK ? adapt_data(w, aside) : EXIT_FAILED;
     session_close_aside(aside);
     return status;
 }
 
-static int begin(struct follower *w, const struct cluster *c)
+static int begin_following(struct follower *w, const struct cluster *c)
 {
     if (await_model(w, c) != EXIT_DONE) {
         return EXIT_FAILED;
@@ -169,7 +169,7 @@ int follow_run(const struct flags *f, const struct cluster *c)
     }
     stop_watch();
     status = prepare(&w, c);
-    status = status == EXIT_DONE ? begin(&w, c) : status;
+    status = status == EXIT_DONE ? begin_following(&w, c) : status;
     status = status == EXIT_DONE ? follow(&w) : status;
     if (status == EXIT_DONE && ps_session_status(w.session) != PS_OK) {
         (void)session_failed(w.session, "the evaluator stopped");

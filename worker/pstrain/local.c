@@ -80,7 +80,7 @@ static void hosts_flag(const struct local *l, const char *name, bool worker, cha
     }
 }
 
-static int make(struct local *l)
+static int make_children(struct local *l)
 {
     for (int i = 0; i < l->count; i++) {
         struct child *c = &l->children[i];
@@ -299,9 +299,9 @@ static bool any_done(const struct local *l)
     return false;
 }
 
-static int run(struct local *l, struct dataset *data)
+static int run_cluster(struct local *l, struct dataset *data)
 {
-    int status = make(l);
+    int status = make_children(l);
     if (status == EXIT_DONE) {
         status = take_signals(l);
     }
@@ -346,7 +346,7 @@ int local_run(const struct flags *f)
     }
     l.output.bar = isatty(STDOUT_FILENO) == 1;
     source_say(&data);
-    status = data_keep_test(&data, err) == 0 ? run(&l, &data) : say_error("--data: %s", err);
+    status = data_keep_test(&data, err) == 0 ? run_cluster(&l, &data) : say_error("--data: %s", err);
     data_free(&data);
     return status; /* the sockets are closed with this process */
 }

@@ -73,7 +73,7 @@ static void round_ends(struct range *r)
     r->high = ceil(r->high / r->step) * r->step;
 }
 
-static double part(const struct range *r, double value)
+static double part_of_range(const struct range *r, double value)
 {
     return (value - r->low) / (r->high - r->low);
 }
@@ -89,13 +89,13 @@ static void axes(FILE *f, const struct range *x, const struct range *y, double t
     char number[40];
     const double bottom = top + HEIGHT, right = WIDTH - RIGHT;
     for (int i = 0; y->low + i * y->step <= y->high + y->step / 2; i++) {
-        const double at = bottom - HEIGHT * part(y, y->low + i * y->step);
+        const double at = bottom - HEIGHT * part_of_range(y, y->low + i * y->step);
         (void)snprintf(number, sizeof(number), "%.6g", fabs(y->low + i * y->step) < y->step / 1e6 ? 0 : y->low + i * y->step);
         (void)fprintf(f, "<path d=\"M%d %.1fH%.1f\" stroke=\"#dddddd\"/>\n", LEFT, at, right);
         text(f, LEFT - 8, at + 4, "text-anchor=\"end\"", number);
     }
     for (int i = 0; x->low + i * x->step <= x->high + x->step / 2; i++) {
-        const double at = LEFT + (right - LEFT) * part(x, x->low + i * x->step);
+        const double at = LEFT + (right - LEFT) * part_of_range(x, x->low + i * x->step);
         (void)snprintf(number, sizeof(number), "%.9g", x->low + i * x->step);
         (void)fprintf(f, "<path d=\"M%.1f %.1fv6\" stroke=\"#333333\"/>\n", at, bottom);
         text(f, at, bottom + 20, "text-anchor=\"middle\"", number);
@@ -110,12 +110,12 @@ static void curve(FILE *f, const struct plot_curve *c, const struct range *x, co
     const bool dots = c->count <= 60; /* few points are shown each */
     (void)fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-linejoin=\"round\" points=\"", color);
     for (int i = 0; i < c->count; i++) {
-        (void)fprintf(f, "%.1f,%.1f ", LEFT + wide * part(x, c->x[i]), bottom - HEIGHT * part(y, c->y[i]));
+        (void)fprintf(f, "%.1f,%.1f ", LEFT + wide * part_of_range(x, c->x[i]), bottom - HEIGHT * part_of_range(y, c->y[i]));
     }
     (void)fprintf(f, "\"/>\n");
     for (int i = 0; i < c->count && dots; i++) {
-        (void)fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"/>\n", LEFT + wide * part(x, c->x[i]),
-                      bottom - HEIGHT * part(y, c->y[i]), color);
+        (void)fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\" fill=\"%s\"/>\n", LEFT + wide * part_of_range(x, c->x[i]),
+                      bottom - HEIGHT * part_of_range(y, c->y[i]), color);
     }
 }
 

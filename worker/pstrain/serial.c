@@ -26,7 +26,7 @@ static void on_log(void *ctx, int level, const char *line)
     say_line(line);
 }
 
-static int start(const struct flags *f, struct cluster *c, psd_server **out_server)
+static int start_task(const struct flags *f, struct cluster *c, psd_server **out_server)
 {
     char error[CLI_ERR_BYTES] = "";
     if (flags_given(f, "ps_hosts") || flags_given(f, "cluster")) {
@@ -51,7 +51,7 @@ int serial_run(const struct flags *f)
     const struct link none = {.child = false};
     psd_server *server = NULL;
     int status = report_check(f);
-    status = status == EXIT_DONE ? start(f, &c, &server) : status;
+    status = status == EXIT_DONE ? start_task(f, &c, &server) : status;
     c.trainer_count = (int)f->serial;
     c.chief = true;
     status = status == EXIT_DONE ? train_run(f, &c, &none) : status;

@@ -45,7 +45,7 @@ static int64_t shard_rows(int64_t row_count, int64_t batch_size)
     return (each > SHARD_BATCHES ? each : SHARD_BATCHES) * batch_size;
 }
 
-static ps_status get(struct shards *s, const struct flags *f, const char *name)
+static ps_status get_queue(struct shards *s, const struct flags *f, const char *name)
 {
     int64_t rows = shard_rows(s->row_count, f->batch_size);
     uint32_t count = (uint32_t)((s->row_count + rows - 1) / rows);
@@ -69,7 +69,7 @@ static ps_status get(struct shards *s, const struct flags *f, const char *name)
 
 /* Ask whether the queue exists, in a session of its own: the training session would wait for a queue it has found after a loss.
  */
-static ps_status look(const struct flags *f, const struct cluster *c, const char *name)
+static ps_status find_queue(const struct flags *f, const struct cluster *c, const char *name)
 {
     ps_work *work = NULL;
     ps_session *aside = session_open_aside(f, c);
@@ -88,10 +88,10 @@ int shards_open(struct shards *s, ps_session *session, const struct flags *f, co
 {
     char name[NAME_BYTES];
     *s = (struct shards){.session = session, .who = who, .row_count = row_count, .log = f->log_shards};
-    if (!make && look(f, c, queue_name(chief, name)) != PS_OK) {
+    if (!make && find_queue(f, c, queue_name(chief, name)) != PS_OK) {
         return -1;
     }
-    ps_status st = get(s, f, queue_name(chief, name));
+    ps_status st = get_queue(s, f, queue_name(chief, name));
     return st == PS_OK ? 0 : session_call_failed(st, "--work shards");
 }
 
@@ -128,7 +128,7 @@ static void say_shard(const struct shards *s, const char *what)
 
 /* The worker no longer has the item. An item that was taken away while it was trained is no failure: the worker was away for a
  * lease. */
-static void over(struct shards *s, ps_status st, const char *what)
+static void drop_item(struct shards *s, ps_status st, const char *what)
 {
     s->has = false;
     if (st == PS_FAILED_PRECONDITION) {
@@ -148,13 +148,13 @@ static void over(struct shards *s, ps_status st, const char *what)
 
 void shards_done(struct shards *s)
 {
-    over(s, ps_work_done(s->work, &s->item), "done");
+    drop_item(s, ps_work_done(s->work, &s->item), "done");
 }
 
 void shards_return(struct shards *s)
 {
     if (s->work != NULL && s->has) {
-        over(s, ps_work_return(s->work, &s->item), "returned");
+        drop_item(s, ps_work_return(s->work, &s->item), "returned");
     }
 }
 

@@ -34,7 +34,7 @@ static void on_progress(void *ctx, const char *path, int64_t rows, double part)
 }
 
 /* form: of the model; NULL: not known. */
-static int load(const struct flags *f, bool quiet, const char *form, struct dataset *out)
+static int load_data(const struct flags *f, bool quiet, const char *form, struct dataset *out)
 {
     char err[CLI_ERR_BYTES];
     struct loading l = {.note_at_ms = cli_clock_ms() + NOTE_EVERY_MS};
@@ -60,7 +60,7 @@ static int load(const struct flags *f, bool quiet, const char *form, struct data
 
 int source_load(const struct flags *f, bool quiet, struct dataset *out)
 {
-    return load(f, quiet, NULL, out);
+    return load_data(f, quiet, NULL, out);
 }
 
 void source_say(const struct dataset *data)
@@ -204,7 +204,7 @@ static int adopt_form(const struct flags *f, ps_session *s, struct dataset *data
     out->known = form != NULL;
     if (form != NULL && (data->form == NULL || strcmp(form, data->form) != 0)) {
         struct dataset again;
-        status = load(f, true, form, &again);
+        status = load_data(f, true, form, &again);
         if (status == EXIT_DONE) {
             data_free(data);
             *data = again;
@@ -260,7 +260,7 @@ int source_adopt_aside(const struct flags *f, const struct cluster *c, struct da
     return status;
 }
 
-static ps_status keep(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
+static ps_status keep_variable(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
 {
     ps_variable_spec spec;
     ps_variable *v = NULL;
@@ -286,11 +286,11 @@ int source_keep(const struct flags *f, const struct cluster *c, const struct dat
     }
     ps_status st = PS_OK;
     if (data_is_sparse(data)) {
-        st = keep(aside, LABELS_NAME, PS_F64, PS_SHAPE(data->classes), data->labels,
-                  (size_t)data->classes * sizeof(*data->labels));
-        st = st == PS_OK ? keep(aside, BASE_NAME, PS_I64, PS_SCALAR, &base, sizeof(base)) : st;
+        st = keep_variable(aside, LABELS_NAME, PS_F64, PS_SHAPE(data->classes), data->labels,
+                           (size_t)data->classes * sizeof(*data->labels));
+        st = st == PS_OK ? keep_variable(aside, BASE_NAME, PS_I64, PS_SCALAR, &base, sizeof(base)) : st;
     } else {
-        st = keep(aside, FORM_NAME, PS_STRING, PS_SCALAR, data->form, strlen(data->form));
+        st = keep_variable(aside, FORM_NAME, PS_STRING, PS_SCALAR, data->form, strlen(data->form));
     }
     if (st != PS_OK) {
         (void)session_call_failed(st, data_is_sparse(data) ? "to keep the labels with the model (" LABELS_NAME ", " BASE_NAME ")"

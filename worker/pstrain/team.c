@@ -85,7 +85,7 @@ static void on_session(void *ctx, const ps_session_info *info)
 }
 
 /* Look at the sessions of the directory, which knows all. */
-static ps_status look(const struct team *t, struct sight *seen)
+static ps_status ask_sessions(const struct team *t, struct sight *seen)
 {
     int directory = session_directory(t->session);
     return directory >= 0 ? ps_task_sessions(t->session, directory, 0, on_session, seen) : PS_UNAVAILABLE;
@@ -151,7 +151,7 @@ int team_note_fresh(struct team *t, bool begins)
     if (aside == NULL) {
         return -1;
     }
-    ps_status st = begins ? look(t, &own) : PS_OK;
+    ps_status st = begins ? ask_sessions(t, &own) : PS_OK;
     st = begins && st == PS_OK ? sign_write(t, aside, FRESH_NAME, own.newest) : st;
     t->fresh = own.newest;
     st = begins ? st : sign_read(t, aside, FRESH_NAME, &t->fresh);
@@ -222,7 +222,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         }
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
-        st = found ? look(t, &seen) : st;
+        st = found ? ask_sessions(t, &seen) : st;
         /* a chief has come while this worker waited, so its shards exist */
         bool came = looked && found && seen.wanted != first && !fresh;
         reached = looked ? reached : !fresh && found && is_reached(t, aside);
@@ -268,7 +268,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
 int team_begin(struct team *t, int others)
 {
     struct sight own = {.job = t->c->job, .task = t->c->task};
-    ps_status st = look(t, &own);
+    ps_status st = ask_sessions(t, &own);
     if (st != PS_OK) {
         return session_call_failed(st, "the sessions that there are");
     }
@@ -324,7 +324,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
         return -1;
     }
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
-    st = st == PS_OK ? look(t, &seen) : st;
+    st = st == PS_OK ? ask_sessions(t, &seen) : st;
     st = st == PS_OK && how == TEAM_COMES ? ps_rounds(t->session, 0, on_round, NULL, &going) : st;
     const bool known = st == PS_OK && (seen.there || going.on); /* otherwise the sign is of an earlier run */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
@@ -350,7 +350,7 @@ bool team_succeeds(const struct team *t)
             read_ms = cli_clock_ms() + NOTE_FIRST_MS / 5;
         }
         seen.there = false;
-        there = there || look(t, &seen) != PS_OK || seen.there;
+        there = there || ask_sessions(t, &seen) != PS_OK || seen.there;
         chief = ps_is_chief(t->session);
         clock_wait(there || chief ? 0 : LOOK_MS);
     }
@@ -362,7 +362,7 @@ void team_step(struct team *t)
 {
     if (t->others > 0 && !t->seen && cli_clock_ms() >= t->next_ms) {
         struct sight now = {.workers = 0};
-        t->seen = look(t, &now) == PS_OK && now.workers > t->self;
+        t->seen = ask_sessions(t, &now) == PS_OK && now.workers > t->self;
         t->next_ms = cli_clock_ms() + LOOK_TRAINING_MS;
     }
 }

@@ -81,7 +81,7 @@ struct trainer {
 };
 
 /* Allocate the buffers of a model for the present data. */
-static int build(struct trainer *t)
+static int make_buffers(struct trainer *t)
 {
     char err[CLI_ERR_BYTES];
     struct model_spec spec;
@@ -114,7 +114,7 @@ static int prepare(struct trainer *t)
         return say_error("--%s: %d workers for %" PRId64 " examples", t->f->serial > 0 ? "serial" : "worker_hosts",
                          t->c->trainer_count, t->data.train_count);
     }
-    if (build(t) != EXIT_DONE) {
+    if (make_buffers(t) != EXIT_DONE) {
         return EXIT_FAILED;
     }
     if (batches_epoch_steps(&t->batch, t->c->trainer) == 0) {
@@ -143,7 +143,7 @@ static int take_over(struct trainer *t)
 {
     struct source_match match;
     int status = source_adopt_aside(t->f, t->c, &t->data, &match);
-    status = status == EXIT_DONE && match.changed ? build(t) : status;
+    status = status == EXIT_DONE && match.changed ? make_buffers(t) : status;
     if (status == EXIT_DONE && t->c->chief && !t->alone) {
         source_say(&t->data);
     }
@@ -401,7 +401,7 @@ static int64_t watch(struct trainer *t)
 
 /* Open a session, wait for the ps tasks, get the variables, wait until they are ready, print what was found. Signals are only
  * noted from then on (stop.h). Returns BEGUN, NOTHING_LEFT, or -1: the error was printed. */
-static int begin(struct trainer *t)
+static int begin_training(struct trainer *t)
 {
     int64_t deadline_ms = cli_clock_ms() + t->f->timeout_s * 1000;
     int result = attempt(t, deadline_ms);
@@ -409,7 +409,7 @@ static int begin(struct trainer *t)
         (void)session_close(t->session);
         t->session = NULL;
         data_free(&t->data); /* the data may have been adapted to the model that was reset */
-        if (source_load(t->f, true, &t->data) != EXIT_DONE || build(t) != EXIT_DONE) {
+        if (source_load(t->f, true, &t->data) != EXIT_DONE || make_buffers(t) != EXIT_DONE) {
             return -1;
         }
         if (cli_clock_ms() >= deadline_ms) {
@@ -469,7 +469,7 @@ static double loss_of(const struct epoch *e)
     return e->samples > 0 ? e->loss_sum / (double)e->samples : NAN;
 }
 
-static void look(const struct trainer *t, const struct epoch *e, struct progress_now *now)
+static void fill_progress(const struct trainer *t, const struct epoch *e, struct progress_now *now)
 {
     bool by_step = t->f->steps > 0;
     now->global_step = ps_global_step(t->session);
@@ -532,7 +532,7 @@ static struct measured measure(struct trainer *t, int64_t rows)
                              .loss = ps_tensor_scalar(&t->model.loss)};
 }
 
-static void count(struct trainer *t, struct epoch *e, const struct measured *m)
+static void count_step(struct trainer *t, struct epoch *e, const struct measured *m)
 {
     e->samples += m->rows;
     e->correct += m->correct;
@@ -552,7 +552,7 @@ static void round_of_all(struct trainer *t, struct epoch *e)
         model_step(&t->model, &b->x, &b->y, NULL, NULL);
         average_add(&t->average, &t->model);
         const struct measured m = measure(t, b->rows);
-        count(t, e, &m);
+        count_step(t, e, &m);
     }
     average_push(&t->average, &t->model, t->session);
 }
@@ -653,7 +653,7 @@ static void draw_end(struct trainer *t)
 }
 
 /* Compute the gathered batch and gather the next one. True: there is a reason to end. */
-static bool step(struct trainer *t, struct epoch *e)
+static bool train_step(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
     const bool traced = trace_begin(t);
@@ -684,7 +684,7 @@ static bool step(struct trainer *t, struct epoch *e)
     }
     if (done) {
         if (t->f->serial == 0) {
-            count(t, e, &m);
+            count_step(t, e, &m);
         }
         t->work.steps++;
         t->known_step = ps_global_step(t->session);
@@ -739,8 +739,8 @@ static void train(struct trainer *t)
             break;
         }
         e = t->batch.epoch == e.epoch ? e : (struct epoch){.epoch = t->batch.epoch};
-        over = step(t, &e);
-        look(t, &e, &now);
+        over = train_step(t, &e);
+        fill_progress(t, &e, &now);
         progress_step(&progress, &now, t->work.samples - samples);
         t->work.loss = e.samples > 0 ? loss_of(&e) : t->work.loss;
     }
@@ -835,13 +835,13 @@ static int worker_end(struct trainer *t)
     return status;
 }
 
-static int run(struct trainer *t)
+static int run_training(struct trainer *t)
 {
     int status = prepare(t);
     if (status != EXIT_DONE) {
         return status;
     }
-    int begun = begin(t);
+    int begun = begin_training(t);
     if (begun == NOTHING_LEFT) {
         t->finished = true;
         say_done(t);
@@ -882,7 +882,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     }
     stop_watch();
     session_gate(f->serial > 0 ? NULL : may_make, &t);
-    int status = run(&t);
+    int status = run_training(&t);
     stop_gently(false); /* nothing is left that a signal could interrupt */
     model_fini(&t.model);
     batches_fini(&t.batch);
