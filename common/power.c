@@ -12,7 +12,7 @@ static double (*power)(double, double);
 static float (*power_f)(float, float);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void)
+static void load_functions(void)
 {
     void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
     PSI_ASSERT(library != NULL);
@@ -23,12 +23,12 @@ static void load(void)
 
 double psi_pow(double x, double y)
 {
-    (void)pthread_once(&once, load);
+    (void)pthread_once(&once, load_functions);
     return power(x, y);
 }
 
 float psi_powf(float x, float y)
 {
-    (void)pthread_once(&once, load);
+    (void)pthread_once(&once, load_functions);
     return power_f(x, y);
 }

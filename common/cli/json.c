@@ -37,7 +37,7 @@ static void dump(json_t *value)
     json_decref(value);
 }
 
-static void begin(const char *key)
+static void begin_value(const char *key)
 {
     if (depth > 0) {
         if (levels[depth - 1].filled) {
@@ -53,7 +53,7 @@ static void begin(const char *key)
 
 static void open_level(const char *key, char open, char close)
 {
-    begin(key);
+    begin_value(key);
     (void)fputc(open, out());
     if (depth == DEPTH_MAX) {
         abort(); /* our own code nests less */
@@ -85,14 +85,14 @@ void cli_json_end(void)
 void cli_json_put(const char *key, json_t *value)
 {
     if (value != NULL) {
-        begin(key);
+        begin_value(key);
         dump(value);
     }
 }
 
 void cli_json_number(const char *text)
 {
-    begin(NULL);
+    begin_value(NULL);
     (void)fputs(text, out());
 }
 

@@ -64,7 +64,7 @@ static ps_status write_whole(const char *path, const char *text, struct psi_err 
     return n == (ssize_t)strlen(text) && closed ? PS_OK : psi_fail_errno(err, why, "write", path);
 }
 
-static ps_status leave(const char *file, const struct psi_meeting *m, struct psi_err *err)
+static ps_status write_rank(const char *file, const struct psi_meeting *m, struct psi_err *err)
 {
     char path[PATH_MAX], aside[PATH_MAX], there[TEXT_MAX];
     if (strlen(file) > PATH_MAX - 32) {
@@ -83,8 +83,8 @@ static ps_status leave(const char *file, const struct psi_meeting *m, struct psi
 }
 
 /* Look once for all ranks that were not seen yet, and decide. */
-static ps_status look(const ps_resolver_options *o, char *const *environment, const struct psi_meeting *m,
-                      char (*texts)[TEXT_MAX], struct psi_cluster *c, ps_resolved *out, struct psi_err *err)
+static ps_status read_ranks(const ps_resolver_options *o, char *const *environment, const struct psi_meeting *m,
+                            char (*texts)[TEXT_MAX], struct psi_cluster *c, ps_resolved *out, struct psi_err *err)
 {
     const char *at[PS_TASKS_MAX];
     struct psi_meeting again;
@@ -102,13 +102,13 @@ static ps_status meet(const ps_resolver_options *o, char *const *environment, co
     const int64_t end = now_ms() + o->wait_ms;
     char(*texts)[TEXT_MAX] = psi_calloc(m->count, sizeof(*texts));
     ps_status st = texts == NULL    ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for the addresses of the ranks")
-                   : o->wait_ms > 0 ? leave(o->rendezvous, m, err)
+                   : o->wait_ms > 0 ? write_rank(o->rendezvous, m, err)
                                     : PS_OK;
     if (st == PS_OK) {
-        st = look(o, environment, m, texts, c, out, err);
+        st = read_ranks(o, environment, m, texts, c, out, err);
         while (st == PS_UNAVAILABLE && now_ms() < end) {
             (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL); /* sleep: no event crosses a file system */
-            st = look(o, environment, m, texts, c, out, err);
+            st = read_ranks(o, environment, m, texts, c, out, err);
         }
     }
     psi_free(texts);

@@ -29,7 +29,7 @@ ps_status settings_ask(const struct psctl *c, int i, struct settings *out)
     return ps_task_config(c->session, i, psctl_left_ms(c), each, out);
 }
 
-static const struct setting *find(const struct settings *all, const char *name)
+static const struct setting *find_setting(const struct settings *all, const char *name)
 {
     for (size_t i = 0; i < all->count; i++) {
         if (strcmp(all->at[i].name, name) == 0) {
@@ -54,12 +54,12 @@ void settings_say_none(const struct settings *all, const char *task, const char 
 }
 
 /* True if task i can change the setting while it runs. *before gets the present value. */
-static bool look(struct psctl *c, int i, const char *name, struct setting *before)
+static bool may_change(struct psctl *c, int i, const char *name, struct setting *before)
 {
     const char *task = ps_cluster_task_name(c->session, i);
     struct settings all = {.count = 0};
     ps_status st = settings_ask(c, i, &all);
-    const struct setting *s = find(&all, name);
+    const struct setting *s = find_setting(&all, name);
     bool may = st == PS_OK && s != NULL && s->live;
     if (st != PS_OK) {
         psctl_failed(c, st, ps_last_reason(), "%s: %s", task, ps_last_error());
@@ -86,7 +86,7 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
         return false;
     }
     struct settings all = {.count = 0};
-    const struct setting *now = settings_ask(c, i, &all) == PS_OK ? find(&all, name) : NULL;
+    const struct setting *now = settings_ask(c, i, &all) == PS_OK ? find_setting(&all, name) : NULL;
     value = now != NULL ? now->value : value; /* as the task writes it: 5 becomes 5s */
     if (c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",
@@ -103,7 +103,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
     int changed = 0;
     bool ok = true;
     for (int i = 0; i < c->task_count; i++) {
-        if (psctl_is_meant(only, i) && !look(c, i, name, &before[i])) {
+        if (psctl_is_meant(only, i) && !may_change(c, i, name, &before[i])) {
             return PSCTL_FAILED;
         }
     }

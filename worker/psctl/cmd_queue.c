@@ -39,7 +39,7 @@ static bool put_component(const struct psctl *c, ps_tuple *t, const ps_component
     return good;
 }
 
-static enum psctl_exit put(struct psctl *c, ps_queue *q, ps_tuple *t)
+static enum psctl_exit put_element(struct psctl *c, ps_queue *q, ps_tuple *t)
 {
     const ps_queue_spec *spec = ps_queue_spec_of(q);
     if ((uint32_t)c->argc - 2 != spec->component_count) {
@@ -102,7 +102,7 @@ static ps_status show_element(const struct psctl *c, const ps_queue_spec *spec, 
     return st;
 }
 
-static enum psctl_exit take(struct psctl *c, ps_queue *q, ps_tuple *t)
+static enum psctl_exit take_elements(struct psctl *c, ps_queue *q, ps_tuple *t)
 {
     char *end = NULL;
     long count = c->argc > 2 ? strtol(c->argv[2], &end, 10) : 1;
@@ -167,7 +167,7 @@ static enum psctl_exit run_queue(struct psctl *c)
         psctl_error(c, PS_RESOURCE_EXHAUSTED, "out of memory for an element");
         return PSCTL_FAILED;
     }
-    code = puts ? put(c, q, t) : take(c, q, t);
+    code = puts ? put_element(c, q, t) : take_elements(c, q, t);
     ps_tuple_free(t);
     return code;
 }

@@ -190,7 +190,7 @@ static bool any_identity(const struct sessions *all)
 }
 
 /* Ask task `only`, or all that are up (-1). The names of the tasks become "asked" of the JSON answer. */
-static void ask(struct psctl *c, int only, struct sessions *all)
+static void ask_sessions(struct psctl *c, int only, struct sessions *all)
 {
     json_t *asked = json_array();
     for (int i = -1; psctl_next(c, only, &i);) {
@@ -256,7 +256,7 @@ static enum psctl_exit show(struct psctl *c)
     }
     (void)gethostname(all.host, sizeof(all.host) - 1); /* on an error psctl's own session is listed like others */
     psctl_answer(c);
-    ask(c, only, &all);
+    ask_sessions(c, only, &all);
     if (c->by_key) {
         show_lines(c, &all);
     } else {

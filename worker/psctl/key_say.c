@@ -82,7 +82,7 @@ static const struct cli_column columns[] = {
     {NULL, "line", FIELD(CLI_U32, line), .has = has_line},
 };
 
-static void begin(const struct psctl *c, const char *path)
+static void begin_answer(const struct psctl *c, const char *path)
 {
     if (c->json) {
         cli_json_object(NULL);
@@ -90,7 +90,7 @@ static void begin(const struct psctl *c, const char *path)
     }
 }
 
-static void end(const struct psctl *c)
+static void end_answer(const struct psctl *c)
 {
     if (c->json) {
         cli_json_end();
@@ -112,7 +112,7 @@ static void print_next(const struct psi_key *key, const char *path)
 
 void psctl_key_made(const struct psctl *c, const char *path, const struct psi_key *keys, size_t count)
 {
-    begin(c, path);
+    begin_answer(c, path);
     struct cli_list list;
     cli_list_begin(&list, "keys", columns, CLI_COUNT(columns), c->json);
     for (size_t i = 0; i < count; i++) {
@@ -128,7 +128,7 @@ void psctl_key_made(const struct psctl *c, const char *path, const struct psi_ke
             }
         }
         cli_json_end();
-        end(c);
+        end_answer(c);
         return;
     }
     print_rows(keys[0].role);
@@ -202,14 +202,14 @@ void psctl_key_exported(const struct psctl *c, const struct psi_key *key, size_t
 void psctl_key_list(const struct psctl *c, const char *path, const struct psi_keys *keys, int64_t now_s)
 {
     struct cli_list list;
-    begin(c, path);
+    begin_answer(c, path);
     cli_list_begin(&list, "keys", columns, CLI_COUNT(columns), c->json);
     for (size_t i = 0; i < psi_keys_count(keys); i++) {
         const struct row row = row_of(psi_keys_at(keys, i), now_s);
         cli_list_add(&list, &row);
     }
     cli_list_end(&list, &c->room);
-    end(c);
+    end_answer(c);
     if (psi_keys_count(keys) == 0) {
         psctl_note(c, "%s has no key", path);
     }

@@ -88,7 +88,7 @@ static struct {
 #undef FIELD
 } crypto;
 
-static ps_status load(struct psi_err *err)
+static ps_status load_openssl(struct psi_err *err)
 {
     static const struct {
         const char *name;
@@ -127,7 +127,7 @@ static ps_status refuse(struct psi_err *err, ps_status st, const char *what)
 }
 
 /* Take what was written to the BIO into *out, and free the BIO. OpenSSL zeroes its memory. */
-static ps_status take(BIO *bio, bool written, struct psi_secret *out, struct psi_err *err)
+static ps_status take_pem(BIO *bio, bool written, struct psi_secret *out, struct psi_err *err)
 {
     char *p = NULL;
     const long n = written ? crypto.BIO_ctrl(bio, BIO_CTRL_INFO, 0, &p) : 0;
@@ -140,13 +140,14 @@ static ps_status to_pem(X509 *cert, const EVP_PKEY *key, struct pki_pair *out, s
 {
     BIO *bio = crypto.BIO_new(crypto.BIO_s_mem());
     ps_status st = bio == NULL ? refuse(err, PS_RESOURCE_EXHAUSTED, "OpenSSL: memory")
-                               : take(bio, crypto.PEM_write_bio_X509(bio, cert) == 1, &out->cert, err);
+                               : take_pem(bio, crypto.PEM_write_bio_X509(bio, cert) == 1, &out->cert, err);
     bio = st == PS_OK ? crypto.BIO_new(crypto.BIO_s_mem()) : NULL;
     if (st == PS_OK && bio == NULL) {
         return refuse(err, PS_RESOURCE_EXHAUSTED, "OpenSSL: memory");
     }
-    return st == PS_OK ? take(bio, crypto.PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, &out->key, err)
-                       : st;
+    return st == PS_OK
+               ? take_pem(bio, crypto.PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, &out->key, err)
+               : st;
 }
 
 static X509 *read_cert(const struct psi_secret *pem)
@@ -231,7 +232,7 @@ static bool fill(X509 *cert, EVP_PKEY *key, const struct plan *plan)
            crypto.X509_sign(cert, plan->issuer_key != NULL ? plan->issuer_key : key, crypto.EVP_sha256()) > 0;
 }
 
-static ps_status make(const struct plan *plan, struct pki_pair *out, struct psi_err *err)
+static ps_status make_pair(const struct plan *plan, struct pki_pair *out, struct psi_err *err)
 {
     EVP_PKEY *key = crypto.EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
     X509 *cert = crypto.X509_new();
@@ -255,8 +256,8 @@ ps_status pki_authority(const char *cluster, int64_t days, int64_t now_s, struct
                               .extensions = extensions,
                               .extension_count = sizeof(extensions) / sizeof(extensions[0])};
     *out = (struct pki_pair){.cert.p = NULL};
-    ps_status st = load(err);
-    return st == PS_OK ? make(&plan, out, err) : st;
+    ps_status st = load_openssl(err);
+    return st == PS_OK ? make_pair(&plan, out, err) : st;
 }
 
 static int64_t seconds_of(const ASN1_TIME *time)
@@ -291,14 +292,14 @@ static ps_status by_authority(X509 *ca, EVP_PKEY *ca_key, const char *uri, int64
                               .issuer_key = ca_key,
                               .extensions = extensions,
                               .extension_count = sizeof(extensions) / sizeof(extensions[0])};
-    return make(&plan, out, err);
+    return make_pair(&plan, out, err);
 }
 
 ps_status pki_certificate(const struct pki_pair *authority, const char *uri, int64_t days, int64_t now_s, struct pki_pair *out,
                           struct psi_err *err)
 {
     *out = (struct pki_pair){.cert.p = NULL};
-    ps_status st = load(err);
+    ps_status st = load_openssl(err);
     if (st != PS_OK) {
         return st;
     }
@@ -347,7 +348,7 @@ static void read_uri(X509 *cert, struct pki_info *out)
 
 ps_status pki_read(const struct psi_secret *pem, struct pki_info *out, struct psi_err *err)
 {
-    ps_status st = load(err);
+    ps_status st = load_openssl(err);
     *out = (struct pki_info){.authority = false};
     if (st != PS_OK) {
         return st;
