@@ -32,7 +32,6 @@ enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
     X(ema)
 
 enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_NOT_POSITIVE, PSI_UNIT, PSI_SWITCH };
-/** A hyperparameter. */
 struct psi_hyper {
     const char *name; /* in texts, files and flags */
     size_t field;     /* offset in ps_optimizer: of a double, or of a uint32_t for a switch */
@@ -76,7 +75,6 @@ bool psi_optimizer_has_powers(uint32_t kind);
 extern const struct psi_slot psi_average_slot;
 /** Slot number `slot`, from 0 on: those of opt's row, then that of its moving average, if it has one. NULL: no such slot. */
 const struct psi_slot *psi_optimizer_slot(const ps_optimizer *opt, uint32_t slot);
-/** The double of opt at offset `field`. */
 static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
 {
     double v = 0;

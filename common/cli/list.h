@@ -49,7 +49,6 @@ void cli_list_add(struct cli_list *l, const void *row);
 /** Add a row of sums, which only the table shows. */
 void cli_list_total(struct cli_list *l, const void *row);
 void cli_list_end(struct cli_list *l, const struct cli_room *room);
-/** A row as an object of JSON. */
 json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row);
 
 #define CLI_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))

@@ -30,7 +30,6 @@ PSI_MUST ps_status psi_resolver_maybe(struct psi_resolver *r, const char *name, 
 PSI_MUST ps_status psi_resolver_place(struct psi_resolver *r, const char *from, const char *job, uint32_t task);
 /** Check --ps_tasks against the number of ranks, which the variable `from` says. */
 PSI_MUST ps_status psi_resolver_ps(const struct psi_resolver *r, const char *from, uint32_t ranks);
-/** Add a task at HOST:PORT. */
 PSI_MUST ps_status psi_resolver_add(struct psi_resolver *r, const char *job, uint32_t task, const char *host, uint32_t port);
 /** Add workers for the ranks from ps to ranks, whose addresses no variable says: names that never resolve (RFC 6761). */
 PSI_MUST ps_status psi_resolver_unlisted(struct psi_resolver *r, uint32_t ps, uint32_t ranks);

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-/* Find or make the container of this name. */
 static ps_status container_get(struct psd_task *t, const char *name, const struct psd_container **out, struct psi_err *err)
 {
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER, .container = {.name = name, .incarnation = psd_random(t)}};

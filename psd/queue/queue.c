@@ -112,7 +112,6 @@ static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
     psd_wait_refused(t, w, err, later ? PSD_QUEUE_RETRY_MS : 0);
 }
 
-/* Let w stand in this line. */
 static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, const struct psi_list *line)
 {
     struct psi_err err;

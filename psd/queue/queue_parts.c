@@ -260,7 +260,6 @@ static const uint8_t *gather(struct psd_task *t, struct psd_queue_wait *k, uint6
     return dst;
 }
 
-/* Send this part of the elements. */
 static void send_part(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, struct psd_queue_wait *k, uint64_t offset,
                       uint32_t bytes, const void *result, uint16_t result_bytes)
 {

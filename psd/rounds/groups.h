@@ -218,7 +218,6 @@ void psd_groups_tick(struct psd_task *t);
 void psd_groups_reset(struct psd_task *t, const char *container);
 void psd_groups_fini(struct psd_task *t);
 void psd_groups_check_invariants(const struct psd_task *t);
-/** Let w wait for g. */
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
 /* ---- group_training.c: who has finished ---- */

@@ -109,7 +109,6 @@ void psd_publish_begin(struct psd_task *t, struct psd_publish *p);
 bool psd_publishes_have_work(const struct psd_task *t);
 void psd_publishes_work(struct psd_task *t);
 void psd_publishes_end(struct psd_task *t);
-/** End the publishes of a cancelled call. */
 void psd_publishes_cancel(struct psd_task *t, uint64_t call);
 /** The call k has ended, and no thread writes into its drafts any more: free them. */
 void psd_drafts_free(struct psd_task *t, struct psd_work *k);

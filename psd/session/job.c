@@ -125,7 +125,6 @@ void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a,
     p->told_done = p->told_done || err == NULL;
 }
 
-/* True if all trainers are done. */
 static bool is_done(const struct psd_task *t, uint32_t *out_trainers)
 {
     char buffer[PSD_NAMES_HALF];

@@ -280,7 +280,6 @@ struct psd_wait *psd_wait_first(const struct psi_list *waiters)
 
 /* ---- end ---- */
 
-/* w stops waiting. */
 static void let_go(struct psd_task *t, struct psd_wait *w)
 {
     heap_remove(t, w);

@@ -490,7 +490,6 @@ static ps_status call_publish(psd_call *call, void *room, psd_call_draft_fn done
 
 /* ---- compute thread ---- */
 
-/* run() has returned st. */
 static void run_returned(struct psd_calls *c, struct psd_call *call, int st, size_t out_bytes, char *error)
 {
     while (call->cancelling) {

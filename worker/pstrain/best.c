@@ -102,7 +102,6 @@ void best_fini(struct best *b)
     model_fini(&b->values);
 }
 
-/* Keep the values as the best ones. */
 static ps_status keep_values(struct best *b, ps_session *s)
 {
     char name[NAME_BYTES];

@@ -32,7 +32,6 @@ enum {
     CONFUSION_SHOWN = 16 /* classes of a confusion matrix that is printed */
 };
 
-/* Check that v is float32 of the wanted shape. */
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
 {
     char is[200];
