@@ -234,10 +234,13 @@ static bool has_control_byte(const char *text, bool lines)
 int64_t psi_option_number(const struct psi_option *row, const void *values)
 {
     const void *field = (const char *)values + row->offset;
-    return row->type == PSI_OPTION_BOOL    ? *(const bool *)field
-           : row->type == PSI_OPTION_ENUM  ? *(const int *)field
-           : row->size == sizeof(uint32_t) ? *(const uint32_t *)field
-                                           : *(const int64_t *)field;
+    if (row->type == PSI_OPTION_BOOL) {
+        return *(const bool *)field;
+    }
+    if (row->type == PSI_OPTION_ENUM) {
+        return *(const int *)field;
+    }
+    return row->size == sizeof(uint32_t) ? *(const uint32_t *)field : *(const int64_t *)field;
 }
 
 void psi_option_set_number(const struct psi_option *row, void *values, int64_t number)

@@ -139,25 +139,58 @@ ps_reason psi_reason(ps_reason reason, ps_status st)
     return st == PS_OK ? PS_REASON_NONE : reason != PS_REASON_NONE ? reason : (ps_reason)st;
 }
 
+static ps_status status_of_errno(int why)
+{
+    switch (why) {
+    case ENOENT:
+        return PS_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return PS_PERMISSION_DENIED;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return PS_RESOURCE_EXHAUSTED;
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+        return PS_INVALID_ARGUMENT;
+    case ESTALE:
+        return PS_FAILED_PRECONDITION;
+    case EIO:
+        return PS_DATA_LOSS;
+    default:
+        return PS_UNKNOWN;
+    }
+}
+
+static const char *hint_of_errno(int why)
+{
+    switch (why) {
+    case EFBIG:
+        return " (a limit on the size of files, ulimit -f)";
+    case ESTALE:
+        return " (the directory was moved, removed or replaced)";
+    case ENOSPC:
+        return " (the disk is full, or out of inodes)";
+    default:
+        return "";
+    }
+}
+
 ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const char *path)
 {
-    ps_status st = why == ENOENT                                                            ? PS_NOT_FOUND
-                   : why == EACCES || why == EPERM || why == EROFS                          ? PS_PERMISSION_DENIED
-                   : why == ENOSPC || why == EDQUOT || why == EFBIG                         ? PS_RESOURCE_EXHAUSTED
-                   : why == EMFILE || why == ENFILE || why == ENOMEM                        ? PS_RESOURCE_EXHAUSTED
-                   : why == ENOTDIR || why == EISDIR || why == ENAMETOOLONG || why == ELOOP ? PS_INVALID_ARGUMENT
-                   : why == ESTALE                                                          ? PS_FAILED_PRECONDITION
-                   : why == EIO                                                             ? PS_DATA_LOSS
-                                                                                            : PS_UNKNOWN;
-    const char *hint = why == EFBIG    ? " (a limit on the size of files, ulimit -f)"
-                       : why == ESTALE ? " (the directory was moved, removed or replaced)"
-                       : why == ENOSPC ? " (the disk is full, or out of inodes)"
-                                       : "";
     char text[256];
     char shown[PSI_PATH_SHOWN];
     ps_reason reason = why == ENOSPC || why == EDQUOT ? PS_REASON_DISK_FULL : PS_REASON_NONE;
-    return psi_fail_as(err, st, reason, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
-                       path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
+    return psi_fail_as(err, status_of_errno(why), reason, "%s%s%s: %s%s",
+                       psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)), path == NULL ? "" : ": ", what,
+                       strerror_r(why, text, sizeof(text)), hint_of_errno(why));
 }
 
 void psi_err_prefix(struct psi_err *err, const char *format, ...)

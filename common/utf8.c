@@ -4,15 +4,28 @@
 
 #include <string.h>
 
+enum { NO_FIRST_BYTE = 9 };
+
+/* Number of bytes that a first byte has behind it; NO_FIRST_BYTE: none begins so. */
+static size_t bytes_behind(unsigned char first)
+{
+    if (first < 0x80) {
+        return 0;
+    }
+    if (first >= 0xc2 && first < 0xe0) {
+        return 1;
+    }
+    if ((first & 0xf0) == 0xe0) {
+        return 2;
+    }
+    return first >= 0xf0 && first < 0xf5 ? 3 : NO_FIRST_BYTE;
+}
+
 size_t psi_utf8_bytes(const char *p, size_t n)
 {
     const unsigned char *u = (const unsigned char *)p;
-    size_t more = u[0] < 0x80                   ? 0
-                  : u[0] >= 0xc2 && u[0] < 0xe0 ? 1
-                  : (u[0] & 0xf0) == 0xe0       ? 2
-                  : u[0] >= 0xf0 && u[0] < 0xf5 ? 3
-                                                : 9;
-    if (more >= n) {
+    const size_t more = bytes_behind(u[0]);
+    if (more == NO_FIRST_BYTE || more >= n) {
         return 0;
     }
     for (size_t i = 1; i <= more; i++) {

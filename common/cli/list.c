@@ -10,10 +10,13 @@
 
 static json_int_t number_of(enum cli_kind kind, const void *field)
 {
-    return kind == CLI_BOOL  ? *(const bool *)field
-           : kind == CLI_INT ? *(const int *)field
-           : kind == CLI_U32 ? *(const uint32_t *)field
-                             : *(const json_int_t *)field;
+    if (kind == CLI_BOOL) {
+        return *(const bool *)field;
+    }
+    if (kind == CLI_INT) {
+        return *(const int *)field;
+    }
+    return kind == CLI_U32 ? *(const uint32_t *)field : *(const json_int_t *)field;
 }
 
 static json_t *value_of(const struct cli_column *c, const void *row)

@@ -23,6 +23,17 @@ static bool is_head(const struct psd_wait *w)
     return psd_wait_first(w->needs[0].of) == w;
 }
 
+static const char *releasing_act(uint8_t op, const struct psd_queue *q)
+{
+    if (op != PS_OP_DEQUEUE) {
+        return "dequeues, or closes it with cancel";
+    }
+    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        return "applies a gradient of this step";
+    }
+    return q->spec.kind == PSI_QUEUE_WORK ? "fills it" : "enqueues, or closes it";
+}
+
 static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const struct psd_variable *v = psd_queue_of(t, w);
@@ -47,11 +58,7 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "one of the %llu items that others hold is done or returned",
                             (unsigned long long)q->taken)); /* fits */
     } else {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s",
-                            in     ? "dequeues, or closes it with cancel"
-                            : sums ? "applies a gradient of this step"
-                            : work ? "fills it"
-                                   : "enqueues, or closes it")); /* fits */
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody %s", releasing_act(w->op, q))); /* fits */
     }
 }
 

@@ -85,7 +85,16 @@ static const char *end_text(const struct end *end, char *buf, size_t n)
 /* The row with the highest rank is named: a listener before a connection, a connection before an ended one. */
 static int rank(unsigned state)
 {
-    return state == 0 ? 0 : state == STATE_TIME_WAIT ? 1 : state == STATE_LISTEN ? 3 : 2;
+    switch (state) {
+    case 0:
+        return 0;
+    case STATE_TIME_WAIT:
+        return 1;
+    case STATE_LISTEN:
+        return 3;
+    default:
+        return 2;
+    }
 }
 
 /* Put the row of highest rank into *found. False: the list could not be read. */

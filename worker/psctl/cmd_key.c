@@ -302,7 +302,11 @@ static ps_status edit_line(void *ctx, const struct psi_keys *keys, const struct 
     }
     const bool goes = e->goes && is_meant(&e->of, key);
     const bool used = !e->goes && strcmp(key->key_id, e->used) == 0;
-    *out = goes ? PSI_KEY_GOES : e->goes ? PSI_KEY_STAYS : used ? PSI_KEY_IS_USED : PSI_KEY_IS_ACCEPTED;
+    if (e->goes) {
+        *out = goes ? PSI_KEY_GOES : PSI_KEY_STAYS;
+    } else {
+        *out = used ? PSI_KEY_IS_USED : PSI_KEY_IS_ACCEPTED;
+    }
     e->changed += goes || (!e->goes && used != key->use) ? 1 : 0;
     e->left += goes ? 0 : 1;
     e->left_used += !goes && key->use ? 1 : 0;

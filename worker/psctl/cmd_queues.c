@@ -21,10 +21,13 @@ static const ps_queue_info *info_of(const void *row)
 
 static const char *kind_name(ps_queue_kind kind)
 {
-    return kind == PS_QUEUE_FIFO             ? "FIFO"
-           : kind == PS_QUEUE_RANDOM_SHUFFLE ? "RANDOM_SHUFFLE"
-           : kind == PS_QUEUE_WORK           ? "WORK"
-                                             : "ACCUMULATOR";
+    if (kind == PS_QUEUE_FIFO) {
+        return "FIFO";
+    }
+    if (kind == PS_QUEUE_RANDOM_SHUFFLE) {
+        return "RANDOM_SHUFFLE";
+    }
+    return kind == PS_QUEUE_WORK ? "WORK" : "ACCUMULATOR";
 }
 
 static const char *kind_cell(const void *row, char *buf, size_t n)

@@ -175,6 +175,20 @@ static bool parse_bool(const char *text, void *dst, char *error)
     return fail(error, text, "is no bool", ": true, false, yes, no, on, off, 1 or 0");
 }
 
+static const char *largest_text(ps_dtype dtype)
+{
+    switch (dtype) {
+    case PS_F16:
+        return ": at most 65504";
+    case PS_BF16:
+        return ": at most 3.38953139e38";
+    case PS_F32:
+        return ": at most 3.40282347e38";
+    default:
+        return ": at most 1.7976931348623157e308";
+    }
+}
+
 static bool parse_float(const char *text, ps_dtype dtype, void *dst, char *error)
 {
     char *end = NULL;
@@ -202,12 +216,8 @@ static bool parse_float(const char *text, ps_dtype dtype, void *dst, char *error
         memcpy(dst, &bits, sizeof(bits));
     }
     if (!fits) {
-        const char *largest = dtype == PS_F16    ? ": at most 65504"
-                              : dtype == PS_BF16 ? ": at most 3.38953139e38"
-                              : dtype == PS_F32  ? ": at most 3.40282347e38"
-                                                 : ": at most 1.7976931348623157e308";
         (void)snprintf(problem, sizeof(problem), "is too %s for %s", small ? "small" : "large", ps_dtype_name(dtype));
-        return fail(error, text, problem, small ? ": it would become 0" : largest);
+        return fail(error, text, problem, small ? ": it would become 0" : largest_text(dtype));
     }
     return true;
 }

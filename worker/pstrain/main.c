@@ -71,6 +71,17 @@ static int open_standard(void)
     return close(fd);
 }
 
+static int run_mode(const struct flags *f)
+{
+    if (f->eval) {
+        return evaluate_run(f);
+    }
+    if (flags_given(f, "local")) {
+        return local_run(f);
+    }
+    return flags_given(f, "serial") ? serial_run(f) : task_run(f);
+}
+
 int main(int argc, char **argv)
 {
     char err[CLI_ERR_BYTES];
@@ -88,10 +99,7 @@ int main(int argc, char **argv)
     if (f.version) {
         (void)printf("pstrain %s\n", ps_version());
     } else {
-        status = f.eval                      ? evaluate_run(&f)
-                 : flags_given(&f, "local")  ? local_run(&f)
-                 : flags_given(&f, "serial") ? serial_run(&f)
-                                             : task_run(&f);
+        status = run_mode(&f);
     }
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && status == EXIT_DONE) {
         return say_error("standard output: %s", strerror(errno));

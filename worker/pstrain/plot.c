@@ -62,13 +62,20 @@ static void widen(struct range *r, const double *values, int count)
 /* Move the ends to multiples of a step of 1, 2 or 5 times a power of ten. */
 static void round_ends(struct range *r)
 {
+    static const double steps[] = {1, 2, 5};
     if (!(r->high - r->low > 1e-9 * (fabs(r->high) + 1e-9))) {
         const double room = r->high != 0 ? fabs(r->high) / 2 : 1;
         r->low -= room;
         r->high += room;
     }
     const double rough = (r->high - r->low) / TICKS, power = pow(10, floor(log10(rough)));
-    r->step = power * (rough / power <= 1 ? 1 : rough / power <= 2 ? 2 : rough / power <= 5 ? 5 : 10);
+    r->step = 10 * power;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        if (rough / power <= steps[i]) {
+            r->step = steps[i] * power;
+            break;
+        }
+    }
     r->low = floor(r->low / r->step) * r->step;
     r->high = ceil(r->high / r->step) * r->step;
 }

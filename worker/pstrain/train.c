@@ -179,7 +179,10 @@ enum { BEGUN = 0, AGAIN = 1, NOTHING_LEFT = 2 };
 /* Result of attempt() for a status of waiting for the chief. */
 static int waited(ps_status st)
 {
-    return st == PS_OK ? BEGUN : st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
+    if (st == PS_OK) {
+        return BEGUN;
+    }
+    return st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
 }
 
 /* ps_session_ready() has failed. Of trainers with different files the first creates the variables: another one adopts their
