@@ -126,7 +126,7 @@ struct psd_peer {
     uint32_t task, index;
     bool own_job; /* a task of the directory's job */
     bool self;
-    bool waits;     /* directory, and each task of itself: not told yet what it begins with, so it serves nobody (start.h) */
+    bool waits;     /* directory, and each task of itself: not told yet what it begins with, so it serves nobody (beside.h) */
     bool listed;    /* directory: its list on the current connection is complete; of this task itself always true */
     bool heard;     /* directory: the task has listed since this directory started; of this task itself always true */
     uint32_t share; /* directory: progress that the task reports, of writing or loading its part of a checkpoint, in millionths */
@@ -324,11 +324,11 @@ struct psd_task {
     uint64_t attempts; /* directory: attempts to close a round so far */
     /* directory: above every psd_variable.order that it has given or seen, except its own variables' */
     uint32_t next_order;
-    struct psd_save *save;     /* checkpoint/save.h; NULL: no disk */
-    struct psd_saves *saves;   /* checkpoint/saves.h; NULL: not the directory, or no disk */
-    struct psd_start *start;   /* checkpoint/start.h; NULL: no disk */
-    struct psd_starts *starts; /* checkpoint/starts.h; NULL: not the directory */
-    bool starting;             /* directory: tasks are loading or placing what they begin with */
+    struct psd_shards *shards; /* checkpoint/shards.h; NULL: no disk */
+    struct psd_saver *saver;   /* checkpoint/saver.h; NULL: not the directory, or no disk */
+    struct psd_beside *beside; /* checkpoint/beside.h; NULL: no disk */
+    struct psd_loader *loader; /* checkpoint/loader.h; NULL: not the directory */
+    bool loading;              /* directory: tasks are loading or placing what they begin with */
     const char *refused;       /* directory: why waiting tasks do not begin; NULL: they may */
     const char *delayed;       /* directory: why the start could not be loaded yet; NULL: no failure so far */
     /* at the end of the event: list to the directory again, because this task's content was replaced */

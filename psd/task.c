@@ -9,8 +9,8 @@
 #include "psd/base/disk.h"
 #include "psd/base/events.h"
 #include "psd/base/times.h"
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/directory/directory.h"
 #include "psd/directory/orders.h"
 #include "psd/queue/queue.h"
@@ -95,11 +95,11 @@ static bool is_alone(const struct psd_task *t)
  * with. */
 static bool knows_alone(const struct psd_task *t)
 {
-    if (t->start == NULL) {
+    if (t->beside == NULL) {
         return true;
     }
     bool waits = t->peers[t->self].waits && is_alone(t);
-    return !t->start->undecided && (!waits || t->starting);
+    return !t->beside->undecided && (!waits || t->loading);
 }
 
 /* True if the task serves: clients are let in, and their requests are not put off. */
@@ -109,11 +109,11 @@ static bool serves(const struct psd_task *t)
     bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
     if (!t->is_directory) {
         const struct psd_conn *c = t->peers[t->directory].conn;
-        bool told = c != NULL && (c->begun || t->start == NULL); /* without a disk the task begins with nothing */
+        bool told = c != NULL && (c->begun || t->beside == NULL); /* without a disk the task begins with nothing */
         return here && told && c->list == PSD_LIST_TAKEN;
     }
     for (uint32_t i = 0; here && i < t->peer_count; i++) {
-        here = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+        here = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
     }
     return here;
 }
@@ -149,9 +149,9 @@ static void settle(struct psd_task *t)
         psd_groups_turn(t);
         psd_resets_turn(t);
         psd_share_turn(t);
-        psd_saves_turn(t);
-        psd_start_turn(t);
-        psd_starts_turn(t);
+        psd_saver_turn(t);
+        psd_beside_turn(t);
+        psd_loader_turn(t);
         psd_task_link_turn(t);
     } while (!psi_list_empty(&t->ended));
     announce(t);
@@ -265,7 +265,7 @@ bool psd_task_has_work(const struct psd_task *t)
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
            psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
            psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) || psd_publishes_have_work(t) ||
-           psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two work at the end of the event */
+           psd_loader_has_work(t) || psd_saver_have_work(t); /* the last two work at the end of the event */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -303,7 +303,7 @@ void psd_task_work(struct psd_task *t)
         psd_publishes_work(t);
     }
     psd_cut_turn(t, t->config.cut_slice_bytes);
-    psd_save_work(t);
+    psd_shards_work(t);
     settle(t);
 }
 
@@ -471,10 +471,10 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_events_tick(t);
     psd_task_link_tick(t);
     psd_job_tick(t);
-    psd_save_tick(t);
+    psd_shards_tick(t);
     psd_source_tick(t);
-    psd_saves_tick(t);
-    psd_starts_tick(t);
+    psd_saver_tick(t);
+    psd_loader_tick(t);
     psd_batch_tick(t);
     settle(t);
     if (now_ms - t->rate_at_ms >= 1000) {
@@ -493,8 +493,8 @@ void psd_task_drain(struct psd_task *t)
     t->draining = true;
     psd_batch_end(t);
     psd_queues_drain(t);
-    psd_save_drain(t);
-    psd_saves_last(t);
+    psd_shards_drain(t);
+    psd_saver_last(t);
     settle(t);
 }
 
@@ -507,14 +507,14 @@ bool psd_task_drained(const struct psd_task *t)
             return false;
         }
     }
-    return psd_calls_drained(t) && psd_save_drained(t) && psd_saves_drained(t);
+    return psd_calls_drained(t) && psd_shards_drained(t) && psd_saver_drained(t);
 }
 
 const char *psd_task_lost_text(const struct psd_task *t)
 {
-    return t->is_directory       ? psd_saves_lost_text(t)
-           : psd_save_is_lost(t) ? "this task's part of it is not whole, or not known to be: the directory's log says why"
-                                 : NULL;
+    return t->is_directory         ? psd_saver_lost_text(t)
+           : psd_shards_is_lost(t) ? "this task's part of it is not whole, or not known to be: the directory's log says why"
+                                   : NULL;
 }
 
 /* ---- life ---- */
@@ -594,19 +594,19 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     if (st == PS_OK) {
         t->beside_new = beside_new;
         t->beside_free = psd_task_free;
-        st = psd_start_begin(t, err);
+        st = psd_beside_begin(t, err);
     }
     if (st == PS_OK) {
-        st = psd_starts_begin(t, err);
+        st = psd_loader_begin(t, err);
     }
     if (st == PS_OK) {
-        st = psd_saves_begin(t, err);
+        st = psd_saver_begin(t, err);
     }
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
-        t->said_ready = t->free_buffers != NULL && t->start == NULL && psd_effect(t, PSD_EFFECT_READY, "");
+        t->said_ready = t->free_buffers != NULL && t->beside == NULL && psd_effect(t, PSD_EFFECT_READY, "");
         /* a task with a disk emits it when the disk was read */
-        bool good = t->free_buffers != NULL && (t->said_ready || t->start != NULL);
+        bool good = t->free_buffers != NULL && (t->said_ready || t->beside != NULL);
         st = good ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
     if (st != PS_OK) {
@@ -627,8 +627,8 @@ void psd_task_free(struct psd_task *t)
     }
     psd_cut_end(t);
     t->consume = NULL; /* the end of a process changes nothing that is remembered */
-    if (t->start != NULL) {
-        psd_source_init(&t->start->source); /* its connection is freed below; a start that fails there would use the link */
+    if (t->beside != NULL) {
+        psd_source_init(&t->beside->source); /* its connection is freed below; a start that fails there would use the link */
     }
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&t->conns)) != NULL) { /* one connection may end others */
@@ -651,9 +651,9 @@ void psd_task_free(struct psd_task *t)
     psd_trainings_fini(t);
     psd_call_free_all(t);
     psd_disk_free_all(t);
-    psd_starts_fini(t);
-    psd_start_fini(t);
-    psd_saves_fini(t);
+    psd_loader_fini(t);
+    psd_beside_fini(t);
+    psd_saver_fini(t);
     psd_resets_fini(&t->resets);
     psd_emptying_fini(t);
     psd_rates_fini(t);
@@ -710,13 +710,13 @@ static void check_counted(const struct psd_task *t)
     PSI_ASSERT(counted[PSD_MEMORY_SESSIONS] == psi_map_count(&t->records) * PSD_RECORD_BYTES);
     PSI_ASSERT(counted[PSD_MEMORY_NAMES] == psd_directory_bytes(&t->names));
     const uint64_t bar_count =
-        t->save == NULL ? 0 : psi_map_count(&t->save->bars.by_names) + psi_map_count(&t->save->others.bars.by_names);
+        t->shards == NULL ? 0 : psi_map_count(&t->shards->bars.by_names) + psi_map_count(&t->shards->others.bars.by_names);
     psd_directory_check_invariants(&t->names);
     PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] == psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
                                                      t->store.shown_count * (uint64_t)PSD_SHOWN_BYTES +
                                                      psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES +
                                                      bar_count * (uint64_t)PSD_BAR_BYTES + psd_resets_bytes(&t->resets) +
-                                                     psd_saves_bytes(t->saves) + psd_starts_bytes(t));
+                                                     psd_saver_bytes(t->saver) + psd_loader_bytes(t));
     PSI_ASSERT(counted[PSD_MEMORY_ROUNDS] == psd_rounds_record_bytes(&t->store));
     PSI_ASSERT(t->store.cut != NULL || counted[PSD_MEMORY_CUT] == 0);
 }
@@ -754,10 +754,10 @@ void psd_task_check_invariants(const struct psd_task *t)
     psd_presences_check_invariants(t);
     psd_barriers_check_invariants(t);
     psd_groups_check_invariants(t);
-    psd_save_check_invariants(t);
-    psd_saves_check_invariants(t);
-    psd_start_check_invariants(t);
-    psd_starts_check_invariants(t);
+    psd_shards_check_invariants(t);
+    psd_saver_check_invariants(t);
+    psd_beside_check_invariants(t);
+    psd_loader_check_invariants(t);
     psd_call_check_invariants(t);
     psd_queues_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);

@@ -86,7 +86,7 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life)
 
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err)
 {
-    bool waits = t->starting;
+    bool waits = t->loading;
     for (uint32_t i = 0; !waits && i < t->peer_count; i++) {
         waits = t->peers[i].own_job && t->peers[i].waits;
     }

@@ -5,12 +5,12 @@
  * Happy path: set or delete -> the version rises -> psd_bars_wait() begins a file, writes it and publishes it -> who waited for
  * that version or an older one is answered. What changes meanwhile goes with the next file. Failure: those who wait are told,
  * and a second later the file is written again, until it is there. A file that cannot be read is DATA_LOSS: nothing may be
- * loaded without it (save.h: this task has no checkpoints then).
+ * loaded without it (shards.h: this task has no checkpoints then).
  */
 #include "bars.h"
 
 #include "others.h"
-#include "save.h"
+#include "shards.h"
 
 #include "common/crc32c.h"
 #include "common/mem.h"
@@ -133,13 +133,13 @@ ps_status psd_bars_note(struct psd_task *t, struct psd_bars *b, const char *cont
 
 const struct psd_bar *psd_bars_find(const struct psd_task *t, const char *container)
 {
-    return t->save == NULL ? NULL : find(&t->save->bars, container, "");
+    return t->shards == NULL ? NULL : find(&t->shards->bars, container, "");
 }
 
 const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct psd_bar *behind)
 {
-    struct psi_list *it = behind == NULL ? t->save->bars.all.next : behind->link.next;
-    for (; it != &t->save->bars.all; it = it->next) {
+    struct psi_list *it = behind == NULL ? t->shards->bars.all.next : behind->link.next;
+    for (; it != &t->shards->bars.all; it = it->next) {
         const struct psd_bar *bar = at_bar(it);
         if (bar->open) {
             return bar;
@@ -150,7 +150,7 @@ const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct 
 
 ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t number, bool open, struct psi_err *err)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     struct psd_bar *bar = number == 0 ? find(b, container, "") : get(b, container, "");
     if (bar == NULL) {
         return number == 0 ? PS_OK : no_memory(t, err);
@@ -162,7 +162,7 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
     }
     bar->number = number;
     bar->open = open;
-    t->save->highest = number > t->save->highest ? number : t->save->highest; /* it is no longer free */
+    t->shards->highest = number > t->shards->highest ? number : t->shards->highest; /* it is no longer free */
     return PS_OK;
 }
 
@@ -170,8 +170,8 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
  * tasks have, the directory first. */
 static void prune(struct psd_task *t)
 {
-    struct psd_bars *b = &t->save->bars;
-    struct psi_list *it = psi_list_first(&t->save->shards), *tmp = NULL;
+    struct psd_bars *b = &t->shards->bars;
+    struct psi_list *it = psi_list_first(&t->shards->list), *tmp = NULL;
     uint64_t own = it == NULL ? UINT64_MAX : PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
     uint64_t other = psd_others_oldest(t), oldest = own < other ? own : other;
     PSI_LIST_FOREACH_SAFE(it, tmp, &b->all) {
@@ -185,7 +185,7 @@ static void prune(struct psd_task *t)
 /* The list of deleted variables is full. None of them can be forgotten for one of this container. */
 static ps_status no_room(const struct psd_task *t, const char *container, bool in_reset, struct psi_err *err)
 {
-    const struct psd_bars *b = &t->save->bars;
+    const struct psd_bars *b = &t->shards->bars;
     const struct psd_bar *first = NULL; /* the oldest deletion, which is forgotten first */
     struct psi_list *it = NULL;
     if (in_reset) {
@@ -210,7 +210,7 @@ static ps_status no_room(const struct psd_task *t, const char *container, bool i
 /* No room for another name: of that container what is oldest goes, with the checkpoints that have it. */
 static ps_status make_room(struct psd_task *t, const char *container, struct psi_err *err)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     struct psi_list *it = NULL, *tmp = NULL;
     const struct psd_bar *of = find(b, container, "");
     uint64_t oldest = UINT64_MAX, before = of == NULL ? 0 : of->number;
@@ -242,7 +242,7 @@ static bool has_room(const struct psd_bars *b, const char *container, const char
 
 ps_status psd_bars_delete(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     if (!has_room(b, container, name)) {
         prune(t);
     }
@@ -251,7 +251,7 @@ ps_status psd_bars_delete(struct psd_task *t, const char *container, const char 
     if (bar == NULL) {
         return st == PS_OK ? no_memory(t, err) : st;
     }
-    bar->number = t->save->highest;
+    bar->number = t->shards->highest;
     b->version++;
     return PS_OK;
 }
@@ -259,8 +259,8 @@ ps_status psd_bars_delete(struct psd_task *t, const char *container, const char 
 /* name "": the container. */
 static uint64_t number_of(const struct psd_task *t, const char *container, const char *name)
 {
-    const struct psd_bar *own = t->save == NULL ? NULL : find(&t->save->bars, container, name);
-    const struct psd_bar *other = t->save == NULL ? NULL : find(&t->save->others.bars, container, name);
+    const struct psd_bar *own = t->shards == NULL ? NULL : find(&t->shards->bars, container, name);
+    const struct psd_bar *other = t->shards == NULL ? NULL : find(&t->shards->others.bars, container, name);
     uint64_t a = own == NULL ? 0 : own->number, b = other == NULL ? 0 : other->number;
     return a > b ? a : b;
 }
@@ -277,7 +277,7 @@ bool psd_bars_deleted(const struct psd_task *t, const char *container, const cha
 
 const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const struct psd_bar *behind)
 {
-    const struct psi_list *all = &t->save->bars.all;
+    const struct psi_list *all = &t->shards->bars.all;
     struct psi_list *it = behind == NULL ? all->next : behind->link.next;
     for (; it != all; it = it->next) {
         if (at_bar(it)->name[0] != '\0') {
@@ -319,7 +319,7 @@ static ps_status decode_one(struct psd_task *t, struct psd_bars *b, const ps_v1_
         return st;
     }
     find(b, container, name)->open = item->open;
-    t->save->highest = item->number > t->save->highest ? item->number : t->save->highest;
+    t->shards->highest = item->number > t->shards->highest ? item->number : t->shards->highest;
     return PS_OK;
 }
 
@@ -355,7 +355,7 @@ static ps_status decode(struct psd_task *t, struct psd_bars *b, const uint8_t *p
 
 static void answer_to(struct psd_task *t, uint64_t version, const struct psi_err *err)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&b->askers)) != NULL && at_asker(it)->version <= version) {
         struct asker a = *at_asker(it);
@@ -386,7 +386,7 @@ static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn
     a->done = done;
     a->ctx = ctx;
     a->id = id;
-    psi_list_push_back(&t->save->bars.askers, &a->link);
+    psi_list_push_back(&t->shards->bars.askers, &a->link);
     return a;
 }
 
@@ -417,7 +417,7 @@ static void write_next(struct psd_task *t);
 
 static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     struct psi_err err = {.code = PS_OK};
     uint64_t version = b->asked;
     (void)ctx;
@@ -447,7 +447,7 @@ static void write_next(struct psd_task *t)
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
     enum { STEP_COUNT = sizeof(STEPS) / sizeof(STEPS[0]) };
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     if (b->asked != 0 || b->written == b->version || t->now_ms < b->again_ms ||
         t->disk_ask_count + STEP_COUNT > PSD_DISK_OPS_MAX) {
         return; /* psd_bars_tick() writes them later */
@@ -473,12 +473,12 @@ static void write_next(struct psd_task *t)
 
 bool psd_bars_pending(const struct psd_task *t)
 {
-    return t->save->bars.written != t->save->bars.version;
+    return t->shards->bars.written != t->shards->bars.version;
 }
 
 ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
 {
-    struct psd_bars *b = &t->save->bars;
+    struct psd_bars *b = &t->shards->bars;
     PSI_ASSERT(psd_bars_pending(t));
     if (asker_new(t, b->version, done, ctx, id, err) == NULL) {
         return PS_RESOURCE_EXHAUSTED;
@@ -491,7 +491,7 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
 void psd_bars_directory_lost(struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->save->bars.askers) {
+    PSI_LIST_FOREACH(it, &t->shards->bars.askers) {
         at_asker(it)->id = 0;
     }
 }
@@ -503,12 +503,12 @@ void psd_bars_tick(struct psd_task *t)
 
 void psd_bars_check_invariants(const struct psd_task *t)
 {
-    const struct psd_bars *b = &t->save->bars;
+    const struct psd_bars *b = &t->shards->bars;
     struct psi_list *it = NULL;
     uint32_t names = 0, count = 0;
     uint64_t version = 0;
     PSI_LIST_FOREACH(it, &b->all) {
-        PSI_ASSERT(at_bar(it)->number <= t->save->highest);
+        PSI_ASSERT(at_bar(it)->number <= t->shards->highest);
         PSI_ASSERT(find(b, at_bar(it)->container, at_bar(it)->name) == at_bar(it));
         count++;
         names += at_bar(it)->name[0] != '\0';

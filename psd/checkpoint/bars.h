@@ -24,7 +24,7 @@ struct psd_bar {
     struct psi_list link; /* of psd_bars */
     uint64_t number;
     bool open;                                  /* directory: a reset that is not over */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": directory: of all, beside what lives (starts.h) */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": directory: of all, beside what lives (loader.h) */
     char name[PS_NAME_BYTES_MAX + 1];           /* "": the container */
 };
 

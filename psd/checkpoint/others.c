@@ -9,7 +9,7 @@
  */
 #include "others.h"
 
-#include "save.h"
+#include "shards.h"
 
 #include "common/mem.h"
 
@@ -42,7 +42,7 @@ static bool list_bars(struct psd_others *o, const struct psd_disk_entry *e)
 
 bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
 {
-    struct psd_others *o = &t->save->others;
+    struct psd_others *o = &t->shards->others;
     const struct psd_disk_file *file = &e->file;
     if (file->kind == PSD_DISK_BARS) {
         return list_bars(o, e);
@@ -61,13 +61,13 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
         *last = (struct psd_other){.number = file->number, .writer = file->writer};
     }
     last->state = last->state || file->kind == PSD_DISK_STATE;
-    t->save->highest = file->number > t->save->highest ? file->number : t->save->highest; /* it is no longer free */
+    t->shards->highest = file->number > t->shards->highest ? file->number : t->shards->highest; /* it is no longer free */
     return true;
 }
 
 bool psd_others_has(const struct psd_task *t, uint64_t number, uint32_t writer)
 {
-    const struct psd_others *o = t->save == NULL ? NULL : &t->save->others;
+    const struct psd_others *o = t->shards == NULL ? NULL : &t->shards->others;
     for (size_t i = 0; o != NULL && i < o->count; i++) {
         const struct psd_other *p = &o->parts[i];
         if (p->number == number && p->writer == writer) {
@@ -79,7 +79,7 @@ bool psd_others_has(const struct psd_task *t, uint64_t number, uint32_t writer)
 
 uint64_t psd_others_oldest(const struct psd_task *t)
 {
-    const struct psd_others *o = &t->save->others;
+    const struct psd_others *o = &t->shards->others;
     uint64_t oldest = UINT64_MAX;
     for (size_t i = 0; i < o->count; i++) {
         oldest = o->parts[i].number < oldest ? o->parts[i].number : oldest;
@@ -89,7 +89,7 @@ uint64_t psd_others_oldest(const struct psd_task *t)
 
 const struct psd_other *psd_others_orphan(const struct psd_task *t)
 {
-    const struct psd_others *o = &t->save->others;
+    const struct psd_others *o = &t->shards->others;
     for (size_t i = 0; i < o->count; i++) {
         if (o->parts[i].state && psd_peer_find(t, t->config.job, o->parts[i].writer - 1) == NULL) {
             return &o->parts[i];
@@ -100,16 +100,16 @@ const struct psd_other *psd_others_orphan(const struct psd_task *t)
 
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number, struct psi_err *err)
 {
-    bool known = t->save == NULL || psd_bars_deleted(t, container, name, number); /* without a disk nothing comes back */
-    return known ? PS_OK : psd_bars_note(t, &t->save->others.bars, container, name, number, err);
+    bool known = t->shards == NULL || psd_bars_deleted(t, container, name, number); /* without a disk nothing comes back */
+    return known ? PS_OK : psd_bars_note(t, &t->shards->others.bars, container, name, number, err);
 }
 
 const struct psd_bar *psd_others_next_gone(const struct psd_task *t, const struct psd_bar *behind)
 {
-    if (t->save == NULL) {
+    if (t->shards == NULL) {
         return NULL;
     }
-    struct psi_list *own = &t->save->bars.all, *others = &t->save->others.bars.all;
+    struct psi_list *own = &t->shards->bars.all, *others = &t->shards->others.bars.all;
     struct psi_list *it = behind == NULL ? own->next : behind->link.next;
     while (it != others) {
         const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
@@ -123,7 +123,7 @@ const struct psd_bar *psd_others_next_gone(const struct psd_task *t, const struc
 
 void psd_others_list_add(const struct psd_task *t, struct psd_list *l)
 {
-    const struct psd_others *o = &t->save->others;
+    const struct psd_others *o = &t->shards->others;
     const struct psd_bar *bar = NULL;
     while ((bar = psd_others_next_gone(t, bar)) != NULL) {
         ps_v1_ListItem item = ps_v1_ListItem_init_zero;
@@ -151,7 +151,7 @@ void psd_others_list_add(const struct psd_task *t, struct psd_list *l)
 
 static void unreadable(struct psd_task *t, uint32_t writer, const char *why)
 {
-    struct psd_others *o = &t->save->others;
+    struct psd_others *o = &t->shards->others;
     char name[PSI_TASK_NAME_MAX];
     size_t kept = 0;
     for (size_t i = 0; i < o->count; i++) {
@@ -168,7 +168,7 @@ static void read_next(struct psd_task *t);
 
 static void read_done(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
-    const struct psd_others *o = &t->save->others;
+    const struct psd_others *o = &t->shards->others;
     (void)ctx;
     (void)id;
     if (err != NULL) {
@@ -179,7 +179,7 @@ static void read_done(struct psd_task *t, void *ctx, uint64_t id, const struct p
 
 static void read_next(struct psd_task *t)
 {
-    struct psd_others *o = &t->save->others;
+    struct psd_others *o = &t->shards->others;
     struct psi_err err;
     while (o->file_at < o->file_count) {
         const struct psd_others_bars *f = &o->files[o->file_at++];
@@ -193,6 +193,6 @@ static void read_next(struct psd_task *t)
 
 void psd_others_read(struct psd_task *t, psd_bars_fn done)
 {
-    t->save->others.done = done;
+    t->shards->others.done = done;
     read_next(t);
 }

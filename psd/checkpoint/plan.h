@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules of a load (docs/DURABILITY.md, 7.2), as functions of facts alone: when it begins, who loads, which containers go
- * back everywhere, and who places what of them. starts.c gathers the facts, and does what the rules say.
+ * back everywhere, and who places what of them. loader.c gathers the facts, and does what the rules say.
  */
 #ifndef PSD_PLAN_H
 #define PSD_PLAN_H

@@ -4,7 +4,7 @@
  * people, each second and at the end; and which checkpoint has all that the task has, whenever that changes. Failure: none;
  * what a BEAT did not tell, or the directory did not hear, the next BEAT tells.
  */
-#include "start.h"
+#include "beside.h"
 
 enum { EVERY_MS = 1000, MILLION = 1000000 };
 
@@ -15,35 +15,35 @@ static uint32_t share_of(uint64_t done, uint64_t all)
 
 static bool saves(const struct psd_task *t)
 {
-    return t->save->stage != PSD_SAVE_NONE;
+    return t->shards->stage != PSD_SHARDS_NONE;
 }
 
 static bool loads(const struct psd_task *t)
 {
-    return t->start != NULL && t->start->number != 0;
+    return t->beside != NULL && t->beside->number != 0;
 }
 
 uint32_t psd_share(const struct psd_task *t)
 {
-    if (t->save == NULL || (!saves(t) && !loads(t))) {
+    if (t->shards == NULL || (!saves(t) && !loads(t))) {
         return 0;
     }
     if (!saves(t)) {
-        return share_of(t->start->done_bytes, t->start->all_bytes);
+        return share_of(t->beside->done_bytes, t->beside->all_bytes);
     }
     /* Once all bytes are written, publishing and the sync count as nothing. */
-    return t->save->stage == PSD_SAVE_PUBLISHES ? MILLION : share_of(t->save->done_bytes, t->save->all_bytes);
+    return t->shards->stage == PSD_SHARDS_PUBLISHES ? MILLION : share_of(t->shards->done_bytes, t->shards->all_bytes);
 }
 
 ps_v1_Beat psd_share_beat(const struct psd_task *t)
 {
     return t->is_directory ? (ps_v1_Beat)ps_v1_Beat_init_zero
-                           : (ps_v1_Beat){.share = psd_share(t), .changed = psd_save_changed(t), .saved = psd_save_number(t)};
+                           : (ps_v1_Beat){.share = psd_share(t), .changed = psd_shards_changed(t), .saved = psd_shards_number(t)};
 }
 
 void psd_share_turn(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psd_conn *c = t->peers[t->directory].conn;
     if (s == NULL || t->is_directory || c == NULL || c->list != PSD_LIST_TAKEN) {
         return;

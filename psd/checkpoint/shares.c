@@ -3,8 +3,8 @@
  * How far a checkpoint is that is written, or loaded: the mean of what its tasks say (psd/checkpoint/share.c), so that it never
  * goes back. Failure: none; what a task has not said is 0.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 enum { MILLION = 1000000 };
 
@@ -15,29 +15,29 @@ static uint32_t share_of(const struct psd_task *t, const struct psd_peer *p, boo
     return done || share > MILLION ? MILLION : share;
 }
 
-uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share)
+uint32_t psd_saver_count(const struct psd_task *t, uint32_t *out_share)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     uint64_t sum = 0;
     uint32_t done = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         done += t->peers[i].own_job && s->peers[i].done;
-        sum += t->peers[i].own_job ? share_of(t, &t->peers[i], s->peers[i].done || s->phase != PSD_SAVES_CUTTING) : 0;
+        sum += t->peers[i].own_job ? share_of(t, &t->peers[i], s->peers[i].done || s->phase != PSD_SAVER_CUTTING) : 0;
     }
     *out_share = s->what.task_count == 0 ? 0 : (uint32_t)(sum / s->what.task_count);
     return done;
 }
 
-void psd_starts_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done, uint32_t *out_share)
+void psd_loader_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done, uint32_t *out_share)
 {
     uint64_t sum = 0;
     *out_loads = *out_done = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_peer *of = &t->starts->peers[i];
-        bool done = of->duty == PSD_DUTY_DONE, read = done || t->starts->phase == PSD_STARTS_PLACING;
-        *out_loads += psd_starts_takes_part(of);
+        const struct psd_loader_peer *of = &t->loader->peers[i];
+        bool done = of->duty == PSD_DUTY_DONE, read = done || t->loader->phase == PSD_LOADER_PLACING;
+        *out_loads += psd_loader_takes_part(of);
         *out_done += done;
-        sum += psd_starts_takes_part(of) ? share_of(t, &t->peers[i], read) : 0;
+        sum += psd_loader_takes_part(of) ? share_of(t, &t->peers[i], read) : 0;
     }
     *out_share = *out_loads == 0 ? 0 : (uint32_t)(sum / *out_loads);
 }

@@ -8,7 +8,7 @@
  * connection ends, as any does. It is closed while the shell dials: what that dial gives is given back.
  */
 #include "source.h"
-#include "start.h"
+#include "beside.h"
 
 #include "psd/rpc/handlers.h"
 
@@ -21,7 +21,7 @@ enum { RANGE_BYTES = PS_CONTROL_BODY_MAX };
 
 static struct psd_source *source(const struct psd_task *t)
 {
-    return t->start == NULL ? NULL : &t->start->source;
+    return t->beside == NULL ? NULL : &t->beside->source;
 }
 
 void psd_source_init(struct psd_source *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a task reads what another one has of a checkpoint (start.h): a connection that it dials, as a client of no job, who may
+ * Where a task reads what another one has of a checkpoint (beside.h): a connection that it dials, as a client of no job, who may
  * look while the other one waits itself, and CHECKPOINT_READ on it. One piece at a time, in ranges of which several are on their
  * way. Whoever has opened it hears by psd_source_ready_fn when it can be asked, and by psd_source_done_fn how a piece has ended:
  * UNAVAILABLE when it cannot be reached, is lost, or has refused for a lease, in the middle of a piece or before. It beats, so

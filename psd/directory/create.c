@@ -10,9 +10,9 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/save.h"
-#include "psd/checkpoint/start.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/shards.h"
+#include "psd/checkpoint/beside.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
 
 #include "common/mem.h"
@@ -221,7 +221,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
         if (err == NULL) {
             psd_name_confirm(n, peer->life);
             if (!psi_container_is_session(n->container)) {
-                psd_starts_made(t, peer, n->container);
+                psd_loader_made(t, peer, n->container);
             }
             note_made(peer, a);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
@@ -390,7 +390,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
         return;
     }
-    uint32_t start_ms = psd_start_retry_ms(t);
+    uint32_t start_ms = psd_beside_retry_ms(t);
     for (uint32_t i = 0; i < w->create_count; i++) {
         struct psd_create *item = &w->creates[i];
         bool asked = false;
@@ -524,7 +524,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return st;
     }
     forget(t, n);
-    if (!psd_save_is_able(t) || !psd_bars_pending(t)) {
+    if (!psd_shards_is_able(t) || !psd_bars_pending(t)) {
         need->met = true;
         return PS_OK;
     }

@@ -7,7 +7,7 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/save.h"
+#include "psd/checkpoint/shards.h"
 #include "psd/store/cut.h"
 
 #include "common/name.h"
@@ -21,7 +21,7 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
             "variable '%s' at %s: a checkpoint that has it holds as much memory as it may (psd --checkpoint_memory)", name,
             t->name);
     }
-    bool notes = psd_save_is_able(t) && t->save->highest != 0 && !psi_container_is_session(container);
+    bool notes = psd_shards_is_able(t) && t->shards->highest != 0 && !psi_container_is_session(container);
     ps_status st = notes ? psd_bars_delete(t, container, name, err) : PS_OK;
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;

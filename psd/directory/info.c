@@ -2,8 +2,8 @@
 /* INFO: what a task is, holds and has done; of the directory also who is missing, how far the job and its checkpoints are. */
 #include "directory.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 
 #include <stdio.h>
 
@@ -46,9 +46,9 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char text[sizeof(a->checkpoints.bytes)], reset[PSI_ERR_TEXT_MAX / 2];
     text[0] = '\0';
-    a->has_saves = psd_saves_state(t, &a->saves);
+    a->has_saves = psd_saver_state(t, &a->saves);
     if (a->has_saves) {
-        psd_saves_text(t, &a->saves, text, sizeof(text));
+        psd_saver_text(t, &a->saves, text, sizeof(text));
     }
     psd_reset_text(t, reset, sizeof(reset));
     if (reset[0] != '\0') {
@@ -61,7 +61,9 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
 /* Why tasks have not begun. *out_text: in words. */
 static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
 {
-    const char *refused = t->refused != NULL ? t->refused : t->start != NULL && t->start->why[0] != '\0' ? t->start->why : NULL;
+    const char *refused = t->refused != NULL                               ? t->refused
+                          : t->beside != NULL && t->beside->why[0] != '\0' ? t->beside->why
+                                                                           : NULL;
     *out_text = refused != NULL ? refused : t->delayed != NULL ? t->delayed : "it is not loaded yet";
     return refused != NULL ? PS_WAITING_REFUSED : t->delayed != NULL ? PS_WAITING_RETRY : PS_WAITING_LOAD;
 }

@@ -4,8 +4,8 @@
 
 #include "directory.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
 
 #define CLIENT PSD_ORDER_FOR_CLIENT
@@ -18,8 +18,8 @@
 const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1] = {
     [PS_OP_TASK_CREATE]   = {CLIENT, psd_create_encode,         psd_create_answered, false, NOTHING},
     [PS_OP_TASK_DELETE]   = {CLIENT, psd_delete_encode,         psd_delete_answered, true,  UNKNOWN},
-    [PS_OP_TASK_CUT]      = {TASKS,  psd_saves_encode,          psd_saves_answered,  true,  NOTHING},
-    [PS_OP_TASK_SAVED]    = {TASKS,  psd_saves_encode,          psd_saves_answered,  false, NOTHING},
+    [PS_OP_TASK_CUT]      = {TASKS,  psd_saver_encode,          psd_saver_answered,  true,  NOTHING},
+    [PS_OP_TASK_SAVED]    = {TASKS,  psd_saver_encode,          psd_saver_answered,  false, NOTHING},
     [PS_OP_TASK_RESET]    = {TASKS,  psd_reset_encode,          psd_reset_answered,  true,  NOTHING},
     [PS_OP_TASK_DONE]     = {TASKS,  NULL,                      psd_job_answered,    false, NOTHING},
     [PS_OP_TASK_ROUNDS]   = {TASKS,  psd_group_encode,          psd_group_answered,  false, NOTHING},
@@ -27,9 +27,9 @@ const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1] = {
     [PS_OP_TASK_LEAVE]    = {TASKS,  psd_group_encode,          psd_group_answered,  false, NOTHING},
     [PS_OP_PREPARE]       = {TASKS,  psd_group_encode,          psd_group_answered,  true,  NOTHING},
     [PS_OP_COMMIT]        = {TASKS,  psd_group_encode,          psd_group_answered,  true,  NOTHING},
-    [PS_OP_TASK_MANIFEST] = {TASKS,  psd_saves_encode_manifest, psd_saves_answered,  true,  NOTHING},
-    [PS_OP_TASK_DROP]     = {TASKS,  psd_saves_encode,          psd_saves_answered,  false, NOTHING},
-    [PS_OP_TASK_LOAD]     = {TASKS,  psd_starts_encode_load,    psd_starts_answered, true,  NOTHING},
-    [PS_OP_TASK_PLACE]    = {TASKS,  psd_starts_encode_place,   psd_starts_answered, false, NOTHING},
+    [PS_OP_TASK_MANIFEST] = {TASKS,  psd_saver_encode_manifest, psd_saver_answered,  true,  NOTHING},
+    [PS_OP_TASK_DROP]     = {TASKS,  psd_saver_encode,          psd_saver_answered,  false, NOTHING},
+    [PS_OP_TASK_LOAD]     = {TASKS,  psd_loader_encode_load,    psd_loader_answered, true,  NOTHING},
+    [PS_OP_TASK_PLACE]    = {TASKS,  psd_loader_encode_place,   psd_loader_answered, false, NOTHING},
 };
 /* clang-format on */

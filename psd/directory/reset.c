@@ -19,7 +19,7 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/saver.h"
 #include "psd/rounds/groups.h"
 
 #include "common/name.h"
@@ -41,7 +41,7 @@ static struct psd_reset *find_pending(struct psd_task *t, const char *container)
 static const struct psd_reset *find_accepted(struct psd_task *t, const char *container)
 {
     const struct psd_reset *reset = find_pending(t, container);
-    return reset != NULL || t->saves == NULL ? reset : psd_reset_record(&t->saves->resets, container);
+    return reset != NULL || t->saver == NULL ? reset : psd_reset_record(&t->saver->resets, container);
 }
 
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container)
@@ -260,8 +260,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made);
 void psd_resets_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    if (t->saves != NULL) {
-        PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->resets.all) {
+    if (t->saver != NULL) {
+        PSI_LIST_FOREACH_SAFE(it, tmp, &t->saver->resets.all) {
             struct psd_reset *made = PSI_CONTAINER_OF(it, struct psd_reset, link);
             if (made->again_ms != 0 && t->now_ms >= made->again_ms) {
                 note_taken_back(t, made);
@@ -330,7 +330,7 @@ static void say_pending(const struct psd_task *t, const struct psd_reset *reset,
 
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n)
 {
-    const struct psi_list *lists[] = {&t->resets.all, t->saves == NULL ? &t->resets.all : &t->saves->resets.all};
+    const struct psi_list *lists[] = {&t->resets.all, t->saver == NULL ? &t->resets.all : &t->saver->resets.all};
     struct psi_list *it = NULL;
     buf[0] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -347,7 +347,7 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
 {
     const struct psd_reset *reset = find_accepted(t, container);
     char text[PSI_ERR_TEXT_MAX];
-    if (psd_saves_are_read(t, err) != PS_OK) {
+    if (psd_saver_are_read(t, err) != PS_OK) {
         return err->code; /* it may say that one goes on */
     }
     if (reset == NULL) {
@@ -429,13 +429,13 @@ static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expir
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
-    bool begins = t->saves != NULL && psd_reset_record(&t->saves->resets, container) != NULL;
+    bool begins = t->saver != NULL && psd_reset_record(&t->saver->resets, container) != NULL;
     struct psi_list *it = NULL;
     uint32_t kept = 0;
     for (uint32_t i = 0; (reset != NULL || begins) && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
         if (begins || reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
-            const char *why = begins ? psd_reset_record(&t->saves->resets, container)->why : reset->why;
+            const char *why = begins ? psd_reset_record(&t->saver->resets, container)->why : reset->why;
             return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending%s%s",
                                container, why[0] != '\0' ? ": " : "", why);
         }
@@ -443,8 +443,8 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     PSI_LIST_FOREACH(it, &t->resets.all) {
         kept++;
     }
-    if (t->saves != NULL) {
-        PSI_LIST_FOREACH(it, &t->saves->resets.all) {
+    if (t->saver != NULL) {
+        PSI_LIST_FOREACH(it, &t->saver->resets.all) {
             kept++;
         }
     }
@@ -604,7 +604,7 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
         return st;
     }
     made->noting = true;
-    psd_resets_add(&t->saves->resets, made);
+    psd_resets_add(&t->saver->resets, made);
     return PS_OK;
 }
 
@@ -637,7 +637,7 @@ static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
 void psd_resets_turn(struct psd_task *t)
 {
     const struct psd_bar *bar = NULL;
-    if (t->saves == NULL || !t->saves->ready || t->saves->resumed) {
+    if (t->saver == NULL || !t->saver->ready || t->saver->resumed) {
         return;
     }
     while ((bar = psd_bars_next_open(t, bar)) != NULL) {
@@ -648,7 +648,7 @@ void psd_resets_turn(struct psd_task *t)
             bar = NULL; /* from the first one again: what is open may be another one now */
         }
     }
-    t->saves->resumed = true;
+    t->saver->resumed = true;
 }
 
 void psd_reset_own(struct psd_task *t, const char *container)
@@ -674,7 +674,7 @@ void psd_resets_lost(struct psd_task *t, struct psd_peer *peer)
 
 static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, uint64_t chief_number, struct psi_err *err)
 {
-    ps_status st = psd_saves_are_read(t, err);
+    ps_status st = psd_saver_are_read(t, err);
     bool own = psi_container_is_session(container);
     st = st == PS_OK && !own ? check_present(t, err) : st;
     st = st == PS_OK ? psd_peers_begun(t, err) : st;
@@ -685,8 +685,8 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
         return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
     }
     if (!own) { /* no checkpoint has anything of it */
-        psd_saves_reset(t, container);
-        made->bar = psd_saves_highest(t);
+        psd_saver_reset(t, container);
+        made->bar = psd_saver_highest(t);
     }
     made->chief_number = chief_number;
     PSI_IGNORE(psd_record_text(w->record, made->by, sizeof(made->by)));

@@ -9,7 +9,7 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
 
 #include "common/mem.h"
@@ -195,7 +195,7 @@ static ps_status begin_group(struct psd_task *t, const struct set *s, const stru
         psd_name_by_rounds(s->names[i], s->names[i]->by_rounds || o->mode == PSD_SYNC_ROUNDS);
     }
     if (o->mode == PSD_SYNC_ROUNDS) {
-        psd_starts_by_rounds(t, s->container);
+        psd_loader_by_rounds(t, s->container);
     }
     mark(t, s->container, s);
     psd_log(t, PSI_LOG_INFO, "rounds_set", PSI_KV("container", g->container), PSI_KV("mode", o->mode), PSI_KV("names", s->count));

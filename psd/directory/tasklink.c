@@ -10,9 +10,9 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/save.h"
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/shards.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
 
 #include "common/form.h"
@@ -245,7 +245,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         if (psi_container_is_session(n->container)) {
             return PS_OK;
         }
-        psd_starts_made(t, p, n->container);
+        psd_loader_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
         bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING; /* otherwise it may be yet to hear what its chief wants */
         if (knows) {
@@ -253,7 +253,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         }
         psd_name_by_rounds(n, item->by_rounds || (n->by_rounds && !knows));
         if (n->by_rounds) {
-            psd_starts_by_rounds(t, n->container);
+            psd_loader_by_rounds(t, n->container);
         }
     }
     return st;
@@ -299,10 +299,10 @@ static ps_status take_item(struct psd_task *t, const struct psd_conn *c, const p
         return PS_OK;
     }
     if (item->has_saved) {
-        return psd_saves_list_item(t, c->peer, item, err);
+        return psd_saver_list_item(t, c->peer, item, err);
     }
     if (item->has_start) {
-        return psd_starts_list_item(t, c->peer, item, err);
+        return psd_loader_list_item(t, c->peer, item, err);
     }
     bool named = !item->has_group && !item->has_owner && !item->has_member;
     return named ? take_name(t, c->peer, c->returned, item, out_drop, err) : take_group(t, c->peer, item, err);
@@ -313,8 +313,8 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     struct psd_peer *p = c->peer;
     if (list_comes(c)) {
         psd_groups_list_begin(t, p);
-        psd_saves_list_begin(t, p);
-        psd_starts_list_begin(t, p);
+        psd_saver_list_begin(t, p);
+        psd_loader_list_begin(t, p);
         p->settled_life = p->settled_life == p->life ? p->life : 0;
         psd_reset_join(t, p); /* before its list is answered */
     }
@@ -369,8 +369,8 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         p->listed = true;
         p->settled_life = p->life;
         psd_groups_list_end(t, p);
-        psd_saves_list_end(t, p);
-        psd_starts_list_end(t, p);
+        psd_saver_list_end(t, p);
+        psd_loader_list_end(t, p);
         psd_own_list_end(t, p);
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
         psd_job_tell(t, p);
@@ -384,8 +384,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
     p->missing_since_ms = t->now_ms;
     psd_presence_look(t, p->job, p->task);
     psd_groups_owner_lost(t, p);
-    psd_saves_lost(t, p);
-    psd_starts_lost(t, p);
+    psd_saver_lost(t, p);
+    psd_loader_lost(t, p);
     psd_orders_lost(t, p);
     psd_resets_lost(t, p);
     char name[PSI_TASK_NAME_MAX];
@@ -455,8 +455,8 @@ static void list_rest(struct psd_task *t, struct psd_list *l)
         psd_list_add(l, &ps_v1_ListItem_msg, &item);
     }
     psd_groups_list_add(t, l);
-    psd_save_list_add(t, l);
-    psd_start_list_add(t, l);
+    psd_shards_list_add(t, l);
+    psd_containers_add(t, l);
 }
 
 /* Nothing that the directory sends is read before the list is over. The directory asks only for what is listed before. */
@@ -464,7 +464,7 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
 {
     static const struct psd_listing all = {.op = PS_OP_LIST, .add = list_variable, .end = list_rest};
     t->list_again = false;
-    psd_start_drop(t); /* the directory decides again what the task begins with */
+    psd_beside_drop(t); /* the directory decides again what the task begins with */
     psd_listing_begin(t, c, &all, ++c->next_id);
 }
 
@@ -594,7 +594,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
             twin_move(t, PSD_TWIN_NONE);
         }
         psd_log(t, PSI_LOG_INFO, "directory_connected", PSI_KV("peer", c->text));
-        if (t->start != NULL && !t->said_serving) {
+        if (t->beside != NULL && !t->said_serving) {
             send_beat(t, c); /* the answer says whether the tasks have begun */
         }
     }
@@ -648,8 +648,8 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
 static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t asked_bar)
 {
     struct psi_err err;
-    bool notes = psd_save_is_able(t) && !psi_container_is_session(container);
-    uint64_t bar = !notes ? 0 : t->save->highest > asked_bar ? t->save->highest : asked_bar;
+    bool notes = psd_shards_is_able(t) && !psi_container_is_session(container);
+    uint64_t bar = !notes ? 0 : t->shards->highest > asked_bar ? t->shards->highest : asked_bar;
     notes = bar != 0 && bar < UINT64_MAX / 2;
     ps_status st = notes ? psd_bars_set(t, container, bar, false, &err) : PS_OK;
     st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, id, &err) : st;
@@ -687,7 +687,7 @@ void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct ps
     ps_status st = psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err);
     st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
     st = st == PS_OK ? psd_delete_here(t, container, name, &err) : st;
-    bool notes = st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t);
+    bool notes = st == PS_OK && psd_shards_is_able(t) && psd_bars_pending(t);
     if (!notes) {
         answer(t, PS_OP_TASK_DELETE, r->header.id, st == PS_OK ? NULL : &err);
     } else if (psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) != PS_OK) {
@@ -720,9 +720,9 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
     if (c->role == PSD_ROLE_TASK) {
         lost_at_directory(t, p);
     } else {
-        psd_save_directory_lost(t);
+        psd_shards_directory_lost(t);
         psd_emptying_directory_lost(t);
-        psd_start_directory_lost(t);
+        psd_beside_directory_lost(t);
         if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
             psd_log(t, PSI_LOG_WARN, "directory_lost", PSI_KV("peer", c->text));
         }
@@ -769,7 +769,7 @@ void psd_task_link_tick(struct psd_task *t)
         return;
     }
     const struct psd_peer *d = &t->peers[t->directory];
-    if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms && psd_save_is_listed(t)) {
+    if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms && psd_shards_is_listed(t)) {
         t->dialling = psd_effect_dial(t, PSD_DIAL_DIRECTORY, d);
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&

@@ -9,7 +9,7 @@
 #include "rpc.h"
 
 #include "psd/base/events.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 #include "psd/session/steps.h"
 
 #include "common/form.h"
@@ -23,7 +23,7 @@ enum { SESSIONS_RESERVE = 64 /* for psctl and other sessions that belong to no j
 
 void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
-    uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_start_retry_ms(t) : 0;
+    uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_beside_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
     if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) { /* other code logs these two */
@@ -335,7 +335,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (st == PS_OK && hello->job.size > 0) { /* a session without a job may look at a task that does not serve yet */
-        st = psd_start_check(t, &err);
+        st = psd_beside_check(t, &err);
     }
     if (st == PS_OK) {
         st = read_unresolved(r, &u, &err);
@@ -428,8 +428,8 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (container[0] != '\0' && !psd_rights_read_on(t, c, container)) {
         container[0] = '\0'; /* only peers that may read a container are told its chief */
     }
-    if (c->role == PSD_ROLE_TASK && t->save != NULL) {
-        t->save->job_ends = t->save->job_ends || beat.ends;
+    if (c->role == PSD_ROLE_TASK && t->shards != NULL) {
+        t->shards->job_ends = t->shards->job_ends || beat.ends;
     }
     if (c->role == PSD_ROLE_TASK && c->peer != NULL) {
         c->peer->share = beat.share;

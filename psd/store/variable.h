@@ -88,7 +88,7 @@ struct psd_container {
     uint32_t cut_notes;   /* enum ps_file_notes of the container in that cut: PS_NOTE_SEALED, PS_NOTE_BARE */
     uint64_t cut_step;    /* global step of the container in that cut, + 1; 0: none that counts */
     char *cut_bare;       /* name of the first variable without a value in that cut, owned; NULL: there is none */
-    uint64_t start, next; /* starts that have placed it, and loaded beside it since: psd/checkpoint/start.h; 0: none */
+    uint64_t start, next; /* starts that have placed it, and loaded beside it since: psd/checkpoint/beside.h; 0: none */
     /* SET_RATE of the whole container (psd/rounds/rate.c). Variables whose handle is below `rated` have `rate`, until their own
      * records say it too. rated 0: each record counts. */
     uint32_t rated;

@@ -12,8 +12,8 @@
 #include "common/mem.h"
 #include "psd/directory/directory.h"
 #include "psd/rounds/groups.h"
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/shell/machine.h"
 #include "psd/store/place.h"
 
@@ -196,37 +196,37 @@ static void try_again(struct psd_task *t, uint32_t peer)
 /* Which names their owners have lost, and what each task has made: no disk is needed for that. */
 static void look_at_names(struct psd_task *t)
 {
-    struct psd_saves saves = {.names_checked = false};
-    struct psd_starts starts = {.peers = calloc(t->peer_count, sizeof(struct psd_starts_peer))};
-    struct psd_saves *own_saves = t->saves;
-    struct psd_starts *own_starts = t->starts;
+    struct psd_saver saves = {.names_checked = false};
+    struct psd_loader starts = {.peers = calloc(t->peer_count, sizeof(struct psd_loader_peer))};
+    struct psd_saver *own_saves = t->saver;
+    struct psd_loader *own_starts = t->loader;
     struct psi_err err;
     check(starts.peers != NULL, "memory");
     for (uint32_t i = 0; i < t->peer_count; i++) {
         psi_map_init(&starts.peers[i].held_places, t->store.map_seed);
     }
-    t->saves = &saves;
-    t->starts = &starts;
+    t->saver = &saves;
+    t->loader = &starts;
     while (!saves.names_checked) {
         turn(true);
-        ps_status st = psd_saves_check_names(t, &err);
+        ps_status st = psd_saver_check_names(t, &err);
         turn(false);
         check(st == PS_OK, err.text);
     }
     row("a checkpoint begins: have the owners all names");
     for (bool over = false; !over;) {
         turn(true);
-        ps_status st = psd_starts_look_at_names(t, &over, &err);
-        st = over && st == PS_OK ? psd_starts_list_own(t, &err) : st;
+        ps_status st = psd_loader_look_at_names(t, &over, &err);
+        st = over && st == PS_OK ? psd_loader_list_own(t, &err) : st;
         turn(false);
         check(st == PS_OK, err.text);
     }
     row("a start is decided: what each task has made");
-    t->saves = own_saves;
-    t->starts = own_starts;
-    psd_start_list_fini(&starts.by_rounds);
+    t->saver = own_saves;
+    t->loader = own_starts;
+    psd_containers_fini(&starts.by_rounds);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        psd_starts_held_fini(t, &starts.peers[i]);
+        psd_loader_held_fini(t, &starts.peers[i]);
     }
     free(starts.peers);
 }
@@ -260,27 +260,27 @@ static void start_places(struct shell_net *net, struct psd_task *directory, stru
     struct psd_task *to = task(net, 1, from->now)->core;
     const struct psd_placed how = {
         .start = 1, .wants = places_all, .leaves_out = leaves_nothing_out, .random = random_number, .ctx = to};
-    struct psd_start_list all = {.of = NULL};
+    struct psd_containers all = {.of = NULL};
     uint64_t cursor = 0;
     void *value = NULL;
     struct psi_err err;
     while (psi_map_next(&from->core->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        check(psd_start_list_put(directory, &all, c->name, 1, &err) == PS_OK, "memory");
+        check(psd_containers_put(directory, &all, c->name, 1, &err) == PS_OK, "memory");
     }
     cursor = 0;
     while (psi_map_next(&from->core->records, &cursor, NULL, NULL, &value)) {
         psd_session_drop(from->core, value);
     }
     turn(true);
-    psd_starts_forget_names(directory, &directory->peers[from->core->self], &all);
+    psd_loader_forget_names(directory, &directory->peers[from->core->self], &all);
     turn(false);
     row("a start is placed: the directory forgets the names of a task");
     turn(true);
     check(psd_place(to, from->core, &how, &err) == PS_OK, err.text);
     turn(false);
     row("a start is placed: the variables of a task");
-    psd_start_list_fini(&all);
+    psd_containers_fini(&all);
 }
 
 static void open_sessions(struct shell_task *t, uint32_t count)

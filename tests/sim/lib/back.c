@@ -11,7 +11,7 @@
 #include "sim.h"
 
 #include "common/crc32c.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 #include "psd/state.h"
 
 #include <stdlib.h>
@@ -157,7 +157,7 @@ void sim_back_note(struct sim *s, const struct sim_task *t)
 
 uint64_t sim_back_count(const struct sim_task *t)
 {
-    return t->core->start != NULL ? t->core->start->placed : 0;
+    return t->core->beside != NULL ? t->core->beside->placed : 0;
 }
 
 bool sim_back_now(const struct sim_task *t)

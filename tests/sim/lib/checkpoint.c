@@ -14,7 +14,7 @@
 
 #include "common/optimizer.h"
 #include "psd/rpc/rpc.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
 #include "psd/store/load.h"
@@ -234,14 +234,14 @@ void sim_checkpoint_look(struct sim *s, struct sim_task *t)
 
 void sim_checkpoint_note(struct sim_task *t)
 {
-    const struct psd_save *save = t->core->save;
-    if (save != NULL && save->stage == PSD_SAVE_WRITES && save->number != t->cut_number) {
+    const struct psd_shards *save = t->core->shards;
+    if (save != NULL && save->stage == PSD_SHARDS_WRITES && save->number != t->cut_number) {
         t->cut_number = save->number;
         t->cut_changes = t->changes.len;
         sim_back_note(t->sim, t);
     }
-    if (t->core->start != NULL && t->core->start->number != 0) {
-        t->loads = t->core->start->number;
+    if (t->core->beside != NULL && t->core->beside->number != 0) {
+        t->loads = t->core->beside->number;
     }
 }
 
@@ -266,7 +266,7 @@ void sim_checkpoint_saved(struct sim *s, struct sim_task *t, uint64_t number)
         sim_fail(s, "CUT: checkpoint %llu is reported as saved, and is not loaded at %s:%u: %s", (unsigned long long)number,
                  t->job, t->index, err.text);
     }
-    bool whole = t->core != NULL && t->changes.max != 0 && (t->core->start == NULL || t->core->start->placed == 0);
+    bool whole = t->core != NULL && t->changes.max != 0 && (t->core->beside == NULL || t->core->beside->placed == 0);
     if (whole && t->cut_number == number) { /* all changes are there: with something that is placed they begin anew */
         sim_replay_compare(s, t, t->cut_changes, loaded);
         s->count_loaded++;
@@ -325,7 +325,7 @@ void sim_checkpoint_unchanged(struct sim *s, struct sim_task *t, uint64_t number
     struct psi_err err;
     struct psd_task *loaded = NULL;
     struct psd_disk_file state = {.number = number, .kind = PSD_DISK_STATE};
-    if (t->core == NULL || t->disk == NULL || psd_save_number(t->core) != number) { /* it may have changed since it was asked */
+    if (t->core == NULL || t->disk == NULL || psd_shards_number(t->core) != number) { /* it may have changed since it was asked */
         return;
     }
     struct psd_load_options o = {.number = number, .state_bytes = sim_disks_size(s, t, &state)};

@@ -12,9 +12,9 @@
 #include "disk.h"
 
 #include "psd/base/disk.h"
-#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/saver.h"
 #include "psd/durable/files.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +94,8 @@ void sim_disks_tick(struct sim_task *t)
         int as_told = s->older != 0 ? -(int)s->older : PSD_RESTORE_AUTO;
         t->core->config.restore = t->core->refused != NULL ? PSD_RESTORE_NONE : as_told;
     }
-    if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, t->sim->k.save_in) == 0) {
-        psd_saves_wants(t->core->saves, PSD_SAVES_IF_NEW);
+    if (p != NULL && t->core->saver != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, t->sim->k.save_in) == 0) {
+        psd_saver_wants(t->core->saver, PSD_SAVER_IF_NEW);
     }
 }
 

@@ -12,8 +12,8 @@
 #include "sim.h"
 #include "task_look.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 #include "psd/state.h"
 
 #include <stdlib.h>
@@ -169,9 +169,9 @@ static void compare(struct sim *s, const struct look *was, const struct look *is
 static uint64_t newest(const struct sim *s)
 {
     const struct psd_task *directory = s->task[0].core;
-    return directory == NULL || directory->saves == NULL || psi_list_empty(&directory->saves->known)
+    return directory == NULL || directory->saver == NULL || psi_list_empty(&directory->saver->known)
                ? 0
-               : PSI_CONTAINER_OF(directory->saves->known.prev, struct psd_checkpoint, link)->what.number;
+               : PSI_CONTAINER_OF(directory->saver->known.prev, struct psd_checkpoint, link)->what.number;
 }
 
 /* A checkpoint that begins from now on: the second one does. False: none is made, of half a model. */
@@ -179,8 +179,8 @@ static bool save(struct sim *s)
 {
     uint64_t enough = s->count_checkpoints + 2, bound = s->now + SAVE_MS;
     while (s->count_checkpoints < enough && s->now < bound) {
-        if (s->task[0].core != NULL && s->task[0].core->saves != NULL) {
-            psd_saves_force(s->task[0].core); /* nothing may be new */
+        if (s->task[0].core != NULL && s->task[0].core->saver != NULL) {
+            psd_saver_force(s->task[0].core); /* nothing may be new */
         }
         sim_run_until(s, s->now + 20);
     }
@@ -192,7 +192,7 @@ static void await_saved(struct sim *s)
 {
     const struct psd_task *directory = s->task[0].core;
     uint64_t bound = s->now + SAVE_MS;
-    while (directory->starting || !psd_saves_drained(directory)) {
+    while (directory->loading || !psd_saver_drained(directory)) {
         if (s->now >= bound) {
             sim_fail(s, "NOT SAVED: what %u tasks have loaded is still not theirs", s->task_count);
         }
@@ -254,7 +254,7 @@ static void kill_some(struct sim *s, const struct look *was, uint64_t kills)
 static void begin_with(struct sim *s, const struct look *was, uint64_t number)
 {
     await_saved(s);
-    if (psd_saves_known(s->task[0].core, number) == NULL) {
+    if (psd_saver_known(s->task[0].core, number) == NULL) {
         return;
     }
     sim_trace(s, "-- all begin with checkpoint %llu --", (unsigned long long)number);

@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>

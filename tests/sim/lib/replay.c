@@ -7,7 +7,7 @@
 #include "sim.h"
 #include "change_code.h"
 
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/beside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -602,7 +602,7 @@ void sim_replay_end(struct sim *s, struct sim_task *t)
     if (t->changes.max == 0) {
         return; /* it has been compared */
     }
-    if (t->core->start == NULL || t->core->start->placed == 0) { /* with it a history of changes begins anew */
+    if (t->core->beside == NULL || t->core->beside->placed == 0) { /* with it a history of changes begins anew */
         struct psd_task *empty = replayed(s, t, t->changes.len);
         struct look l = {.s = s, .t = t, .of = "the task"};
         tasks(&l, t->core, empty);

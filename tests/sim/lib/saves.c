@@ -14,8 +14,8 @@
 #include "sim.h"
 
 #include "psd/base/base.h"
-#include "psd/checkpoint/save.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/shards.h"
+#include "psd/checkpoint/beside.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct task_saves {
     uint64_t killed;   /* with values: the last time */
     uint64_t placed;   /* a checkpoint has come to live there, the last time */
     uint64_t loads;    /* number of that checkpoint: another one may have been loaded since, for nothing */
-    uint64_t placings; /* psd_start.placed, as of its last event */
+    uint64_t placings; /* psd_beside.placed, as of its last event */
     struct part part;
 };
 struct saved {
@@ -106,19 +106,19 @@ void sim_saves_killed(struct sim *s, const struct sim_task *t)
         struct sim_op *op = s->op[k];
         if (op->kind == PSI_REQ_CHECKPOINT && op->state == SIM_OP_PENDING && (op->of & 1u << i) != 0) {
             op->of &= ~(1u << i); /* what it was about at this task is lost, or is in a checkpoint */
-            op->first = op->first == 0 && psd_save_changed(t->core) && !is_reset(s, op) ? s->event : op->first;
+            op->first = op->first == 0 && psd_shards_changed(t->core) && !is_reset(s, op) ? s->event : op->first;
         }
     }
 }
 
 void sim_saves_look(struct sim *s, const struct sim_task *t)
 {
-    const struct psd_save *save = t->core->save;
+    const struct psd_shards *save = t->core->shards;
     if (!s->k.asks || save == NULL) {
         return;
     }
     struct task_saves *x = &saves_of(s)->task[t - s->task];
-    uint64_t placings = t->core->start == NULL ? 0 : t->core->start->placed;
+    uint64_t placings = t->core->beside == NULL ? 0 : t->core->beside->placed;
     if (x->life != t->life) {
         x->life = t->life;
         x->placings = 0;
@@ -129,7 +129,7 @@ void sim_saves_look(struct sim *s, const struct sim_task *t)
         x->loads = t->loads;
         x->placings = placings;
     }
-    bool writes = save->stage == PSD_SAVE_WRITES;
+    bool writes = save->stage == PSD_SHARDS_WRITES;
     if (writes && (!x->writes || save->number != x->part.number)) {
         x->part =
             (struct part){.number = save->number, .cut = s->event, .killed = x->killed, .placed = x->placed, .loads = x->loads};

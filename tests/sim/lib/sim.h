@@ -238,7 +238,7 @@ struct sim_task {
     uint64_t cut_number;               /* of the last cut of its core, in this life */
     size_t cut_changes;                /* bytes of changes before that */
     uint64_t load_number;              /* that is loaded from its disk */
-    uint64_t placed;                   /* psd_start.placed of its core, as of its last event */
+    uint64_t placed;                   /* psd_beside.placed of its core, as of its last event */
     uint64_t loads;                    /* checkpoint that it loads, or has loaded last */
     struct sim_work work[SIM_WORKS_MAX];
     uint32_t work_count;

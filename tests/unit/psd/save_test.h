@@ -7,7 +7,7 @@
 #include "fs_fault.h"
 
 #include "common/mem.h"
-#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/saver.h"
 #include "psd/durable/files.h"
 #include "psd/shell/place.h"
 
@@ -365,8 +365,8 @@ static inline const char *sv_status(const struct sv *sv, char *buf, size_t n)
 {
     ps_v1_SavesState state;
     buf[0] = '\0';
-    if (psd_saves_state(sv->t[0]->core, &state)) {
-        psd_saves_text(sv->t[0]->core, &state, buf, n);
+    if (psd_saver_state(sv->t[0]->core, &state)) {
+        psd_saver_text(sv->t[0]->core, &state, buf, n);
     }
     return buf;
 }

@@ -5,8 +5,8 @@
 
 #include "save_test.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
 
 #include <fcntl.h>
 
@@ -244,7 +244,7 @@ static inline void sync_both(struct st *s, uint32_t mode)
 
 static inline void hold_saves(const struct st *s)
 {
-    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
+    s->sv->t[0]->core->saver->again_ms = UINT64_MAX;
 }
 
 /* For one of w and v with its slot, not for two. */
@@ -307,7 +307,7 @@ static inline struct st *grown(shell_tweak tweak, bool bare)
 /* Saves are held: who asked for it has no answer when it is placed. */
 static inline void restore_held(struct st *s, uint64_t number)
 {
-    assert_true(s->sv->t[0]->core->saves->again_ms == UINT64_MAX);
+    assert_true(s->sv->t[0]->core->saver->again_ms == UINT64_MAX);
     sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, number, false);
     sv_run(s->sv);
     assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
@@ -330,7 +330,7 @@ static inline void assert_not_saved(struct st *s, uint64_t number)
 /* Nothing holds them any more: the restore that waits is answered. */
 static inline uint64_t release_saves(struct st *s)
 {
-    s->sv->t[0]->core->saves->again_ms = 0;
+    s->sv->t[0]->core->saver->again_ms = 0;
     sv_run(s->sv);
     shell_pass(&s->sv->net, 1000);
     sv_run(s->sv);
@@ -340,7 +340,7 @@ static inline uint64_t release_saves(struct st *s)
 
 static inline void restore(struct st *s, uint64_t number, ps_status st, const char *why)
 {
-    uint64_t next = psd_saves_highest(s->sv->t[0]->core) + 1;
+    uint64_t next = psd_saver_highest(s->sv->t[0]->core) + 1;
     sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, number, false);
     sv_run(s->sv);
     struct fc_reply r = fc_take(&s->sv->c, NULL);

@@ -5,8 +5,8 @@
  */
 #include "save_test.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/beside.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,7 +159,7 @@ TEST(test_reset_is_noted_before_it_is_answered)
         assert_false(allows(sv->t[i]->core, CONTAINER, 1));
         assert_true(allows(sv->t[i]->core, CONTAINER, 2) && allows(sv->t[i]->core, "other", 1));
     }
-    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+    assert_int_equal(psd_saver_bar(sv->t[0]->core, CONTAINER), 1);
     make_at(sv, "v0", 0); /* it is over, and is not begun again */
     assert_true(peek_at(sv->t[0], "v0").found);
 }
@@ -202,9 +202,9 @@ TEST(test_bar_of_another_task)
     sv_boot(sv, 0, sv_with_disk);
     assert_int_equal(rename(gone, place), 0);
     sv_connect(sv);
-    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 0);
+    assert_int_equal(psd_saver_bar(sv->t[0]->core, CONTAINER), 0);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
-    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+    assert_int_equal(psd_saver_bar(sv->t[0]->core, CONTAINER), 1);
 }
 
 /* A directory that dies in the middle of a reset begins it again. */
@@ -425,7 +425,7 @@ TEST(test_no_memory_for_a_reset)
         make_at(sv, "v1", 1);
         reboot(sv, 0);
         assert_true(peek_at(sv->t[1], "v1").found);
-        assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+        assert_int_equal(psd_saver_bar(sv->t[0]->core, CONTAINER), 1);
     }
     assert_in_range(failed, 5, UINT32_MAX);
 }
@@ -463,7 +463,7 @@ TEST(test_nothing_is_kept_without_a_checkpoint)
 {
     struct sv *sv = with_model(false);
     assert_applied(reset(sv, 50));
-    assert_int_equal(sv->t[0]->core->save->bars.version, 0);
+    assert_int_equal(sv->t[0]->core->shards->bars.version, 0);
     PSI_IGNORE(sv_save(sv)); /* 1 */
     PSI_IGNORE(sv_save(sv)); /* 2 */
     assert_applied(reset(sv, 51));
@@ -486,15 +486,15 @@ TEST(test_no_cut_in_a_reset)
     sv_run(sv);
     sv_ask(sv);
     sv_run(sv);
-    assert_int_equal(sv->t[0]->core->saves->phase, PSD_SAVES_IDLE);
+    assert_int_equal(sv->t[0]->core->saver->phase, PSD_SAVER_IDLE);
     sv->disks[0].held = false;
     sv->disks[1].held = true;
     sv_run(sv);
-    assert_int_equal(sv->t[0]->core->saves->phase, PSD_SAVES_IDLE);
+    assert_int_equal(sv->t[0]->core->saver->phase, PSD_SAVER_IDLE);
     char status[512];
     PSI_IGNORE(sv_status(sv, status, sizeof(status))); /* it is status */
     assert_non_null(strstr(status, "; one waits for the end of a reset"));
-    struct psd_wait *asked = psd_wait_first(&sv->t[0]->core->saves->asked);
+    struct psd_wait *asked = psd_wait_first(&sv->t[0]->core->saver->asked);
     struct psd_wait_text text;
     asked->kind->describe(sv->t[0]->core, asked, &text);
     assert_string_equal(text.release, "the end of a reset");
@@ -600,7 +600,7 @@ TEST(test_too_many_deleted_variables)
     assert_false(allows(t, CONTAINER, 1));
     assert_true(allows(t, CONTAINER, 2));
     assert_true(psd_bars_deleted(t, CONTAINER, "w", 2) && psd_bars_deleted(t, CONTAINER, name, 2));
-    assert_int_equal(t->save->bars.names, PSD_BARS_NAMES_MAX / 2 + 1);
+    assert_int_equal(t->shards->bars.names, PSD_BARS_NAMES_MAX / 2 + 1);
     for (int i = 1; i < PSD_BARS_NAMES_MAX / 2; i++) {
         (void)snprintf(name, sizeof(name), "w%d", i);
         assert_ok(psd_bars_delete(t, CONTAINER, name, &err), &err);
@@ -675,10 +675,10 @@ TEST(test_no_memory_to_read)
     for (int64_t n = 0; st != PS_OK; n++) {
         assert_in_range(n, 0, 9);
         psi_mem_fail_after(n);
-        st = psd_bars_read(t, &t->save->others.bars, 0, 64, not_there, &err);
+        st = psd_bars_read(t, &t->shards->others.bars, 0, 64, not_there, &err);
         psi_mem_fail_after(-1);
         assert_int_equal(t->disk_ask_count, st == PS_OK ? 1 : 0);
-        assert_int_equal(psi_list_empty(&t->save->bars.askers), st != PS_OK);
+        assert_int_equal(psi_list_empty(&t->shards->bars.askers), st != PS_OK);
     }
     sv_run(sv);
     assert_int_equal(t->disk_ask_count, 0);
@@ -770,8 +770,8 @@ TEST(test_bars_are_counted)
     const uint64_t *counted = &t->store.counted[PSD_MEMORY_CONTAINERS], before = *counted;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(psd_bars_set(t, "one", 5, false, NULL), PS_OK);
-        assert_int_equal(psd_bars_note(t, &t->save->bars, "one", "w", 5, NULL), PS_OK);
-        assert_int_equal(psd_bars_note(t, &t->save->others.bars, "one", "w", 5, NULL), PS_OK);
+        assert_int_equal(psd_bars_note(t, &t->shards->bars, "one", "w", 5, NULL), PS_OK);
+        assert_int_equal(psd_bars_note(t, &t->shards->others.bars, "one", "w", 5, NULL), PS_OK);
         assert_int_equal(*counted, before + 3 * PSD_BAR_BYTES);
     }
     assert_int_equal(psd_bars_set(t, "one", 0, false, NULL), PS_OK);

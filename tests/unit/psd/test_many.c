@@ -6,9 +6,9 @@
 #include "save_test.h"
 
 #include "psd/directory/directory.h"
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/starts.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/loader.h"
+#include "psd/checkpoint/beside.h"
 
 #include <malloc.h>
 
@@ -59,11 +59,11 @@ TEST(test_containers_of_a_checkpoint)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_FileItem item = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_DELETED};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saves_take_part(t->saves, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_saver_take_part(t->saver, &t->peers[1], &item, &err), &err);
     }
-    assert_ok(psd_saves_check_parts(t, &err), &err);
+    assert_ok(psd_saver_check_parts(t, &err), &err);
     count_ends();
-    psd_saves_parts_free(t->saves);
+    psd_saver_parts_free(t->saver);
 }
 
 TEST(test_containers_that_are_barred)
@@ -75,10 +75,10 @@ TEST(test_containers_that_are_barred)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.saved = {.number = 1}};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saves_take_bar(t->saves, &item, &err), &err);
+        assert_ok(psd_saver_take_bar(t->saver, &item, &err), &err);
     }
     for (uint32_t i = 0; i < MANY; i++) {
-        assert_int_equal(psd_saves_bar(t, name_of(i)), 1);
+        assert_int_equal(psd_saver_bar(t, name_of(i)), 1);
     }
     count_ends();
 }
@@ -145,7 +145,7 @@ TEST(test_bars_of_a_disk)
     struct psi_err err;
     count_begins();
     for (uint32_t i = 0; i < MANY; i++) {
-        assert_ok(psd_bars_note(t, &t->save->bars, name_of(i), i % 2 == 0 ? "" : "v", 0, &err), &err);
+        assert_ok(psd_bars_note(t, &t->shards->bars, name_of(i), i % 2 == 0 ? "" : "v", 0, &err), &err);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(psd_bars_find(t, name_of(i)) != NULL, i % 2 == 0);
@@ -158,22 +158,22 @@ TEST(test_containers_of_a_start)
 {
     struct sv *sv = sv_new();
     struct psd_task *t = sv->t[0]->core;
-    struct psd_start_list l = {.of = NULL};
+    struct psd_containers l = {.of = NULL};
     struct psi_err err;
     count_begins();
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.has_start = true, .start = {.start = 7}};
         PSI_IGNORE(PSI_BYTES_SET(item.start.container, name_of(i))); /* fits */
-        assert_ok(psd_starts_list_item(t, &t->peers[1], &item, &err), &err);
-        assert_ok(psd_start_list_put(t, &l, name_of(i), i, &err), &err);
+        assert_ok(psd_loader_list_item(t, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_containers_put(t, &l, name_of(i), i, &err), &err);
     }
     for (uint32_t i = 0; i < MANY; i++) {
-        assert_int_equal(psd_start_list_find(&l, name_of(i))->start, i);
-        assert_int_equal(psd_starts_living(t, name_of(i))->start, 7);
-        assert_false(psd_starts_is_torn(t, name_of(i)));
+        assert_int_equal(psd_containers_find(&l, name_of(i))->start, i);
+        assert_int_equal(psd_loader_living(t, name_of(i))->start, 7);
+        assert_false(psd_loader_is_torn(t, name_of(i)));
     }
     count_ends();
-    psd_start_list_fini(&l);
+    psd_containers_fini(&l);
 }
 
 /* Containers of which a task places something: its names of them are forgotten. */
@@ -181,19 +181,19 @@ TEST(test_names_of_a_start)
 {
     struct sv *sv = sv_new();
     struct psd_task *t = sv->t[0]->core;
-    struct psd_start_list l = {.of = NULL};
+    struct psd_containers l = {.of = NULL};
     struct psi_err err;
     names_of_many_containers(t);
     for (uint32_t i = 0; i < MANY; i++) {
-        assert_ok(i % 2 == 0 ? psd_start_list_put(t, &l, name_of(i), 1, &err) : PS_OK, &err);
+        assert_ok(i % 2 == 0 ? psd_containers_put(t, &l, name_of(i), 1, &err) : PS_OK, &err);
     }
     count_begins();
-    psd_starts_forget_names(t, &t->peers[1], &l);
+    psd_loader_forget_names(t, &t->peers[1], &l);
     count_ends();
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(psd_directory_find(&t->names, name_of(i), "v") != NULL, i % 2 == 1);
     }
-    psd_start_list_fini(&l);
+    psd_containers_fini(&l);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -222,17 +222,17 @@ TEST(test_what_a_directory_keeps_is_counted)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_FileItem item = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_TRAINED};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saves_take_part(t->saves, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_saver_take_part(t->saver, &t->peers[1], &item, &err), &err);
     }
     assert_counted("a part of a checkpoint", *counted - before, heap_bytes() - heap);
     psd_task_check_invariants(t);
-    psd_saves_parts_free(t->saves);
+    psd_saver_parts_free(t->saver);
     assert_int_equal(*counted, before);
     heap = heap_bytes();
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.saved = {.number = 1}};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saves_take_bar(t->saves, &item, &err), &err);
+        assert_ok(psd_saver_take_bar(t->saver, &item, &err), &err);
     }
     assert_counted("a bar", *counted - before, heap_bytes() - heap);
     before = *counted;
@@ -240,11 +240,11 @@ TEST(test_what_a_directory_keeps_is_counted)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.has_start = true, .start = {.start = 7}};
         PSI_IGNORE(PSI_BYTES_SET(item.start.container, name_of(i))); /* fits */
-        assert_ok(psd_starts_list_item(t, &t->peers[1], &item, &err), &err);
+        assert_ok(psd_loader_list_item(t, &t->peers[1], &item, &err), &err);
     }
     assert_counted("a container that a task holds", *counted - before, heap_bytes() - heap);
     psd_task_check_invariants(t);
-    psd_starts_list_begin(t, &t->peers[1]);
+    psd_loader_list_begin(t, &t->peers[1]);
     assert_in_range(*counted, before - (uint64_t)MANY, before); /* the containers from before this list went as well */
     before = *counted;
     heap = heap_bytes();
@@ -292,21 +292,21 @@ TEST(test_containers_of_a_start_of_many_tasks)
     shell_net_init(net);
     test_later(end_net, net);
     struct psd_task *t = shell_task_new(net, spec, "ps", 0, 7, START_MS, sv_with_disk, &made)->core;
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     for (uint32_t i = 0; i < TASKS; i++) {
         const struct psd_peer *p = &t->peers[i];
         for (uint32_t k = 0; k < CONTAINERS; k++) {
             ps_v1_ListItem item = {.has_start = true, .start = {.start = 5, .next = 6, .moved = 1}};
             PSI_IGNORE(PSI_BYTES_SET(item.start.container, name_of(k))); /* fits */
-            assert_ok(p->self ? PS_OK : psd_starts_list_item(t, p, &item, &err), &err);
-            assert_ok(psd_start_list_put(t, &s->peers[i].loaded, name_of(k), 0, &err), &err);
+            assert_ok(p->self ? PS_OK : psd_loader_list_item(t, p, &item, &err), &err);
+            assert_ok(psd_containers_put(t, &s->peers[i].loaded, name_of(k), 0, &err), &err);
         }
     }
     compared = 0;
-    assert_false(psd_starts_any_torn(t));
+    assert_false(psd_loader_any_torn(t));
     assert_in_range(compared, CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
-    s->phase = PSD_STARTS_LOADING;
-    t->starting = true;
+    s->phase = PSD_LOADER_LOADING;
+    t->loading = true;
     s->reason = PSD_LOAD_MENDS;
     s->number = s->moved = 7;
     s->start = 8;
@@ -315,9 +315,9 @@ TEST(test_containers_of_a_start_of_many_tasks)
     }
     compared = 0;
     struct psd_ask ask = {.op = PS_OP_TASK_LOAD, .number = 8};
-    psd_starts_answered(t, &t->peers[TASKS - 1], &ask, &(const struct psd_request){.body_bytes = 0}, NULL);
+    psd_loader_answered(t, &t->peers[TASKS - 1], &ask, &(const struct psd_request){.body_bytes = 0}, NULL);
     assert_in_range(compared, TASKS * CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
-    assert_int_equal(s->phase, PSD_STARTS_DUE); /* the directory does not know that checkpoint any more */
+    assert_int_equal(s->phase, PSD_LOADER_DUE); /* the directory does not know that checkpoint any more */
 }
 
 /* What is looked at in slices: the names that the directory knows. */
@@ -351,7 +351,7 @@ TEST(test_names_before_a_checkpoint)
     for (int lost = 0; lost < 2; lost++) {
         struct sv *sv = sv_new();
         struct psd_task *t = with_names(sv);
-        struct psd_saves *s = t->saves;
+        struct psd_saver *s = t->saver;
         const struct psd_name *last = psd_directory_find(&t->names, "localhost", name_of(NAMES - 1));
         if (lost == 1) {
             psd_name_unsure(last, 12345); /* another process had it */
@@ -360,8 +360,8 @@ TEST(test_names_before_a_checkpoint)
         s->names_cursor = 0;
         sv->t[0]->work_held = true;
         sv_ask(sv);
-        look_on(sv, 2, psd_saves_have_work, &s->names_cursor);
-        assert_true(s->names_checked == (lost == 0) && (s->phase == PSD_SAVES_IDLE) == (lost == 1));
+        look_on(sv, 2, psd_saver_have_work, &s->names_cursor);
+        assert_true(s->names_checked == (lost == 0) && (s->phase == PSD_SAVER_IDLE) == (lost == 1));
         if (lost == 1) {
             assert_reply(fc_take(&sv->c, NULL), PS_FAILED_PRECONDITION, name_of(NAMES - 1));
         } else {
@@ -377,27 +377,27 @@ TEST(test_names_before_a_start)
 {
     struct sv *sv = sv_new();
     struct psd_task *t = with_names(sv);
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     sv->t[0]->work_held = true;
-    psd_starts_look(t);
+    psd_loader_look(t);
     psd_task_work(t); /* an event */
     assert_int_equal(s->names_cursor, ROWS);
-    assert_null(psd_starts_find_held(&s->peers[1], "other"));
-    psd_starts_made(t, &t->peers[1], "other");
-    psd_starts_by_rounds(t, "rounds");
-    assert_non_null(psd_starts_find_held(&s->peers[1], "other"));
-    assert_non_null(psd_start_list_find(&s->by_rounds, "rounds"));
-    look_on(sv, 1, psd_starts_has_work, &s->names_cursor);
-    assert_int_equal(s->phase, PSD_STARTS_IDLE);
-    psd_starts_made(t, &t->peers[1], "later"); /* it is decided, and nothing starts: the next look finds it */
-    assert_null(psd_starts_find_held(&s->peers[1], "later"));
+    assert_null(psd_loader_find_held(&s->peers[1], "other"));
+    psd_loader_made(t, &t->peers[1], "other");
+    psd_loader_by_rounds(t, "rounds");
+    assert_non_null(psd_loader_find_held(&s->peers[1], "other"));
+    assert_non_null(psd_containers_find(&s->by_rounds, "rounds"));
+    look_on(sv, 1, psd_loader_has_work, &s->names_cursor);
+    assert_int_equal(s->phase, PSD_LOADER_IDLE);
+    psd_loader_made(t, &t->peers[1], "later"); /* it is decided, and nothing starts: the next look finds it */
+    assert_null(psd_loader_find_held(&s->peers[1], "later"));
     /* a task that lists begins it anew */
-    psd_starts_look(t);
+    psd_loader_look(t);
     psd_task_work(t); /* an event */
-    assert_true(s->phase == PSD_STARTS_CHOOSING && s->names_cursor == ROWS);
+    assert_true(s->phase == PSD_LOADER_CHOOSING && s->names_cursor == ROWS);
     t->peers[1].listed = false;
     psd_task_work(t);
-    assert_int_equal(s->phase, PSD_STARTS_DUE);
+    assert_int_equal(s->phase, PSD_LOADER_DUE);
     t->peers[1].listed = true;
     psd_task_work(t);
     assert_int_equal(s->names_cursor, ROWS);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/save_read.c, psd/checkpoint/saves_ask.c: files of a checkpoint are read in ranges, and one is deleted, whatever
- * happens to the connection and the disk meanwhile.
+ * psd/checkpoint/shards_read.c, psd/checkpoint/saver_ask.c: files of a checkpoint are read in ranges, and one is deleted,
+ * whatever happens to the connection and the disk meanwhile.
  */
 #include "save_test.h"
 
-#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/saver.h"
 
 static struct fc_reply read_range(struct sv *sv, const ps_v1_CheckpointRead *m, struct wire *body)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/checkpoint/save_pace.c: beside requests a cut goes to the disk at a rate, otherwise as fast as that takes it
+/* psd/checkpoint/shards_pace.c: beside requests a cut goes to the disk at a rate, otherwise as fast as that takes it
  * (DURABILITY 1.4). */
 #include "save_test.h"
 
 #include "task_test.h"
 
-#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/saver.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
 
@@ -44,7 +44,7 @@ static void slow_by_time(struct psd_task_config *config)
 
 static bool is_written(const struct sv *sv)
 {
-    return sv->t[0]->core->save->stage == PSD_SAVE_NONE;
+    return sv->t[0]->core->shards->stage == PSD_SHARDS_NONE;
 }
 
 /* Time passes until the checkpoint is there, with a pull in between each two ticks, or without. Returns the ticks. */
@@ -129,7 +129,7 @@ TEST(test_at_once_where_a_task_ends)
     sv_ask(sv);
     sv_run(sv);
     assert_false(is_written(sv));
-    sv->t[0]->core->saves->hurries = true; /* no directory tells it: the attempt is over there, or it does not hear of the end */
+    sv->t[0]->core->saver->hurries = true; /* no directory tells it: the attempt is over there, or it does not hear of the end */
     psd_task_drain(sv->t[0]->core);
     shell_settle(sv->t[0]);
     assert_applied(fc_pull(&sv->c, &w, 0, 4, got)); /* others still use it */
@@ -160,7 +160,7 @@ TEST(test_at_once_where_another_task_ends)
         shell_pass(&sv->net, TICK_MS);
         sv_ask(sv);
         sv_run(sv);
-        assert_true(sv->t[other]->core->save->stage == PSD_SAVE_WRITES);
+        assert_true(sv->t[other]->core->shards->stage == PSD_SHARDS_WRITES);
         psd_task_drain(sv->t[ends]->core);
         shell_settle(sv->t[ends]);
         sv_run(sv);
@@ -179,17 +179,17 @@ TEST(test_told_to_hurry_when_it_is_done)
     sv->disks[0].held = true;
     sv_ask(sv);
     sv_run(sv);
-    assert_true(sv_has(sv, 1, 1, PSD_DISK_STATE) && other->save->stage == PSD_SAVE_NONE);
-    first->saves->peers[1].done = false;
+    assert_true(sv_has(sv, 1, 1, PSD_DISK_STATE) && other->shards->stage == PSD_SHARDS_NONE);
+    first->saver->peers[1].done = false;
     sv->disks[1].held = true;
     psd_task_drain(first);
     shell_settle(sv->t[0]);
     sv_run(sv);
-    assert_true(first->saves->hurries);
-    assert_int_equal(other->save->stage, PSD_SAVE_NONE);
-    assert_int_equal(psd_save_cut_here(other, 1, false, NULL, 0, &err), PS_UNAVAILABLE);
+    assert_true(first->saver->hurries);
+    assert_int_equal(other->shards->stage, PSD_SHARDS_NONE);
+    assert_int_equal(psd_shards_cut_here(other, 1, false, NULL, 0, &err), PS_UNAVAILABLE);
     sv->disks[0].held = sv->disks[1].held = false;
-    first->saves->peers[1].done = true;
+    first->saver->peers[1].done = true;
     sv_run(sv);
     assert_true(sv_is_whole(sv, 1));
 }
@@ -200,7 +200,7 @@ TEST(test_at_once_where_it_hurries)
     struct sv *sv = begin(slow, &w);
     struct psi_err err;
     serve(sv, &w);
-    assert_ok(psd_save_cut_here(sv->t[0]->core, 1, true, NULL, 0, &err), &err);
+    assert_ok(psd_shards_cut_here(sv->t[0]->core, 1, true, NULL, 0, &err), &err);
     shell_settle(sv->t[0]);
     sv_run(sv);
     assert_true(is_written(sv));
@@ -239,12 +239,12 @@ TEST(test_before_the_next_one)
         PSI_IGNORE(ticks(sv, &w, false));
         PSI_IGNORE(fc_take(&sv->c, NULL)); /* the first one */
         uint64_t every = 4000;
-        while (core->now_ms - core->save->pace.begun_ms < every) {
+        while (core->now_ms - core->shards->pace.begun_ms < every) {
             serve(sv, &w);
             sv_run(sv);
         }
         PSI_IGNORE(ticks(sv, &w, true)); /* by time it has begun by itself */
-        core->save->pace.begun_ms = core->now_ms - every;
+        core->shards->pace.begun_ms = core->now_ms - every;
         sv_ask(sv);
         assert_in_range(ticks(sv, &w, true), 10, 2000 / TICK_MS + 2);
     }

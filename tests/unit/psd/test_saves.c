@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/saves.c, psd/checkpoint/save.c: a checkpoint is whole on all tasks or on none, whenever a connection, a process
- * or a disk fails. Real disks beneath tasks in a fake shell.
+ * psd/checkpoint/saver.c, psd/checkpoint/shards.c: a checkpoint is whole on all tasks or on none, whenever a connection, a
+ * process or a disk fails. Real disks beneath tasks in a fake shell.
  */
 #include "save_test.h"
 
-#include "psd/checkpoint/saves.h"
-#include "psd/checkpoint/save.h"
-#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/saver.h"
+#include "psd/checkpoint/shards.h"
+#include "psd/checkpoint/beside.h"
 
 TEST(test_saved_on_both)
 {
@@ -80,8 +80,8 @@ TEST(test_variable_without_a_value)
     }
     struct psd_task *t = sv->t[0]->core;
     ps_v1_FileItem older = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_SEALED | PS_NOTE_BARE};
-    assert_int_equal(psd_saves_take_part(t->saves, &t->peers[1], &older, &err), PS_OK);
-    assert_int_equal(psd_saves_check_parts(t, &err), PS_FAILED_PRECONDITION);
+    assert_int_equal(psd_saver_take_part(t->saver, &t->peers[1], &older, &err), PS_OK);
+    assert_int_equal(psd_saver_check_parts(t, &err), PS_FAILED_PRECONDITION);
     assert_non_null(strstr(err.text, "ready: give each one a value, or take it away (psctl delete)"));
 }
 
@@ -89,13 +89,13 @@ TEST(test_variable_without_a_value)
 TEST(test_containers_of_a_task)
 {
     struct sv *sv = sv_new();
-    for (uint32_t i = 1; i < PSD_SAVE_FILES_MAX; i++) {
+    for (uint32_t i = 1; i < PSD_SHARDS_FILES_MAX; i++) {
         make_container(sv, i);
     }
     struct fc_reply r = sv_save(sv);
     assert_int_equal(sv_number(&r), 1);
     assert_true(sv_is_whole(sv, 1));
-    make_container(sv, PSD_SAVE_FILES_MAX);
+    make_container(sv, PSD_SHARDS_FILES_MAX);
     r = sv_save(sv);
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "more than 61 containers with values");
     assert_true(shell_logged(sv->t[0], "checkpoint_failed"));
@@ -112,7 +112,7 @@ TEST(test_containers_of_a_task)
 TEST(test_containers_without_anything)
 {
     struct sv *sv = sv_new();
-    const struct psd_save *at = sv->t[0]->core->save;
+    const struct psd_shards *at = sv->t[0]->core->shards;
     for (uint32_t i = 1; i <= 20; i++) {
         char name[16];
         make_container(sv, i);
@@ -287,7 +287,7 @@ TEST(test_not_connected)
     assert_int_equal(sv_number(&r), 1);
     assert_false(status_says(sv, "refused"));
     sv_kill(sv, 1);
-    sv->t[0]->core->saves->want = PSD_SAVES_IF_NEW; /* as one by time is */
+    sv->t[0]->core->saver->want = PSD_SAVER_IF_NEW; /* as one by time is */
     shell_pass(&sv->net, 5000);
     assert_true(status_says(sv, "; 0 s ago refused: UNAVAILABLE: no checkpoint: not connected to the directory: /job:ps/task:1"));
 }

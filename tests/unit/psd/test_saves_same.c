@@ -208,7 +208,7 @@ TEST(test_the_newest_is_deleted)
     sv_run(m->sv);
     assert_applied(fc_take(&m->sv->c, NULL));
     for (uint32_t i = 0; i < 2; i++) { /* a later directory may give number 2 to another checkpoint */
-        assert_int_equal(psd_save_number(m->sv->t[i]->core), 0);
+        assert_int_equal(psd_shards_number(m->sv->t[i]->core), 0);
     }
     assert_int_equal(save(m), 3);
 }

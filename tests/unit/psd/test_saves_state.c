@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/checkpoint/saves_state.c: what INFO says of checkpoints, as fields and in words. */
+/* psd/checkpoint/saver_state.c: what INFO says of checkpoints, as fields and in words. */
 #include "save_test.h"
 
 #include "psd/state.h"

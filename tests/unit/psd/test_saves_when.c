@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When checkpoints are made by themselves where no program says a global step (psd/checkpoint/saves_when.c, DURABILITY 6.8). */
+/* When checkpoints are made by themselves where no program says a global step (psd/checkpoint/saver_when.c, DURABILITY 6.8). */
 #include "save_test.h"
 
 #include "task_test.h"

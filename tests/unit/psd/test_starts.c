@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/starts.c, psd/checkpoint/start.c, psd/store/place.c: what tasks begin with, whoever comes back.
+ * psd/checkpoint/loader.c, psd/checkpoint/beside.c, psd/store/place.c: what tasks begin with, whoever comes back.
  */
 #include "starts_test.h"
 
@@ -555,13 +555,13 @@ TEST(test_not_restored)
         restore(s, 1, PS_DATA_LOSS, "");
         assert_both(s, 2, 2);
         assert_true(s->w.checkpoint == 0 && s->v.checkpoint == 0);
-        assert_true(s->sv->t[0]->core->start->beside == NULL && s->sv->t[1]->core->start->beside == NULL);
+        assert_true(s->sv->t[0]->core->beside->task == NULL && s->sv->t[1]->core->beside->task == NULL);
         restore(s, 1, PS_DATA_LOSS, ""); /* it is looked at again */
         set(s, 3);
         assert_int_equal(save(s), 2);
         reset(s);
         restore(s, 2, PS_FAILED_PRECONDITION, "was reset since");
-        assert_true(s->sv->t[0]->core->start->beside == NULL && s->sv->t[1]->core->start->beside == NULL);
+        assert_true(s->sv->t[0]->core->beside->task == NULL && s->sv->t[1]->core->beside->task == NULL);
         assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
         sv_kill(s->sv, 1);
         s->sv->bare[1] = true;
@@ -628,10 +628,10 @@ TEST(test_refused_is_not_bad)
     struct st *s = st_new(sv_with_disk);
     set(s, 1);
     assert_int_equal(save(s), 1);
-    s->sv->t[1]->core->save->broken = true;
+    s->sv->t[1]->core->shards->broken = true;
     restore(s, 1, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no directory for checkpoints");
-    s->sv->t[1]->core->save->broken = false;
-    assert_string_equal(psd_saves_known(s->sv->t[0]->core, 1)->bad, "");
+    s->sv->t[1]->core->shards->broken = false;
+    assert_string_equal(psd_saver_known(s->sv->t[0]->core, 1)->bad, "");
 }
 
 /* Whoever does not wait longer is told what becomes of it. */

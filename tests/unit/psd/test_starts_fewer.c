@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/starts_parts.c, psd/checkpoint/others.c, psd_place_join(): what was saved by two tasks comes back onto one
+ * psd/checkpoint/loader_parts.c, psd/checkpoint/others.c, psd_place_join(): what was saved by two tasks comes back onto one
  * (docs/DURABILITY.md §8); and a start of three.
  */
 #include "starts_test.h"
@@ -166,7 +166,7 @@ TEST(test_adopted_and_back)
     move(s, "ps-1", "empty"); /* where it is */
     move_1(s, true);
     sv_boot(s->sv, 0, s->tweak);
-    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
+    s->sv->t[0]->core->saver->again_ms = UINT64_MAX;
     PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
     assert_true(shell_logged(s->sv->t[0], "part_adopted"));
     assert_int_equal(s->sv->t[0]->core->store.variable_count, 2);
@@ -179,7 +179,7 @@ TEST(test_adopted_and_back)
     assert_int_equal(s->sv->t[1]->core->store.variable_count, 1);
     connect(s, false, true);
     assert_both(s, 1, 1);
-    s->sv->t[0]->core->saves->again_ms = 0;
+    s->sv->t[0]->core->saver->again_ms = 0;
     pass(s);
     assert_true(sv_has(s->sv, 1, 2, PSD_DISK_MANIFEST));
 }

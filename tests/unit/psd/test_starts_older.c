@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/starts*.c: a checkpoint that is older than the newest one is begun with, or restored, and whoever is lost then
+ * psd/checkpoint/loader*.c: a checkpoint that is older than the newest one is begun with, or restored, and whoever is lost then
  * (docs/DURABILITY.md 7.8).
  */
 #include "starts_test.h"
@@ -45,7 +45,7 @@ TEST(test_restored_older_and_lost)
             assert_not_saved(s, 2);
         }
         assert_both(s, 2, 2);
-        s->sv->t[0]->core->saves->again_ms = 0;
+        s->sv->t[0]->core->saver->again_ms = 0;
         assert_int_not_equal(save(s), 0);
         set(s, 5);
         lose_some(s, lost); /* behind it, he alone */

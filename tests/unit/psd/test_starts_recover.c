@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts at the directory (psd/checkpoint/starts.c) where `recover` differs by container: w and v are of the default one, x at
+/* Starts at the directory (psd/checkpoint/loader.c) where `recover` differs by container: w and v are of the default one, x at
  * task 0 and y at task 1 of another. */
 #include "starts_test.h"
 
@@ -182,7 +182,7 @@ TEST(test_changed_while_it_loads)
     s->sv->disks[1].held = true;
     PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
     sv_run(s->sv);
-    assert_int_equal(s->sv->t[0]->core->starts->phase, PSD_STARTS_LOADING);
+    assert_int_equal(s->sv->t[0]->core->loader->phase, PSD_LOADER_LOADING);
     s->sv->t[0]->core->config.recover = (psd_text){"model=cut"}; /* psctl config set */
     s->sv->disks[1].held = false;
     sv_run(s->sv);
@@ -338,7 +338,7 @@ TEST(test_asked_to_save_and_lost)
         assert_reply(r, PS_UNAVAILABLE, WHY);
         assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN); /* the client does not ask again by itself */
         assert_lived(s, 1, false, false);
-        s->sv->t[0]->core->saves->again_ms = 0;
+        s->sv->t[0]->core->saver->again_ms = 0;
         r = sv_save(s->sv);
         assert_reply(r, PS_OK, ""); /* of what is there now */
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/starts.c: what tasks do not begin without, what stays of a checkpoint that is loaded, and what people are told
+ * psd/checkpoint/loader.c: what tasks do not begin without, what stays of a checkpoint that is loaded, and what people are told
  * then (docs/DURABILITY.md, 6.6 and 7.2).
  */
 #include "starts_test.h"
@@ -110,7 +110,7 @@ TEST(test_no_disk_serves_at_once)
 {
     struct sv *sv = sv_new_bare(false, false, NULL);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
-    assert_true(sv->t[1]->core->start == NULL && sv->t[1]->core->said_serving);
+    assert_true(sv->t[1]->core->beside == NULL && sv->t[1]->core->said_serving);
 }
 
 /* Before the other one has come nobody knows what they begin with. */

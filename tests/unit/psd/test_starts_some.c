@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/directory/starts*.c: CHECKPOINT_RESTORE that names containers: these go back, and the others stay. */
+/* psd/checkpoint/loader*.c: CHECKPOINT_RESTORE that names containers: these go back, and the others stay. */
 #include "starts_test.h"
 
 static float values_of(float value, float *out)
@@ -107,7 +107,7 @@ TEST(test_one_goes_back)
     assert_both(s, 1, 1);
     pass(s);
     set(s, 4);
-    assert_true(psd_starts_moved_most(s->sv->t[0]->core) > 1); /* as of something older that was restored */
+    assert_true(psd_loader_moved_most(s->sv->t[0]->core) > 1); /* as of something older that was restored */
     assert_reply(restore_some(s, NULL, 0), PS_OK, "");         /* all */
     assert_in(s, "a", 1);
     assert_in(s, "b", 1);
@@ -170,8 +170,8 @@ TEST(test_who_waits_comes_first)
     PSI_IGNORE(sv_join(s->sv));  /* it stays with the tasks */
     ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
     sv_run(s->sv);
-    assert_int_equal(s->sv->t[0]->core->starts->phase, PSD_STARTS_LOADING);
-    assert_int_not_equal(s->sv->t[0]->core->starts->reason, PSD_LOAD_ASKED);
+    assert_int_equal(s->sv->t[0]->core->loader->phase, PSD_LOADER_LOADING);
+    assert_int_not_equal(s->sv->t[0]->core->loader->reason, PSD_LOAD_ASKED);
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
@@ -220,7 +220,7 @@ TEST(test_lost_while_it_reads)
     s->sv->disks[1].held = true;
     ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
     sv_run(s->sv);
-    assert_int_equal(s->sv->t[0]->core->starts->reason, PSD_LOAD_ASKED);
+    assert_int_equal(s->sv->t[0]->core->loader->reason, PSD_LOAD_ASKED);
     sv_kill(s->sv, 1);
     s->sv->disks[1].held = false;
     boot(s, false, true);
@@ -243,7 +243,7 @@ static struct st *restored_and_not_saved(void)
     assert_int_equal(save(s), 2);
     set(s, 3);
     set_in(s, "b", 3);
-    s->sv->t[0]->core->saves->again_ms = UINT64_MAX; /* no checkpoint begins */
+    s->sv->t[0]->core->saver->again_ms = UINT64_MAX; /* no checkpoint begins */
     ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
     sv_run(s->sv);
     assert_in(s, "a", 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/store/deal.c, psd/checkpoint/source.c, psd/directory/starts*.c: a checkpoint is dealt anew over all tasks
+/* psd/store/deal.c, psd/checkpoint/source.c, psd/checkpoint/loader*.c: a checkpoint is dealt anew over all tasks
  * (docs/DURABILITY.md §9).
  */
 #define STARTS_N 300000 /* several ranges of a source */
@@ -154,7 +154,7 @@ TEST(test_spread_and_lost)
         assert_true(has(s, 0) == 3 && has(s, 1) == 0);
         assert_all(s, 1);
         assert_int_equal(s->sv->t[0]->core->store.moved, 0);
-        s->sv->t[0]->core->saves->again_ms = 0;
+        s->sv->t[0]->core->saver->again_ms = 0;
         assert_int_not_equal(save(s), 0);
         sv_end(s->sv);
     }
@@ -207,7 +207,7 @@ TEST(test_spread_fails)
     set_all(s, 3);
     spoil(s, 0, 1, PSD_DISK_MODEL);
     spread(s, 1, PS_DATA_LOSS, "checkpoint 1 of /job:ps/task:0: model-00000.safetensors");
-    assert_true(has(s, 0) == 3 && has(s, 1) == 0 && s->sv->t[1]->core->start->number == 0);
+    assert_true(has(s, 0) == 3 && has(s, 1) == 0 && s->sv->t[1]->core->beside->number == 0);
     spoil(s, 0, 1, PSD_DISK_MODEL);
     spread(s, 9, PS_NOT_FOUND, "there is no checkpoint 9");
     ask_spread(s, 1);
@@ -418,9 +418,9 @@ TEST(test_spread_of_a_part_without_a_state)
     ps_v1_StartItem *part = psi_calloc(1, sizeof(*part));
     struct psi_err err;
     *part = (ps_v1_StartItem){.writer = 1, .from = 1, .tasks = 2, .place = 1};
-    assert_int_equal(psd_start_load_here(t, &what, part, 1, NULL, 1, &err), PS_FAILED_PRECONDITION);
+    assert_int_equal(psd_beside_load_here(t, &what, part, 1, NULL, 1, &err), PS_FAILED_PRECONDITION);
     assert_string_equal(err.text, "/job:ps/task:1 has no part of checkpoint 1 that /job:ps/task:0 has written");
-    assert_true(t->start->number == 0);
+    assert_true(t->beside->number == 0);
 }
 
 /* What a part has need not fit into a task that takes little of it; what it takes must. */

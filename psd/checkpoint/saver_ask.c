@@ -2,16 +2,16 @@
 /*
  * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: a client asks for a checkpoint, for the list of them, or for the end of one.
  *
- * Happy path of CHECKPOINT: the request waits for the next attempt (saves_when.c), and is answered when that checkpoint is saved
- * (saves.c).
+ * Happy path of CHECKPOINT: the request waits for the next attempt (saver_when.c), and is answered when that checkpoint is saved
+ * (saver.c).
  * Happy path of CHECKPOINT_DELETE: the checkpoint's directory on our own disk goes first, and its manifest with it -> the other
  * tasks are told -> the request is answered. A kill in between leaves parts that no manifest of ours names. Such parts are no
  * checkpoint, and the same request takes them away. Failure: there is no checkpoint of that number; it is being made; it is the
  * newest whole one, without `force`; our disk does not remove it, and then it stays as it was. A task that is not connected
  * keeps its part until the checkpoint is deleted again, or is older than all others.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "psd/rpc/handlers.h"
 
@@ -25,10 +25,10 @@ enum { RETRY_MS = 1000 };
 static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
 {
     uint32_t loads = 0, done = 0, share = 0;
-    if (!psd_starts_is_on(t->starts) || t->starts->number != number) {
+    if (!psd_loader_is_on(t->loader) || t->loader->number != number) {
         return 0;
     }
-    psd_starts_count(t, &loads, &done, &share);
+    psd_loader_count(t, &loads, &done, &share);
     return loads == 0 ? 0 : share + 1;
 }
 
@@ -52,17 +52,17 @@ static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkp
 
 void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, r->header.id);
     if (s != NULL) {
-        PSI_LIST_FOREACH(it, &t->save->shards) { /* by number */
+        PSI_LIST_FOREACH(it, &t->shards->list) { /* by number */
             const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
-            const struct psd_checkpoint *known = psd_saves_known(t, shard->number);
+            const struct psd_checkpoint *known = psd_saver_known(t, shard->number);
             const ps_v1_SaveItem none = {.number = shard->number};
             if (known != NULL) {
-                uint32_t at = psd_saves_parts_there(t, known);
+                uint32_t at = psd_saver_parts_there(t, known);
                 add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
                            loaded_share(t, known->what.number), known->bad);
             } else if (shard->bad[0] != '\0' && !shard->dropped) {
@@ -70,9 +70,9 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
             }
         }
     }
-    if (s != NULL && (s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING)) {
+    if (s != NULL && (s->phase == PSD_SAVER_CUTTING || s->phase == PSD_SAVER_DECIDING)) {
         ps_v1_SaveItem now = s->what;
-        uint32_t share = 0, done = psd_saves_count(t, &share);
+        uint32_t share = 0, done = psd_saver_count(t, &share);
         now.milliseconds = t->now_ms - s->begun_ms;
         add_answer(&l, &now, PS_CHECKPOINT_WRITING, done, share + 1, "");
     }
@@ -90,9 +90,9 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
 
 static bool has_any(const struct psd_task *t, uint64_t number)
 {
-    bool found = psd_saves_known(t, number) != NULL || psd_save_shard(t, number) != NULL;
+    bool found = psd_saver_known(t, number) != NULL || psd_shards_find(t, number) != NULL;
     for (uint32_t i = 0; !found && i < t->peer_count; i++) {
-        found = t->peers[i].listed && psd_saves_listed_of(&t->saves->peers[i], number) != NULL;
+        found = t->peers[i].listed && psd_saver_listed_of(&t->saver->peers[i], number) != NULL;
     }
     return found;
 }
@@ -115,30 +115,30 @@ static const struct psd_wait_kind of_delete = {.describe = describe, .expire = e
 
 static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, struct psi_err *err)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     unsigned long long number = item->number;
-    if (s == NULL || t->save->broken) {
+    if (s == NULL || t->shards->broken) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
                         t->name);
     }
     if (!s->ready) {
         return psi_fail(err, PS_UNAVAILABLE, "%s still reads what its disk has", t->name);
     }
-    if (s->phase > PSD_SAVES_LOOKING && s->what.number == item->number) {
+    if (s->phase > PSD_SAVER_LOOKING && s->what.number == item->number) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being made", number);
     }
-    if (psd_starts_restores(t, item->number)) {
+    if (psd_loader_restores(t, item->number)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being restored", number);
     }
     if (!has_any(t, item->number)) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", number);
     }
-    const struct psd_shard *shard = psd_save_shard(t, item->number);
+    const struct psd_shard *shard = psd_shards_find(t, item->number);
     if (!item->force && shard != NULL && shard->bad[0] != '\0' && !shard->damaged) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not known to be this cluster's: %s (--force)", number,
                         shard->bad);
     }
-    uint64_t whole = psd_saves_newest(t), maybe = psd_saves_newest_maybe(t);
+    uint64_t whole = psd_saver_newest(t), maybe = psd_saver_newest_maybe(t);
     if (!item->force && (item->number == whole || item->number == maybe)) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
                         "checkpoint %llu is the newest one that is whole, or may be when all tasks are up: without it the model "
@@ -167,25 +167,25 @@ void psd_rpc_checkpoint_delete(struct psd_task *t, struct psd_conn *c, const str
     }
     w->result = item.number;
     w->has_result = true;
-    psd_wait_hang(w, need, &t->saves->deleting);
-    psd_save_drop_here(t, item.number);
+    psd_wait_hang(w, need, &t->saver->deleting);
+    psd_shards_drop_here(t, item.number);
     psd_wait_open(t, w);
 }
 
-void psd_saves_delete_turn(struct psd_task *t)
+void psd_saver_delete_turn(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    if (t->saves == NULL) {
+    if (t->saver == NULL) {
         return;
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->deleting) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->saver->deleting) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
-        const struct psd_shard *shard = psd_save_shard(t, w->result);
+        const struct psd_shard *shard = psd_shards_find(t, w->result);
         if (shard != NULL && shard->dropped) {
             continue;
         }
         if (shard == NULL) {
-            psd_saves_forget(t, w->result);
+            psd_saver_forget(t, w->result);
             t->refused = NULL; /* who was refused for it may begin now */
             char who[96];
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("peer", psd_record_text(w->record, who, sizeof(who))),
@@ -201,40 +201,40 @@ void psd_saves_delete_turn(struct psd_task *t)
 
 /* ---- one is asked for ---- */
 
-void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+void psd_saver_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     char buffer[PSD_NAMES_BYTES];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    bool now = s->phase != PSD_SAVES_IDLE && w->begun_ms <= s->begun_ms;
+    bool now = s->phase != PSD_SAVER_IDLE && w->begun_ms <= s->begun_ms;
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "a checkpoint%s", now ? "" : ", the next one")); /* fits */
-    for (uint32_t i = 0; s->phase != PSD_SAVES_IDLE && i < t->peer_count; i++) {
+    for (uint32_t i = 0; s->phase != PSD_SAVER_IDLE && i < t->peer_count; i++) {
         if (t->peers[i].own_job && !s->peers[i].done) {
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
-    for (uint32_t i = 0; s->phase == PSD_SAVES_IDLE && i < t->peer_count; i++) {
+    for (uint32_t i = 0; s->phase == PSD_SAVER_IDLE && i < t->peer_count; i++) {
         if (t->peers[i].own_job && !t->peers[i].listed) {
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
-    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : t->starting ? "what is being loaded" : "the end of a round";
+    const char *held = psd_saver_in_reset(t) ? "the end of a reset" : t->loading ? "what is being loaded" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
                         missing.used == 0               ? held
-                        : s->phase == PSD_SAVES_IDLE    ? " is connected"
-                        : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
+                        : s->phase == PSD_SAVER_IDLE    ? " is connected"
+                        : s->phase == PSD_SAVER_LOOKING ? " says whether it has changed"
                                                         : " has written its part")); /* cut is fine */
 }
 
 static void expire_checkpoint(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_wait_text text;
-    psd_saves_describe(t, w, &text);
+    psd_saver_describe(t, w, &text);
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the checkpoint is not saved yet, and goes on; waits for: %s",
                         text.release)); /* answered by the caller */
 }
 
-static const struct psd_wait_kind of_checkpoint = {.describe = psd_saves_describe, .expire = expire_checkpoint};
+static const struct psd_wait_kind of_checkpoint = {.describe = psd_saver_describe, .expire = expire_checkpoint};
 
 /* Variables are known, and not all tasks of the job wait for what they begin with. */
 static bool something_lives(const struct psd_task *t)
@@ -259,11 +259,11 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     st = st == PS_OK ? psi_msg_decode(&ps_v1_Wait_msg, &meta, r->meta, r->header.meta_bytes, &err) : st;
     bool asked = st == PS_OK;
     if (asked && meta.keeps != 0) {
-        psd_starts_keep(t, meta.keeps);
+        psd_loader_keep(t, meta.keeps);
     }
-    st = asked ? psd_saves_check(t, &err) : st;
+    st = asked ? psd_saver_check(t, &err) : st;
     if (asked && st != PS_OK) {
-        psd_saves_failed(t, 0, &err);
+        psd_saver_failed(t, 0, &err);
     }
     /* where something lives the client is not told to ask again later: by then that may be lost */
     bool later = st == PS_UNAVAILABLE && something_lives(t);
@@ -272,7 +272,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
         return;
     }
-    psd_wait_hang(w, need, &t->saves->asked);
+    psd_wait_hang(w, need, &t->saver->asked);
     psd_batch_end(t); /* what an import has given comes first */
     psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);

@@ -7,8 +7,8 @@
  * over. Where nothing is loaded, tasks begin empty, or are told why they do not begin, by the same way. Failure: no memory, or a
  * container is to go back everywhere since and not all tasks have loaded: another try later, and nothing has changed.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "psd/rounds/groups.h"
 
@@ -17,37 +17,37 @@
 #include <stdio.h>
 
 /* p has placed it. When all have, the load is over. */
-void psd_starts_placed_by(struct psd_task *t, const struct psd_peer *p)
+void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     if (s->peers[p->index].duty != PSD_DUTY_NONE) {
         s->peers[p->index].duty = PSD_DUTY_DONE;
     }
-    if (!psd_starts_all_done(t)) {
+    if (!psd_loader_all_done(t)) {
         return;
     }
-    bool some = psd_starts_is_asked(s) && psd_starts_is_of_some(s);
-    if (psd_starts_is_asked(s)) {
-        psd_starts_ask_over(t, NULL);
+    bool some = psd_loader_is_asked(s) && psd_loader_is_of_some(s);
+    if (psd_loader_is_asked(s)) {
+        psd_loader_ask_over(t, NULL);
     }
     /* what lives now is of a checkpoint that the bar excludes */
-    if (!some && s->number != 0 && s->number <= psd_starts_anew(t)) {
+    if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
         /* number 0 removes the bar, which cannot fail */
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
-    if (psd_starts_is_adopting(s) || s->from == PSD_STARTS_FROM_ALL) {
-        psd_saves_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
+    if (psd_loader_is_adopting(s) || s->from == PSD_LOADER_FROM_ALL) {
+        psd_saver_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
     }
     s->spared = 0;
-    psd_starts_end(t, PSD_STARTS_DUE);
+    psd_loader_end(t, PSD_LOADER_DUE);
 }
 
 /* What was deleted of these containers: somebody else may have noted it than who places it. */
-static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_start_list *of)
+static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_containers *of)
 {
     const struct psd_bar *bar = NULL;
     while (of->count > 0 && (bar = psd_others_next_gone(t, bar)) != NULL) {
-        const struct psd_start_of *in = psd_start_list_find(of, bar->container);
+        const struct psd_containers_entry *in = psd_containers_find(of, bar->container);
         if (in != NULL && bar->number >= number) {
             ps_v1_StartItem item = ps_v1_StartItem_init_zero;
             item.start = in->start;
@@ -62,13 +62,13 @@ static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t numb
 /* TASK_PLACE: what is placed, and its containers. */
 struct placing {
     const ps_v1_StartItem *what;
-    const struct psd_start_list *of;
+    const struct psd_containers *of;
 };
 
-void psd_starts_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+void psd_loader_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct placing *placing = o->what;
-    const struct psd_start_list *of = placing->of;
+    const struct psd_containers *of = placing->of;
     (void)p;
     psd_list_add(l, &ps_v1_StartItem_msg, placing->what);
     for (size_t i = 0; i < of->count; i++) {
@@ -82,62 +82,62 @@ void psd_starts_encode_place(const struct psd_task *t, const struct psd_peer *p,
 }
 
 /* The list that p sends next will say what it has. */
-static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_start_list *of)
+static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     const struct placing placing = {.what = what, .of = of};
-    if (psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_PLACE, .number = t->starts->start, .what = &placing}) == NULL) {
+    if (psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_PLACE, .number = t->loader->start, .what = &placing}) == NULL) {
         return;
     }
-    psd_starts_forget_names(t, p, of);
+    psd_loader_forget_names(t, p, of);
     p->waits = true;
     p->conn->returned = false; /* what it lists next is what it was told */
 }
 
 /* alone: nothing lives anywhere. */
-static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
+static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
 {
     struct psi_err err;
     bool named = true;
-    psd_starts_forget_names(t, &t->peers[t->self], of);
-    if (t->start != NULL) {
-        t->start->alone = alone;
+    psd_loader_forget_names(t, &t->peers[t->self], of);
+    if (t->beside != NULL) {
+        t->beside->alone = alone;
     }
-    if (psd_start_place_here(t, what, of, &err) != PS_OK) {
+    if (psd_beside_place_here(t, what, of, &err) != PS_OK) {
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
     }
     for (size_t i = 0; i < of->count; i++) {
-        named = psd_starts_name_own(t, of->of[i].container) && named;
+        named = psd_loader_name_own(t, of->of[i].container) && named;
     }
-    t->starts->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
+    t->loader->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
 }
 
 /* Those who have a duty place what `what` says and, of[i] of the task i, which containers; of NULL: none. This task is the last
  * one. */
-static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
+static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
 {
-    struct psd_starts *s = t->starts;
-    const struct psd_start_list none = {.of = NULL};
-    psd_starts_move(t, PSD_STARTS_PLACING);
+    struct psd_loader *s = t->loader;
+    const struct psd_containers none = {.of = NULL};
+    psd_loader_move(t, PSD_LOADER_PLACING);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (psd_starts_takes_part(&s->peers[i])) {
+        if (psd_loader_takes_part(&s->peers[i])) {
             s->peers[i].duty = PSD_DUTY_OPEN;
             if (!t->peers[i].self) {
                 tell_place(t, &t->peers[i], what, of == NULL ? &none : &of[i]);
             }
         }
     }
-    if (psd_starts_takes_part(&s->peers[t->self])) {
+    if (psd_loader_takes_part(&s->peers[t->self])) {
         place_own(t, what, of == NULL ? &none : &of[t->self], alone);
     }
-    if (psd_starts_all_done(t)) {
-        psd_starts_placed_by(t, &t->peers[t->self]);
+    if (psd_loader_all_done(t)) {
+        psd_loader_placed_by(t, &t->peers[t->self]);
     }
 }
 
 /* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
-void psd_starts_place_nothing(struct psd_task *t, bool waiting, const char *why)
+void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     s->reason = PSD_LOAD_NONE;
     s->number = s->moved = 0;
@@ -155,8 +155,8 @@ void psd_starts_place_nothing(struct psd_task *t, bool waiting, const char *why)
 static bool is_lacked(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (psd_starts_takes_part(&t->starts->peers[i]) && t->peers[i].waits &&
-            psd_start_list_find(&t->starts->peers[i].loaded, container) != NULL) {
+        if (psd_loader_takes_part(&t->loader->peers[i]) && t->peers[i].waits &&
+            psd_containers_find(&t->loader->peers[i].loaded, container) != NULL) {
             return true;
         }
     }
@@ -166,43 +166,43 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 /* It goes back everywhere. */
 static bool is_cut(const struct psd_task *t, const char *container, bool lives)
 {
-    const struct psd_starts *s = t->starts;
+    const struct psd_loader *s = t->loader;
     return psd_plan_goes_back(&(struct psd_plan_container){
-        .asked = psd_starts_is_asked(s),
+        .asked = psd_loader_is_asked(s),
         .total = s->reason == PSD_LOAD_START,
-        .torn = psd_starts_is_torn(t, container),
-        .strays = psd_starts_strays(s) && psd_starts_is_moved(t, container, s->number),
+        .torn = psd_loader_is_torn(t, container),
+        .strays = psd_loader_strays(s) && psd_loader_is_moved(t, container, s->number),
         .lacked = is_lacked(t, container),
         .lives = lives,
-        .together = s->from == PSD_STARTS_FROM_OTHERS || psd_starts_recovers_cut(t, container) ||
-                    psd_start_list_find(&s->by_rounds, container) != NULL,
+        .together = s->from == PSD_LOADER_FROM_OTHERS || psd_loader_recovers_cut(t, container) ||
+                    psd_containers_find(&s->by_rounds, container) != NULL,
     });
 }
 
 /* Of each container in `all` that is loaded: does it go back everywhere, and by which start is it placed. Looked up here, once
  * for each container: each look goes through all tasks, and choose() asks for each task. */
-static void look_at_loaded(const struct psd_task *t, struct psd_start_list *all)
+static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
 {
     for (size_t i = 0; i < all->count; i++) {
-        struct psd_start_of *of = &all->of[i];
-        const struct psd_starts_held *there = psd_starts_living(t, of->container);
+        struct psd_containers_entry *of = &all->of[i];
+        const struct psd_loader_held *there = psd_loader_living(t, of->container);
         of->cut = is_cut(t, of->container, there != NULL);
-        of->start = of->cut || there == NULL ? t->starts->start : there->start;
+        of->start = of->cut || there == NULL ? t->loader->start : there->start;
     }
 }
 
 /* What of `loaded` p places, into `out`. */
-static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *loaded,
-                        struct psd_start_list *out, struct psi_err *err)
+static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *loaded,
+                        struct psd_containers *out, struct psi_err *err)
 {
-    const struct psd_starts *s = t->starts;
+    const struct psd_loader *s = t->loader;
     for (size_t i = 0; i < loaded->count; i++) {
-        const struct psd_start_of *of = &loaded->of[i];
-        const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, of->container);
+        const struct psd_containers_entry *of = &loaded->of[i];
+        const struct psd_containers_entry *own = psd_containers_find(&s->peers[p->index].loaded, of->container);
         const struct psd_plan_part part = {
             .goes_back = of->cut, .loaded = own != NULL, .unfinished = own != NULL && own->start != 0, .waits = p->waits};
         if (psd_plan_places(&part)) {
-            struct psd_start_of *placed = psd_start_list_get(t, out, of->container, err);
+            struct psd_containers_entry *placed = psd_containers_get(t, out, of->container, err);
             if (placed == NULL) {
                 return PS_RESOURCE_EXHAUSTED;
             }
@@ -216,7 +216,7 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
 /* A model goes back: the steps that were said are of a history that is given up. */
 static void go_back(struct psd_task *t, uint64_t step)
 {
-    t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
+    t->saver->step = t->saver->step == 0 ? 0 : step; /* 0: nobody has said one */
     psd_steps_go_back(t, step);
     t->went_back_ms = t->now_ms;
 }
@@ -226,13 +226,13 @@ static bool living_load(const struct psd_task *t)
 {
     bool living = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        living = living || (psd_starts_takes_part(&t->starts->peers[i]) && !t->peers[i].waits);
+        living = living || (psd_loader_takes_part(&t->loader->peers[i]) && !t->peers[i].waits);
     }
     return living;
 }
 
 /* Nothing of what is loaded is to be placed: all that others have lives, and left was reset since. */
-static const char *why_nothing(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+static const char *why_nothing(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                                char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "checkpoint %llu has nothing%s", (unsigned long long)s->number,
@@ -243,14 +243,14 @@ static const char *why_nothing(const struct psd_starts *s, const struct psd_star
 }
 
 /* left: what was reset since the checkpoint was made. */
-static void say_placed(struct psd_task *t, const struct psd_start_list *all, const struct psd_start_list *left)
+static void say_placed(struct psd_task *t, const struct psd_containers *all, const struct psd_containers *left)
 {
-    struct psd_starts *s = t->starts;
-    const struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    struct psd_loader *s = t->loader;
+    const struct psd_checkpoint *c = psd_saver_known(t, s->number);
     char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF], of_gone[PSD_NAMES_HALF], of_partly[PSD_NAMES_HALF];
     struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks), gone = PSD_NAMES_IN(of_gone),
                      partly = PSD_NAMES_IN(of_partly);
-    uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
+    uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saver->step == 0 ? 0 : t->saver->step - 1;
     bool cut = false, part = false;
     for (size_t i = 0; i < all->count; i++) {
         const char *container = all->of[i].container;
@@ -270,12 +270,12 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
         return;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (psd_starts_takes_part(&s->peers[i]) && (cut || t->peers[i].waits)) {
+        if (psd_loader_takes_part(&s->peers[i]) && (cut || t->peers[i].waits)) {
             psd_names_add(&tasks, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
     psd_log(t, PSI_LOG_INFO, "checkpoint_restored", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
-            PSI_KV("recover", psd_starts_is_asked(s)        ? "asked"
+            PSI_KV("recover", psd_loader_is_asked(s)        ? "asked"
                               : s->reason == PSD_LOAD_START ? "start"
                               : cut && part                 ? "mixed"
                               : cut                         ? "cut"
@@ -303,31 +303,31 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
 }
 
 /* What somebody asked for cannot be: all stays as it was. */
-void psd_starts_ask_failed(struct psd_task *t, const struct psi_err *err)
+void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err)
 {
-    psd_starts_ask_over(t, err);
-    psd_starts_end(t, PSD_STARTS_DUE);
-    psd_starts_place_nothing(t, false, NULL);
+    psd_loader_ask_over(t, err);
+    psd_loader_end(t, PSD_LOADER_DUE);
+    psd_loader_place_nothing(t, false, NULL);
 }
 
 /* The client asked for this container by name, or asked for all that is loaded. */
-static bool is_asked(const struct psd_starts *s, const char *container)
+static bool is_asked(const struct psd_loader *s, const char *container)
 {
-    return !psd_starts_is_asked(s) || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
+    return !psd_loader_is_asked(s) || !psd_loader_is_of_some(s) || psd_containers_find(&s->asked_of, container) != NULL;
 }
 
 /* Fail where the client named a container of which the checkpoint has nothing. */
-static ps_status check_asked(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+static ps_status check_asked(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                              struct psi_err *err)
 {
     unsigned long long number = s->number;
-    for (size_t i = 0; psd_starts_is_asked(s) && i < s->asked_of.count; i++) {
+    for (size_t i = 0; psd_loader_is_asked(s) && i < s->asked_of.count; i++) {
         const char *container = s->asked_of.of[i].container;
-        if (psd_start_list_find(left, container) != NULL) {
+        if (psd_containers_find(left, container) != NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION,
                             "checkpoint %llu has nothing of container '%s' any more: it was reset since", number, container);
         }
-        if (psd_start_list_find(all, container) == NULL) {
+        if (psd_containers_find(all, container) == NULL) {
             return psi_fail(err, PS_NOT_FOUND, "checkpoint %llu has no container '%s'", number, container);
         }
     }
@@ -335,56 +335,56 @@ static ps_status check_asked(const struct psd_starts *s, const struct psd_start_
 }
 
 /* All have loaded. */
-void psd_starts_place(struct psd_task *t)
+void psd_loader_place(struct psd_task *t)
 {
-    struct psd_starts *s = t->starts;
-    struct psd_start_list all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
+    struct psd_loader *s = t->loader;
+    struct psd_containers all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
-    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_own(t, &err);
-    struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
+    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_loader_list_own(t, &err);
+    struct psd_checkpoint *c = psd_saver_known(t, s->number); /* NULL: it was deleted meanwhile */
     what.number = s->number;
     what.start = s->start;
-    what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : c == NULL ? 0 : c->what.moved;
+    what.moved = psd_loader_moves(t) ? psd_saver_highest(t) : c == NULL ? 0 : c->what.moved;
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
-            bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
-            st = is_asked(s, container) ? psd_start_list_put(t, was_reset ? &left : &all, container, 0, &err) : PS_OK;
+            bool was_reset = psd_saver_bar(t, container) >= s->number; /* since */
+            st = is_asked(s, container) ? psd_containers_put(t, was_reset ? &left : &all, container, 0, &err) : PS_OK;
         }
     }
     if (c != NULL) {
-        psd_starts_mark_trained(c, &all);
+        psd_loader_mark_trained(c, &all);
     }
     look_at_loaded(t, &all);
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
-        st = psd_starts_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
+        st = psd_loader_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
     bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_starts_takes_part(&s->peers[i]) &&
-                                psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL);
+            missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_loader_takes_part(&s->peers[i]) &&
+                                psd_loader_find_held(&s->peers[i], all.of[k].container) != NULL);
         }
     }
     if (missed && s->spared == s->number) {
-        psd_starts_spoil(c, &s->why);
+        psd_loader_spoil(c, &s->why);
         s->spared = 0;
-        psd_starts_end(t, PSD_STARTS_DUE);
+        psd_loader_end(t, PSD_LOADER_DUE);
     } else if (st != PS_OK || missed || c == NULL) {
         s->spared = 0;
-        psd_starts_again_later(t);
+        psd_loader_again_later(t);
     } else if (check_asked(s, &all, &left, &err) != PS_OK) {
-        psd_starts_ask_failed(t, &err);
-    } else if (psd_starts_is_asked(s) && all.count == 0) {
+        psd_loader_ask_failed(t, &err);
+    } else if (psd_loader_is_asked(s) && all.count == 0) {
         char text[96];
         PSI_IGNORE(
             psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
-        psd_starts_ask_failed(t, &err);
+        psd_loader_ask_failed(t, &err);
     } else {
-        bool any = false, alone = s->reason == PSD_LOAD_START || !psd_starts_anything_lives(t);
+        bool any = false, alone = s->reason == PSD_LOAD_START || !psd_loader_anything_lives(t);
         say_placed(t, &all, &left);
-        psd_starts_note_elsewhere(t);
+        psd_loader_note_elsewhere(t);
         for (uint32_t i = 0; i < t->peer_count; i++) {
             for (size_t k = 0; k < of[i].count; k++) {
                 psd_groups_reset(t, of[i].of[k].container);
@@ -392,14 +392,14 @@ void psd_starts_place(struct psd_task *t)
             any = any || of[i].count > 0;
         }
         if (any) {
-            psd_saves_went_back(t, c, psd_starts_is_asked(s) || !living_load(t) ? s->begun_ms : t->now_ms);
+            psd_saver_went_back(t, c, psd_loader_is_asked(s) || !living_load(t) ? s->begun_ms : t->now_ms);
         }
         place_all(t, &what, of, alone);
     }
     for (uint32_t i = 0; of != NULL && i < t->peer_count; i++) {
-        psd_start_list_fini(&of[i]);
+        psd_containers_fini(&of[i]);
     }
-    psd_start_list_fini(&all);
-    psd_start_list_fini(&left);
+    psd_containers_fini(&all);
+    psd_containers_fini(&left);
     psi_free(of);
 }

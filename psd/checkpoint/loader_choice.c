@@ -7,8 +7,8 @@
  * that nobody has; and in no case an empty task for what all are damaged of, for the directory's own knowledge of what others
  * have, or for a disk that cannot be read.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include <stdio.h>
 
@@ -16,36 +16,36 @@ static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks
 static const char NONE[] =
     "there is no checkpoint, and restore names one: is its disk mounted? With restore = auto all begin empty";
 
-bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
+bool psd_loader_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_starts_part part;
-    bool gone = false, adopts = psd_starts_adopts(t, c);
+    struct psd_loader_part part;
+    bool gone = false, adopts = psd_loader_adopts(t, c);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool loads = psd_starts_takes_part(&t->starts->peers[i]) || (adopts && p->own_job);
-        bool is_new = !p->self && (t->starts->reason == PSD_LOAD_START || t->saves->peers[i].has_disk);
-        if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
+        bool loads = psd_loader_takes_part(&t->loader->peers[i]) || (adopts && p->own_job);
+        bool is_new = !p->self && (t->loader->reason == PSD_LOAD_START || t->saver->peers[i].has_disk);
+        if (loads && !psd_loader_part_of(c, p, &part) && !is_new) {
             return false;
         }
     }
-    return c->bad[0] == '\0' && !psd_starts_missing(t, c, &part, &gone);
+    return c->bad[0] == '\0' && !psd_loader_missing(t, c, &part, &gone);
 }
 
 static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     (void)ctx;
     (void)id;
-    psd_starts_noted(t, err != NULL);
+    psd_loader_noted(t, err != NULL);
 }
 
-bool psd_starts_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st)
+bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st)
 {
     struct psi_err err;
     *out_st = PS_OK;
-    if (!psd_save_is_able(t) || psi_list_empty(&t->save->shards)) {
+    if (!psd_shards_is_able(t) || psi_list_empty(&t->shards->list)) {
         return true; /* it has no manifests */
     }
-    if (psd_starts_anew(t) != number) {
+    if (psd_loader_anew(t) != number) {
         *out_st = psd_bars_set(t, "", number, false, &err);
     }
     if (*out_st == PS_OK && !psd_bars_pending(t)) {
@@ -64,20 +64,20 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     struct psi_list *it = NULL;
     *out_other = NULL;
     *out_older = 0;
-    if (t->saves == NULL) {
+    if (t->saver == NULL) {
         return NULL;
     }
-    PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
+    PSI_LIST_FOREACH(it, &t->saver->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        bool is_older = t->starts->reason != PSD_LOAD_START && c->what.number <= psd_starts_anew(t); /* than what lives */
-        if (psd_starts_named(t) != 0 ? psd_starts_named(t) != c->what.number : is_older) {
+        bool is_older = t->loader->reason != PSD_LOAD_START && c->what.number <= psd_loader_anew(t); /* than what lives */
+        if (psd_loader_named(t) != 0 ? psd_loader_named(t) != c->what.number : is_older) {
             continue;
         }
-        struct psd_starts_part part;
-        bool usable = psd_starts_is_usable(t, c), gone = false;
-        bool other = c->bad[0] == '\0' && psd_starts_missing(t, c, &part, &gone);
+        struct psd_loader_part part;
+        bool usable = psd_loader_is_usable(t, c), gone = false;
+        bool other = c->bad[0] == '\0' && psd_loader_missing(t, c, &part, &gone);
         best = usable                                                                                      ? c
-               : (other && t->starts->reason == PSD_LOAD_START) || t->config.restore == PSD_RESTORE_LATEST ? NULL
+               : (other && t->loader->reason == PSD_LOAD_START) || t->config.restore == PSD_RESTORE_LATEST ? NULL
                                                                                                            : best;
         *out_older = usable ? c->what.number : *out_older;
         *out_other = other ? c : usable ? NULL : *out_other;
@@ -88,9 +88,9 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
 /* Who waits and cannot read its disk; NULL: nobody. */
 static const struct psd_peer *unreadable(const struct psd_task *t)
 {
-    for (uint32_t i = 0; t->saves != NULL && i < t->peer_count; i++) {
+    for (uint32_t i = 0; t->saver != NULL && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool says = p->self ? !psd_save_is_able(t) : t->starts->peers[i].will_wait && !t->saves->peers[i].has_disk;
+        bool says = p->self ? !psd_shards_is_able(t) : t->loader->peers[i].will_wait && !t->saver->peers[i].has_disk;
         if (p->own_job && p->waits && says) {
             return p;
         }
@@ -115,23 +115,23 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
     char who[PSI_TASK_NAME_MAX + 64];
-    if (t->saves == NULL) {
+    if (t->saver == NULL) {
         PSI_IGNORE(snprintf(buf, n,
                             "%s, the directory, has no checkpoint_dir, and others have parts of checkpoints: start it with its "
                             "own, %s-%u; with restore = none all begin empty",
                             t->name, self->job, self->task)); /* cut is fine */
         return true;
     }
-    const struct psd_other *orphan = psi_list_empty(&t->save->shards) && t->saves->first == 0 ? psd_others_orphan(t) : NULL;
+    const struct psd_other *orphan = psi_list_empty(&t->shards->list) && t->saver->first == 0 ? psd_others_orphan(t) : NULL;
     if (orphan != NULL) {
         PSI_IGNORE(snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, orphan->writer - 1)); /* fits */
         return say_unknown(t, orphan->number, who, buf, n);
     }
-    for (uint32_t i = 0; psi_list_empty(&t->save->shards) && i < t->peer_count; i++) {
+    for (uint32_t i = 0; psi_list_empty(&t->shards->list) && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        const struct psd_saves_peer *of = &t->saves->peers[i];
+        const struct psd_saver_peer *of = &t->saver->peers[i];
         for (uint32_t k = 0; p->own_job && p->waits && k < of->listed_count; k++) {
-            bool deleted = t->saves->first != 0 && of->listed[k].number >= t->saves->first; /* while that task was away */
+            bool deleted = t->saver->first != 0 && of->listed[k].number >= t->saver->first; /* while that task was away */
             if (of->listed[k].whole && !deleted) {
                 PSI_IGNORE(snprintf(who, sizeof(who), "/job:%s/task:%u has", p->job, p->task)); /* fits */
                 return say_unknown(t, of->listed[k].number, who, buf, n);
@@ -146,15 +146,15 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
-    uint64_t anew = psd_starts_anew(t), most = t->saves->last > anew ? t->saves->last : anew;
+    uint64_t anew = psd_loader_anew(t), most = t->saver->last > anew ? t->saver->last : anew;
     struct psi_list *it = NULL;
     bool behind = false;
-    PSI_LIST_FOREACH(it, &t->save->shards) {
+    PSI_LIST_FOREACH(it, &t->shards->list) {
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
         most = number > most ? number : most;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_saves_peer *of = &t->saves->peers[i];
+        const struct psd_saver_peer *of = &t->saver->peers[i];
         for (uint32_t k = 0; t->peers[i].own_job && k < of->listed_count; k++) {
             if (of->listed[k].whole && of->listed[k].number > most) {
                 behind = true;
@@ -177,14 +177,14 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     const char *why = "";
     unsigned long long number = 0;
     struct psi_list *it = NULL;
-    if (t->saves == NULL) {
+    if (t->saver == NULL) {
         return false;
     }
-    PSI_LIST_FOREACH(it, &t->save->shards) { /* by number */
+    PSI_LIST_FOREACH(it, &t->shards->list) { /* by number */
         const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
-        const struct psd_checkpoint *c = psd_saves_known(t, shard->number);
+        const struct psd_checkpoint *c = psd_saver_known(t, shard->number);
         const char *bad = c != NULL ? c->bad : shard->bad;
-        bool named = psd_starts_named(t) == 0 || psd_starts_named(t) == shard->number;
+        bool named = psd_loader_named(t) == 0 || psd_loader_named(t) == shard->number;
         if (named && !shard->dropped && (bad[0] != '\0' || t->config.restore == PSD_RESTORE_LATEST)) {
             why = bad;
             number = shard->number;
@@ -200,7 +200,7 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     return why[0] != '\0';
 }
 
-const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why)
+const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, size_t n, const char **out_why)
 {
     const struct psd_checkpoint *other = NULL;
     uint64_t older = 0;
@@ -221,30 +221,30 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
     bool any = t->config.restore == PSD_RESTORE_AUTO;
     const struct psd_checkpoint *c = newest(t, &other, &older);
     if (other != NULL) {
-        PSI_IGNORE(psd_starts_missing_text(t, other, older, buf, n)); /* it is buf */
-        if (any && t->starts->reason != PSD_LOAD_START) {
+        PSI_IGNORE(psd_loader_missing_text(t, other, older, buf, n)); /* it is buf */
+        if (any && t->loader->reason != PSD_LOAD_START) {
             psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", other->what.number), PSI_KV("msg", buf));
             return c;
         }
         *out_why = buf;
     } else if (c == NULL) {
         bool said = is_unknown(t, buf, n) || is_bad(t, buf, n) || is_behind(t, buf, n) != 0;
-        bool none = t->saves == NULL || psi_list_empty(&t->save->shards);
-        if (!said && psd_starts_named(t) != 0) {
+        bool none = t->saver == NULL || psi_list_empty(&t->shards->list);
+        if (!said && psd_loader_named(t) != 0) {
             said = !none;
             PSI_IGNORE(snprintf(buf, n,
                                 "checkpoint %llu, which restore names, is not there on all tasks: psctl checkpoint list says "
                                 "what is; with restore = auto the newest one that is whole is loaded",
-                                (unsigned long long)psd_starts_named(t))); /* fits */
+                                (unsigned long long)psd_loader_named(t))); /* fits */
         }
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
-    } else if (psd_starts_named(t) == 0) {
+    } else if (psd_loader_named(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);
         if (!any && (behind != 0 || is_bad(t, buf, n))) { /* c is not the latest one */
             *out_why = buf;
-        } else if (behind > t->starts->behind) {
+        } else if (behind > t->loader->behind) {
             psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", behind), PSI_KV("msg", buf));
-            t->starts->behind = behind;
+            t->loader->behind = behind;
         }
     }
     return *out_why == NULL ? c : NULL;

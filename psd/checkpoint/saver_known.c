@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Look-ups: which checkpoints the directory has a manifest of, what tasks have of them, and what was found to be bad. Failure:
  * none. */
-#include "saves.h"
+#include "saver.h"
 
-struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number)
+struct psd_checkpoint *psd_saver_known(const struct psd_task *t, uint64_t number)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->saves->known) {
+    PSI_LIST_FOREACH(it, &t->saver->known) {
         struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
         if (c->what.number == number) {
             return c;
@@ -15,7 +15,7 @@ struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number
     return NULL;
 }
 
-struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number)
+struct psd_saver_listed *psd_saver_listed_of(const struct psd_saver_peer *of, uint64_t number)
 {
     for (uint32_t i = 0; i < of->listed_count; i++) {
         if (of->listed[i].number == number) {
@@ -25,18 +25,18 @@ struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, ui
     return NULL;
 }
 
-bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
+bool psd_saver_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
 {
-    const struct psd_shard *shard = p->self ? psd_save_shard(t, number) : NULL;
-    return p->self ? shard != NULL && !shard->dropped : psd_saves_listed_of(&t->saves->peers[p->index], number) != NULL;
+    const struct psd_shard *shard = p->self ? psd_shards_find(t, number) : NULL;
+    return p->self ? shard != NULL && !shard->dropped : psd_saver_listed_of(&t->saver->peers[p->index], number) != NULL;
 }
 
-void psd_saves_look_again(struct psd_task *t)
+void psd_saver_look_again(struct psd_task *t)
 {
     struct psi_list *it = NULL;
     t->refused = NULL;
-    if (t->saves != NULL) {
-        PSI_LIST_FOREACH(it, &t->saves->known) {
+    if (t->saver != NULL) {
+        PSI_LIST_FOREACH(it, &t->saver->known) {
             PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->bad[0] = '\0';
         }
     }

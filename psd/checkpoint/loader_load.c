@@ -3,19 +3,19 @@
  * LOADING: those who load read and verify what they are told.
  *
  * Happy path: TASK_LOAD to those who load, our own part as well -> each answers with the containers of what it has loaded ->
- * psd_starts_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is chosen; where
- * only a task that lives cannot read its part, those who wait load alone first (psd_starts.spared). No memory, or a disk that is
+ * psd_loader_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is chosen; where
+ * only a task that lives cannot read its part, those who wait load alone first (psd_loader.spared). No memory, or a disk that is
  * busy: another try a second later.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "common/mem.h"
 
 #include <stdio.h>
 
 /* Some of it cannot be read. */
-void psd_starts_spoil(struct psd_checkpoint *c, const struct psi_err *why)
+void psd_loader_spoil(struct psd_checkpoint *c, const struct psi_err *why)
 {
     if (c != NULL && c->bad[0] == '\0') {
         PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", why->text)); /* cut is fine */
@@ -31,19 +31,19 @@ static bool passes(ps_status code)
 /* p has answered. */
 static void load_over(struct psd_task *t, const struct psd_peer *p)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     s->peers[p->index].duty = PSD_DUTY_DONE;
-    if (!psd_starts_all_done(t)) {
+    if (!psd_loader_all_done(t)) {
         return;
     }
     if (s->why.code == PS_OK) {
-        psd_starts_place(t);
-    } else if (psd_starts_is_asked(s) && s->why.code != PS_UNAVAILABLE) {
-        psd_starts_ask_failed(t, &s->why);
+        psd_loader_place(t);
+    } else if (psd_loader_is_asked(s) && s->why.code != PS_UNAVAILABLE) {
+        psd_loader_ask_failed(t, &s->why);
     } else if (!passes(s->why.code)) {
-        psd_starts_end(t, PSD_STARTS_DUE); /* the next older one */
+        psd_loader_end(t, PSD_LOADER_DUE); /* the next older one */
     } else {
-        psd_starts_again_later(t);
+        psd_loader_again_later(t);
         t->delayed = s->why.text;
     }
 }
@@ -51,8 +51,8 @@ static void load_over(struct psd_task *t, const struct psd_peer *p)
 /* p cannot load it. */
 static void load_failed(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
 {
-    struct psd_starts *s = t->starts;
-    struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    struct psd_loader *s = t->loader;
+    struct psd_checkpoint *c = psd_saver_known(t, s->number);
     char name[PSI_TASK_NAME_MAX];
     psd_log(t, passes(err->code) ? PSI_LOG_WARN : PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", s->number),
             PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)), PSI_KV("st", ps_status_name(err->code)),
@@ -62,22 +62,22 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     }
     if (!passes(err->code) && s->reason == PSD_LOAD_TOGETHER && !p->waits) {
         s->spared = s->number;
-    } else if (!passes(err->code) && !psd_starts_is_asked(s)) { /* an asked one leaves all as it was */
-        psd_starts_spoil(c, err);
+    } else if (!passes(err->code) && !psd_loader_is_asked(s)) { /* an asked one leaves all as it was */
+        psd_loader_spoil(c, err);
     }
     load_over(t, p);
 }
 
 static void own_loaded(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     const struct psd_peer *self = &t->peers[t->self];
     struct psi_err why;
     (void)number;
-    if (s->phase != PSD_STARTS_LOADING || id != s->start) {
+    if (s->phase != PSD_LOADER_LOADING || id != s->start) {
         return;
     }
-    if (err == NULL && psd_start_containers(t, &s->peers[t->self].loaded, &why) != PS_OK) {
+    if (err == NULL && psd_beside_containers(t, &s->peers[t->self].loaded, &why) != PS_OK) {
         err = &why;
     }
     if (err != NULL) {
@@ -89,7 +89,7 @@ static void own_loaded(struct psd_task *t, uint64_t number, uint64_t id, const s
 
 static void load_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
-    struct psd_start_list *of = &t->starts->peers[p->index].loaded;
+    struct psd_containers *of = &t->loader->peers[p->index].loaded;
     const uint8_t *at = r->body;
     size_t n = r->body_bytes;
     struct psi_err why;
@@ -102,7 +102,7 @@ static void load_answered(struct psd_task *t, const struct psd_peer *p, const st
         if (st == PS_OK && !end) {
             st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
             st = st == PS_OK ? psd_session_refuse(container, "checkpoints", &why) : st;
-            st = st == PS_OK ? psd_start_list_put(t, of, container, item.waits, &why) : st;
+            st = st == PS_OK ? psd_containers_put(t, of, container, item.waits, &why) : st;
         }
     }
     if (err != NULL || st != PS_OK) {
@@ -112,14 +112,14 @@ static void load_answered(struct psd_task *t, const struct psd_peer *p, const st
     }
 }
 
-void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                          const struct psi_err *err)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     if (r == NULL || a->number != s->start) {
-        return; /* psd_starts_lost() has heard of it; or it is an answer to a start that is over */
+        return; /* psd_loader_lost() has heard of it; or it is an answer to a start that is over */
     }
-    if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_STARTS_LOADING) {
+    if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_LOADER_LOADING) {
         load_answered(t, p, r, err);
     } else if (a->op == PS_OP_TASK_PLACE && err != NULL) {
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", s->number), PSI_KV("peer", p->conn->text),
@@ -133,7 +133,7 @@ struct loading {
     size_t count;
 };
 
-void psd_starts_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct loading *loading = o->what;
     (void)t, (void)p;
@@ -144,34 +144,34 @@ void psd_starts_encode_load(const struct psd_task *t, const struct psd_peer *p, 
 }
 
 /* spreads: the values are dealt over all tasks. */
-void psd_starts_load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads)
+void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads)
 {
-    struct psd_starts *s = t->starts;
+    struct psd_loader *s = t->loader;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
     struct psi_err err;
     size_t count = 0;
     bool memory = true;
-    s->moved = psd_starts_moved_most(t);
-    s->from = spreads ? PSD_STARTS_FROM_ALL : psd_starts_has_others(t, c) ? PSD_STARTS_FROM_OTHERS : PSD_STARTS_FROM_OWN;
+    s->moved = psd_loader_moved_most(t);
+    s->from = spreads ? PSD_LOADER_FROM_ALL : psd_loader_has_others(t, c) ? PSD_LOADER_FROM_OTHERS : PSD_LOADER_FROM_OWN;
     s->begun_ms = t->now_ms;
-    psd_starts_move(t, PSD_STARTS_LOADING);
+    psd_loader_move(t, PSD_LOADER_LOADING);
     s->why.code = PS_OK; /* its text may be why the one before was spared */
     s->number = what.number = c->what.number;
     s->start = what.start = psd_random(t);
-    what.asked = psd_starts_is_asked(s);
+    what.asked = psd_loader_is_asked(s);
     psd_log(t, PSI_LOG_INFO, spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
             PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        if (psd_starts_is_adopting(s) && p->own_job) {
+        if (psd_loader_is_adopting(s) && p->own_job) {
             s->peers[i].duty = PSD_DUTY_OPEN;
         }
         p->share = 0;
-        if (!psd_starts_takes_part(&s->peers[i]) || p->self) {
+        if (!psd_loader_takes_part(&s->peers[i]) || p->self) {
             continue;
         }
-        memory = memory && psd_starts_parts_for(t, c, p, &what, &parts, &count);
-        if (what.state_bytes == 0 && count == 0 && !t->saves->peers[i].has_disk) {
+        memory = memory && psd_loader_parts_for(t, c, p, &what, &parts, &count);
+        if (what.state_bytes == 0 && count == 0 && !t->saver->peers[i].has_disk) {
             s->peers[i].duty = PSD_DUTY_NONE; /* it has nothing, and nothing lives */
         } else if (memory) {
             const struct loading loading = {.what = &what, .parts = parts, .count = count};
@@ -180,12 +180,12 @@ void psd_starts_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
         psi_free(parts);
         parts = NULL;
     }
-    const bool loads = psd_starts_takes_part(&s->peers[t->self]);
-    memory = memory && (!loads || psd_starts_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
+    const bool loads = psd_loader_takes_part(&s->peers[t->self]);
+    memory = memory && (!loads || psd_loader_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
     if (!memory) {
         psi_free(parts);
-        psd_starts_again_later(t);
-    } else if (loads && psd_start_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
+        psd_loader_again_later(t);
+    } else if (loads && psd_beside_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
         load_failed(t, &t->peers[t->self], &err);
     }
 }

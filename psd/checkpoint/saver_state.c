@@ -6,8 +6,8 @@
  * text is made of that message, so both agree. Failure: none. A text that does not fit is cut, and of the containers of a
  * checkpoint the first ones are listed.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "common/manifest.h"
 
@@ -48,8 +48,8 @@ static void put_containers(const struct psd_checkpoint *c, ps_v1_SavesState *out
 
 static void put_newest(const struct psd_task *t, ps_v1_SavesState *out)
 {
-    uint64_t whole = psd_saves_newest(t), maybe = psd_saves_newest_maybe(t);
-    const struct psd_checkpoint *c = psd_saves_known(t, whole != 0 ? whole : maybe);
+    uint64_t whole = psd_saver_newest(t), maybe = psd_saver_newest_maybe(t);
+    const struct psd_checkpoint *c = psd_saver_known(t, whole != 0 ? whole : maybe);
     if (c == NULL) {
         return;
     }
@@ -66,24 +66,24 @@ static void put_newest(const struct psd_task *t, ps_v1_SavesState *out)
 
 static void put_attempt(const struct psd_task *t, ps_v1_SavesState *out)
 {
-    const struct psd_saves *s = t->saves;
-    if (t->starts->phase == PSD_STARTS_LOADING) {
-        out->loads = t->starts->number;
-        psd_starts_count(t, &out->load_tasks, &out->load_done, &out->load_share);
+    const struct psd_saver *s = t->saver;
+    if (t->loader->phase == PSD_LOADER_LOADING) {
+        out->loads = t->loader->number;
+        psd_loader_count(t, &out->load_tasks, &out->load_done, &out->load_share);
     }
-    if (s->phase > PSD_SAVES_LOOKING) {
+    if (s->phase > PSD_SAVER_LOOKING) {
         out->makes = s->what.number;
         out->make_tasks = s->what.task_count;
-        out->make_done = psd_saves_count(t, &out->make_share);
+        out->make_done = psd_saver_count(t, &out->make_share);
         out->make_ms = t->now_ms - s->begun_ms;
-        out->decided = s->phase == PSD_SAVES_TELLING;
+        out->decided = s->phase == PSD_SAVER_TELLING;
     }
-    out->awaits_reset = (s->want != PSD_SAVES_NOT_WANTED || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t);
+    out->awaits_reset = (s->want != PSD_SAVER_NOT_WANTED || !psi_list_empty(&s->asked)) && psd_saver_in_reset(t);
 }
 
 static void put_failure(const struct psd_task *t, ps_v1_SavesState *out)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     if (s->failed_ms == 0) {
         return;
     }
@@ -95,10 +95,10 @@ static void put_failure(const struct psd_task *t, ps_v1_SavesState *out)
     PSI_IGNORE(PSI_BYTES_SET(out->failed, s->failed_err.text)); /* cut is fine */
 }
 
-bool psd_saves_state(const struct psd_task *t, ps_v1_SavesState *out)
+bool psd_saver_state(const struct psd_task *t, ps_v1_SavesState *out)
 {
     *out = (ps_v1_SavesState)ps_v1_SavesState_init_zero;
-    if (t->saves == NULL) {
+    if (t->saver == NULL) {
         return false;
     }
     put_newest(t, out);
@@ -158,14 +158,14 @@ static void add_attempt(struct text *x, const ps_v1_SavesState *s)
     }
 }
 
-void psd_saves_text(const struct psd_task *t, const ps_v1_SavesState *s, char *buf, size_t n)
+void psd_saver_text(const struct psd_task *t, const ps_v1_SavesState *s, char *buf, size_t n)
 {
     struct text x = {.buf = buf, .n = n};
     buf[0] = '\0';
     add_newest(&x, s);
     add_attempt(&x, s);
     if (s->failed_age_ms != 0) {
-        add(&x, "; %llu s ago %s", (unsigned long long)(s->failed_age_ms - 1) / 1000, t->saves->failed);
+        add(&x, "; %llu s ago %s", (unsigned long long)(s->failed_age_ms - 1) / 1000, t->saver->failed);
     }
     if (s->failed_attempts > 1) {
         add(&x, "; %llu attempts have failed since the last one that is saved", (unsigned long long)s->failed_attempts);

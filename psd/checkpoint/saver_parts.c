@@ -6,8 +6,8 @@
  * variables without a value beside sealed ones, and one without the values that some task had of a container in the newest
  * checkpoint, neither reset since nor deleted there.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "common/mem.h"
 
@@ -18,18 +18,18 @@ enum { BARS_MAX = 1 << 16 };
 
 /* ---- parts ---- */
 
-uint64_t psd_saves_bytes(const struct psd_saves *s)
+uint64_t psd_saver_bytes(const struct psd_saver *s)
 {
     return s == NULL ? 0
-                     : psi_map_count(&s->parts) * (uint64_t)PSD_SAVES_PART_BYTES +
-                           psi_map_count(&s->bars) * (uint64_t)PSD_SAVES_BAR_BYTES + psd_resets_bytes(&s->resets);
+                     : psi_map_count(&s->parts) * (uint64_t)PSD_SAVER_PART_BYTES +
+                           psi_map_count(&s->bars) * (uint64_t)PSD_SAVER_BAR_BYTES + psd_resets_bytes(&s->resets);
 }
 
-void psd_saves_parts_free(struct psd_saves *s)
+void psd_saver_parts_free(struct psd_saver *s)
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->parts) * (uint64_t)PSD_SAVES_PART_BYTES);
+    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->parts) * (uint64_t)PSD_SAVER_PART_BYTES);
     while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
@@ -51,16 +51,16 @@ static struct part_key key_of(const char *container, uint32_t peer)
     return k;
 }
 
-static struct psd_saves_part *find_part(const struct psd_saves *s, const char *container, uint32_t peer)
+static struct psd_saver_part *find_part(const struct psd_saver *s, const char *container, uint32_t peer)
 {
     struct part_key k = key_of(container, peer);
     return psi_map_find(&s->parts, k.text, k.bytes);
 }
 
-static struct psd_saves_part *get_part(struct psd_saves *s, const char *container, uint32_t peer, struct psi_err *err)
+static struct psd_saver_part *get_part(struct psd_saver *s, const char *container, uint32_t peer, struct psi_err *err)
 {
     struct part_key k = key_of(container, peer);
-    struct psd_saves_part *part = find_part(s, container, peer);
+    struct psd_saver_part *part = find_part(s, container, peer);
     if (part == NULL) {
         part = psi_calloc(1, sizeof(*part));
         if (part == NULL || psi_map_put(&s->parts, k.text, k.bytes, part, NULL, NULL) != PS_OK) {
@@ -68,20 +68,20 @@ static struct psd_saves_part *get_part(struct psd_saves *s, const char *containe
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* NULL says it */
             return NULL;
         }
-        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVES_PART_BYTES);
+        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVER_PART_BYTES);
         part->peer = peer;
         memcpy(part->container, container, strlen(container) + 1);
     }
     return part;
 }
 
-ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, const ps_v1_FileItem *item, struct psi_err *err)
+ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, const ps_v1_FileItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     bool note = item->kind == PS_FILE_NOTE;
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st == PS_OK && note) {
-        struct psd_saves_part *all = get_part(s, container, PSD_NO_PEER, err);
+        struct psd_saver_part *all = get_part(s, container, PSD_NO_PEER, err);
         st = all == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
         if (all != NULL) {
             all->notes |= item->notes;
@@ -99,7 +99,7 @@ ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, con
     return st;
 }
 
-ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifest, struct psi_err *err)
+ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err)
 {
     const uint8_t *at = s->files.data;
     size_t n = s->files.len;
@@ -113,7 +113,7 @@ ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifes
             break;
         }
         bool values = item.kind == PS_FILE_VALUES && PSI_BYTES_TEXT(item.container, container, sizeof(container)) == PS_OK;
-        const struct psd_saves_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
+        const struct psd_saver_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
         item.notes = all == NULL ? 0 : all->notes;
         item.step = all == NULL ? 0 : all->step;
         st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
@@ -129,9 +129,9 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&file->container, container, err);
     st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
     const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
-    if (p == NULL || psd_starts_moved_most(t) >= c->what.number || t->starts->peers[p->index].elsewhere == c->what.number ||
-        psd_saves_bar(t, container) >= c->what.number || psd_starts_anew(t) >= c->what.number ||
-        find_part(t->saves, container, p->index) != NULL) {
+    if (p == NULL || psd_loader_moved_most(t) >= c->what.number || t->loader->peers[p->index].elsewhere == c->what.number ||
+        psd_saver_bar(t, container) >= c->what.number || psd_loader_anew(t) >= c->what.number ||
+        find_part(t->saver, container, p->index) != NULL) {
         return PS_OK;
     }
     return psi_fail(err, PS_FAILED_PRECONDITION,
@@ -140,7 +140,7 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
                     job, file->task, container, (unsigned long long)c->what.number);
 }
 
-static ps_status check_values(const struct psd_task *t, const struct psd_saves_part *part, struct psi_err *err)
+static ps_status check_values(const struct psd_task *t, const struct psd_saver_part *part, struct psi_err *err)
 {
     char such[PS_NAME_BYTES_MAX + PSI_TASK_NAME_MAX + 32] = "", at[PSI_TASK_NAME_MAX];
     const struct psd_peer *p = &t->peers[part->bare_at];
@@ -157,9 +157,9 @@ static ps_status check_values(const struct psd_task *t, const struct psd_saves_p
                     part->container, such);
 }
 
-ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
+ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
@@ -186,9 +186,9 @@ ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
+ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     void *value = NULL;
     for (uint32_t left = t->config.list_slice_rows; left > 0 && !s->names_checked; left--) {
         uint64_t after = s->names_cursor;
@@ -211,23 +211,23 @@ ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
 
 /* ---- bars ---- */
 
-static struct psd_saves_bar *find_bar(const struct psd_saves *s, const char *container)
+static struct psd_saver_bar *find_bar(const struct psd_saver *s, const char *container)
 {
     return psi_map_find(&s->bars, container, strlen(container));
 }
 
-ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, struct psi_err *err)
+ps_status psd_saver_take_bar(struct psd_saver *s, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    struct psd_saves_bar *bar = st == PS_OK ? find_bar(s, container) : NULL;
+    struct psd_saver_bar *bar = st == PS_OK ? find_bar(s, container) : NULL;
     if (st == PS_OK && bar == NULL) {
         bar = psi_map_count(&s->bars) < BARS_MAX ? psi_calloc(1, sizeof(*bar)) : NULL;
         if (bar == NULL || psi_map_put(&s->bars, container, strlen(container), bar, NULL, NULL) != PS_OK) {
             psi_free(bar);
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: no memory");
         }
-        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVES_BAR_BYTES);
+        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVER_BAR_BYTES);
         memcpy(bar->container, container, sizeof(container));
     }
     if (st == PS_OK && item->saved.number > bar->number) {
@@ -236,11 +236,11 @@ ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, st
     return st;
 }
 
-void psd_saves_bars_free(struct psd_saves *s)
+void psd_saver_bars_free(struct psd_saver *s)
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->bars) * (uint64_t)PSD_SAVES_BAR_BYTES);
+    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->bars) * (uint64_t)PSD_SAVER_BAR_BYTES);
     while (psi_map_next(&s->bars, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
@@ -248,25 +248,25 @@ void psd_saves_bars_free(struct psd_saves *s)
     psd_resets_fini(&s->resets);
 }
 
-uint64_t psd_saves_bar(const struct psd_task *t, const char *container)
+uint64_t psd_saver_bar(const struct psd_task *t, const char *container)
 {
-    const struct psd_saves_bar *heard = t->saves == NULL ? NULL : find_bar(t->saves, container);
+    const struct psd_saver_bar *heard = t->saver == NULL ? NULL : find_bar(t->saver, container);
     uint64_t a = psd_bars_number(t, container), b = heard == NULL ? 0 : heard->number;
     return a > b ? a : b;
 }
 
-uint64_t psd_saves_highest(const struct psd_task *t)
+uint64_t psd_saver_highest(const struct psd_task *t)
 {
-    if (t->saves == NULL || !t->saves->ready) {
+    if (t->saver == NULL || !t->saver->ready) {
         return 0;
     }
-    return t->saves->highest > t->save->highest ? t->saves->highest : t->save->highest;
+    return t->saver->highest > t->shards->highest ? t->saver->highest : t->shards->highest;
 }
 
-bool psd_saves_in_reset(const struct psd_task *t)
+bool psd_saver_in_reset(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    if (t->saves != NULL && !psi_list_empty(&t->saves->resets.all)) {
+    if (t->saver != NULL && !psi_list_empty(&t->saver->resets.all)) {
         return true;
     }
     PSI_LIST_FOREACH(it, &t->resets.all) {
@@ -277,9 +277,9 @@ bool psd_saves_in_reset(const struct psd_task *t)
     return false;
 }
 
-ps_status psd_saves_are_read(const struct psd_task *t, struct psi_err *err)
+ps_status psd_saver_are_read(const struct psd_task *t, struct psi_err *err)
 {
-    if (t->saves == NULL || t->saves->resumed || t->save->broken) {
+    if (t->saver == NULL || t->saver->resumed || t->shards->broken) {
         return PS_OK;
     }
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "%s reads what is on its disk", t->name);

@@ -5,16 +5,16 @@
  * that do, has lost what it had of it. Each task says such a number of each container: a container that a restore of others left
  * alone is still of the newest checkpoint's history, and is not to go back with them.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
-/* As psd_starts_moved_most(), of p alone. */
+/* As psd_loader_moved_most(), of p alone. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
-    return !p->own_job ? 0 : p->self ? t->store.moved : t->starts->peers[p->index].moved;
+    return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;
 }
 
-uint64_t psd_starts_moved_most(const struct psd_task *t)
+uint64_t psd_loader_moved_most(const struct psd_task *t)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -24,13 +24,13 @@ uint64_t psd_starts_moved_most(const struct psd_task *t)
     return most;
 }
 
-bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64_t number)
+bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number)
 {
-    if (psd_starts_living(t, container) == NULL) {
+    if (psd_loader_living(t, container) == NULL) {
         return true; /* who is lost may have had all of it, and its parts in that checkpoint may be those of tasks that live */
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (t->peers[i].own_job && h != NULL && h->moved >= number) {
             return true;
         }
@@ -41,21 +41,21 @@ bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64
 /* 0: there is none. */
 static uint64_t newest(const struct psd_task *t)
 {
-    return t->saves == NULL || psi_list_empty(&t->saves->known)
+    return t->saver == NULL || psi_list_empty(&t->saver->known)
                ? 0
-               : PSI_CONTAINER_OF(t->saves->known.prev, struct psd_checkpoint, link)->what.number;
+               : PSI_CONTAINER_OF(t->saver->known.prev, struct psd_checkpoint, link)->what.number;
 }
 
-bool psd_starts_moves(const struct psd_task *t)
+bool psd_loader_moves(const struct psd_task *t)
 {
-    const struct psd_starts *s = t->starts;
-    bool all = s->reason == PSD_LOAD_ASKED || s->reason == PSD_LOAD_START || psd_starts_strays(s);
-    return s->from == PSD_STARTS_FROM_ALL || (all && s->number < newest(t) && psd_starts_have_disks(t));
+    const struct psd_loader *s = t->loader;
+    bool all = s->reason == PSD_LOAD_ASKED || s->reason == PSD_LOAD_START || psd_loader_strays(s);
+    return s->from == PSD_LOADER_FROM_ALL || (all && s->number < newest(t) && psd_loader_have_disks(t));
 }
 
-bool psd_starts_is_strayed(const struct psd_task *t)
+bool psd_loader_is_strayed(const struct psd_task *t)
 {
-    uint64_t most = psd_starts_moved_most(t);
+    uint64_t most = psd_loader_moved_most(t);
     bool saved = most == 0 || newest(t) == 0 || newest(t) > most;
     for (uint32_t i = 0; !saved && i < t->peer_count; i++) {
         if (t->peers[i].own_job && moved_on(t, &t->peers[i]) != most) {

@@ -4,59 +4,59 @@
  * may know a million names: it goes through them in slices before it decides, and what is made meanwhile is noted when it is
  * made. Failure: no memory, and nothing is decided.
  */
-#include "starts.h"
+#include "loader.h"
 
 #include "common/mem.h"
 #include "common/ways.h"
 
 #include <string.h>
 
-struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container)
+struct psd_loader_held *psd_loader_find_held(const struct psd_loader_peer *of, const char *container)
 {
     uintptr_t place = (uintptr_t)psi_map_find(&of->held_places, container, strlen(container));
     return place == 0 ? NULL : &of->held[place - 1];
 }
 
-uint64_t psd_starts_bytes(const struct psd_task *t)
+uint64_t psd_loader_bytes(const struct psd_task *t)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; t->starts != NULL && i < t->peer_count; i++) {
-        count += t->starts->peers[i].held_count;
+    for (uint32_t i = 0; t->loader != NULL && i < t->peer_count; i++) {
+        count += t->loader->peers[i].held_count;
     }
-    return count * PSD_STARTS_HELD_BYTES;
+    return count * PSD_LOADER_HELD_BYTES;
 }
 
-static void held_end(struct psd_task *t, struct psd_starts_peer *of)
+static void held_end(struct psd_task *t, struct psd_loader_peer *of)
 {
-    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, of->held_count * PSD_STARTS_HELD_BYTES);
+    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, of->held_count * PSD_LOADER_HELD_BYTES);
     of->held_count = 0;
     psi_map_fini(&of->held_places);
 }
 
-void psd_starts_held_fini(struct psd_task *t, struct psd_starts_peer *of)
+void psd_loader_held_fini(struct psd_task *t, struct psd_loader_peer *of)
 {
     held_end(t, of);
     psi_free(of->held);
 }
 
-static void held_begin(struct psd_task *t, struct psd_starts_peer *of)
+static void held_begin(struct psd_task *t, struct psd_loader_peer *of)
 {
     held_end(t, of);
     psi_map_init(&of->held_places, t->store.map_seed);
 }
 
-static ps_status held_add(struct psd_task *t, struct psd_starts_peer *of, const char *container, const struct psd_starts_held *as,
+static ps_status held_add(struct psd_task *t, struct psd_loader_peer *of, const char *container, const struct psd_loader_held *as,
                           struct psi_err *err)
 {
-    struct psd_starts_held *h = psd_starts_find_held(of, container);
+    struct psd_loader_held *h = psd_loader_find_held(of, container);
     if (h == NULL) {
-        struct psd_starts_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
+        struct psd_loader_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
         void *place = (void *)(uintptr_t)(of->held_count + 1);
         of->held = more != NULL ? more : of->held;
         if (more == NULL || psi_map_put(&of->held_places, container, strlen(container), place, NULL, NULL) != PS_OK) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
         }
-        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_STARTS_HELD_BYTES);
+        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_LOADER_HELD_BYTES);
         h = &of->held[of->held_count++];
         memcpy(h->container, container, strlen(container) + 1);
     }
@@ -66,16 +66,16 @@ static ps_status held_add(struct psd_task *t, struct psd_starts_peer *of, const 
     return PS_OK;
 }
 
-void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
+void psd_loader_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
-    struct psd_starts_peer *of = &t->starts->peers[p->index];
+    struct psd_loader_peer *of = &t->loader->peers[p->index];
     held_begin(t, of);
     of->offer_count = 0;
     of->moved = 0;
     of->will_wait = false;
 }
 
-ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
+ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     const ps_v1_StartItem *item = &listed->start;
@@ -85,25 +85,25 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
         return st == PS_OK && p->own_job ? psd_others_gone(t, container, name, item->number, err) : st;
     }
     if (item->container.size == 0 && item->writer != 0) {
-        psd_starts_offer(&t->starts->peers[p->index], item->number, item->writer);
+        psd_loader_offer(&t->loader->peers[p->index], item->number, item->writer);
         return PS_OK;
     }
     if (item->container.size == 0) {
-        t->starts->peers[p->index].will_wait = p->own_job && item->waits;
-        t->starts->peers[p->index].moved = item->moved;
+        t->loader->peers[p->index].will_wait = p->own_job && item->waits;
+        t->loader->peers[p->index].moved = item->moved;
         return PS_OK;
     }
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    struct psd_starts_peer *of = &t->starts->peers[p->index];
+    struct psd_loader_peer *of = &t->loader->peers[p->index];
     /* an older psd says it of all that it has, and not of each container */
-    struct psd_starts_held as = {
+    struct psd_loader_held as = {
         .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
     return st == PS_OK ? held_add(t, of, container, &as, err) : st;
 }
 
-ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
+ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
 {
-    struct psd_starts_peer *of = &t->starts->peers[t->self];
+    struct psd_loader_peer *of = &t->loader->peers[t->self];
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
@@ -111,7 +111,7 @@ ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psd_container_count(c) > 0 && !c->of_session) {
-            st = held_add(t, of, c->name, &(struct psd_starts_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
+            st = held_add(t, of, c->name, &(struct psd_loader_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
         }
     }
     return st;
@@ -121,70 +121,70 @@ ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
-    struct psd_starts_peer *of = &t->starts->peers[n->owner];
+    struct psd_loader_peer *of = &t->loader->peers[n->owner];
     ps_status st = PS_OK;
     if (psi_container_is_session(n->container)) {
         return PS_OK;
     }
-    if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
-        st = held_add(t, of, n->container, &(struct psd_starts_held){.moved = of->moved}, err);
+    if (!p->self && n->life != 0 && n->life == p->life && psd_loader_find_held(of, n->container) == NULL) {
+        st = held_add(t, of, n->container, &(struct psd_loader_held){.moved = of->moved}, err);
     }
-    return st == PS_OK && n->by_rounds ? psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err) : st;
+    return st == PS_OK && n->by_rounds ? psd_containers_put(t, &t->loader->by_rounds, n->container, 0, err) : st;
 }
 
-void psd_starts_look_begin(struct psd_task *t)
+void psd_loader_look_begin(struct psd_task *t)
 {
-    psd_start_list_fini(&t->starts->by_rounds);
-    t->starts->names_cursor = 0;
+    psd_containers_fini(&t->loader->by_rounds);
+    t->loader->names_cursor = 0;
 }
 
-ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err)
+ps_status psd_loader_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err)
 {
     void *value = NULL;
     ps_status st = PS_OK;
     *out_over = false;
     for (uint32_t left = t->config.list_slice_rows; st == PS_OK && left > 0 && !*out_over; left--) {
-        *out_over = !psi_map_next(&t->names.names, &t->starts->names_cursor, NULL, NULL, &value);
+        *out_over = !psi_map_next(&t->names.names, &t->loader->names_cursor, NULL, NULL, &value);
         st = *out_over ? PS_OK : list_made(t, value, err);
     }
     return st;
 }
 
-bool psd_starts_has_work(const struct psd_task *t)
+bool psd_loader_has_work(const struct psd_task *t)
 {
-    return t->starts != NULL && t->starts->phase == PSD_STARTS_CHOOSING;
+    return t->loader != NULL && t->loader->phase == PSD_LOADER_CHOOSING;
 }
 
 /* What is made is noted at once, because the look at the names has begun, or is over. */
 static bool follows(const struct psd_task *t)
 {
-    return t->starts != NULL && (t->starts->phase == PSD_STARTS_CHOOSING || psd_starts_is_on(t->starts));
+    return t->loader != NULL && (t->loader->phase == PSD_LOADER_CHOOSING || psd_loader_is_on(t->loader));
 }
 
-void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container)
+void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container)
 {
     struct psi_err err;
-    struct psd_starts_peer *of = follows(t) && !p->self ? &t->starts->peers[p->index] : NULL;
-    if (of != NULL && psd_starts_find_held(of, container) == NULL) {
-        const struct psd_starts_held as = {.moved = of->moved};
+    struct psd_loader_peer *of = follows(t) && !p->self ? &t->loader->peers[p->index] : NULL;
+    if (of != NULL && psd_loader_find_held(of, container) == NULL) {
+        const struct psd_loader_held as = {.moved = of->moved};
         if (held_add(t, of, container, &as, &err) != PS_OK) {
-            psd_starts_again_later(t);
+            psd_loader_again_later(t);
         }
     }
 }
 
-void psd_starts_by_rounds(struct psd_task *t, const char *container)
+void psd_loader_by_rounds(struct psd_task *t, const char *container)
 {
     struct psi_err err;
-    if (follows(t) && psd_start_list_put(t, &t->starts->by_rounds, container, 0, &err) != PS_OK) {
-        psd_starts_again_later(t);
+    if (follows(t) && psd_containers_put(t, &t->loader->by_rounds, container, 0, &err) != PS_OK) {
+        psd_loader_again_later(t);
     }
 }
 
-const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const char *container)
+const struct psd_loader_held *psd_loader_living(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (t->peers[i].own_job && h != NULL && !t->peers[i].waits) {
             return h;
         }
@@ -196,7 +196,7 @@ const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const 
 static bool is_placed_by(const struct psd_task *t, const char *container, uint64_t start)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (h != NULL && h->start == start) {
             return true;
         }
@@ -204,11 +204,11 @@ static bool is_placed_by(const struct psd_task *t, const char *container, uint64
     return false;
 }
 
-bool psd_starts_is_torn(const struct psd_task *t, const char *container)
+bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
     uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same start */
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (h != NULL && h->next != looked_for && h->next != 0) {
             looked_for = h->next;
             if (is_placed_by(t, container, looked_for)) {
@@ -223,7 +223,7 @@ bool psd_starts_is_torn(const struct psd_task *t, const char *container)
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {
-        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (h != NULL && h->next != 0) {
             return false;
         }
@@ -231,17 +231,17 @@ static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char
     return true;
 }
 
-bool psd_starts_recovers_cut(const struct psd_task *t, const char *container)
+bool psd_loader_recovers_cut(const struct psd_task *t, const char *container)
 {
     return psi_way_of(psi_recover_ways, t->config.recover.text, container) == PSD_RECOVER_CUT;
 }
 
-bool psd_starts_any_recovers_cut(const struct psd_task *t)
+bool psd_loader_any_recovers_cut(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_peer *of = &t->starts->peers[i];
+        const struct psd_loader_peer *of = &t->loader->peers[i];
         for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held_count; k++) {
-            if (psd_starts_recovers_cut(t, of->held[k].container)) {
+            if (psd_loader_recovers_cut(t, of->held[k].container)) {
                 return true;
             }
         }
@@ -249,13 +249,13 @@ bool psd_starts_any_recovers_cut(const struct psd_task *t)
     return false;
 }
 
-bool psd_starts_any_torn(const struct psd_task *t)
+bool psd_loader_any_torn(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_peer *of = &t->starts->peers[i];
+        const struct psd_loader_peer *of = &t->loader->peers[i];
         for (size_t k = 0; k < of->held_count; k++) {
             const char *container = of->held[k].container;
-            if (of->held[k].next != 0 && is_first_to_load(t, i, container) && psd_starts_is_torn(t, container)) {
+            if (of->held[k].next != 0 && is_first_to_load(t, i, container) && psd_loader_is_torn(t, container)) {
                 return true;
             }
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints at the directory: see saves.h.
+ * Checkpoints at the directory: see saver.h.
  *
  * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all. Where the newest
  * checkpoint has all that they have, that checkpoint is the answer to the clients that asked. Otherwise TASK_CUT goes to all in
@@ -12,8 +12,8 @@
  * this directory has never heard, because the disk of the directory before is gone, stays where it is. A task whose disk does
  * not take the manifest is told again until it does.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "psd/rounds/groups.h"
 
@@ -30,7 +30,7 @@ static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
 }
 
-static void checkpoint_free(struct psd_saves *s, struct psd_checkpoint *c)
+static void checkpoint_free(struct psd_saver *s, struct psd_checkpoint *c)
 {
     psi_list_remove(&c->link);
     psi_buf_fini(&c->manifest);
@@ -39,7 +39,7 @@ static void checkpoint_free(struct psd_saves *s, struct psd_checkpoint *c)
 }
 
 /* Takes the bytes over; NULL: no memory. */
-static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveItem *what, struct psi_buf *manifest)
+static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveItem *what, struct psi_buf *manifest)
 {
     struct psd_checkpoint *c = psi_calloc(1, sizeof(*c));
     if (c == NULL) {
@@ -58,7 +58,7 @@ static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveIte
 
 /* ---- asks ---- */
 
-void psd_saves_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct psd_checkpoint *c = o->what;
     size_t n = 0;
@@ -89,21 +89,21 @@ static void drop_all(struct psd_task *t, uint64_t number)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->self) {
-            psd_save_drop_here(t, number);
+            psd_shards_drop_here(t, number);
         } else if (p->own_job && psd_peer_hears(p)) {
-            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, number, false);
+            (void)psd_saver_tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
 }
 
 /* ---- what peers have ---- */
 
-static bool listed_add(struct psd_saves_peer *of, uint64_t number, bool whole)
+static bool listed_add(struct psd_saver_peer *of, uint64_t number, bool whole)
 {
-    struct psd_saves_listed *l = psd_saves_listed_of(of, number);
+    struct psd_saver_listed *l = psd_saver_listed_of(of, number);
     if (l == NULL && of->listed_count == of->listed_capacity) {
         uint32_t capacity = of->listed_capacity == 0 ? 16 : 2 * of->listed_capacity;
-        struct psd_saves_listed *more = psi_realloc(of->listed, capacity * sizeof(*more));
+        struct psd_saver_listed *more = psi_realloc(of->listed, capacity * sizeof(*more));
         if (more == NULL) {
             return false;
         }
@@ -118,31 +118,31 @@ static bool listed_add(struct psd_saves_peer *of, uint64_t number, bool whole)
     return true;
 }
 
-static void listed_remove(struct psd_saves_peer *of, uint64_t number)
+static void listed_remove(struct psd_saver_peer *of, uint64_t number)
 {
-    struct psd_saves_listed *l = psd_saves_listed_of(of, number);
+    struct psd_saver_listed *l = psd_saver_listed_of(of, number);
     if (l != NULL) {
         *l = of->listed[--of->listed_count];
     }
 }
 
-void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
+void psd_saver_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
-    if (t->saves != NULL) {
-        t->saves->names_checked = false;
-        t->saves->names_cursor = 0;
+    if (t->saver != NULL) {
+        t->saver->names_checked = false;
+        t->saver->names_cursor = 0;
         /* the task says in this list whether it has changed, and which checkpoint has all that it has */
         t->peers[p->index].changed = false;
         t->peers[p->index].saved = 0;
-        t->saves->peers[p->index].has_disk = false;
-        t->saves->peers[p->index].listed_count = 0;
+        t->saver->peers[p->index].has_disk = false;
+        t->saver->peers[p->index].listed_count = 0;
     }
 }
 
-ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
+ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
-    struct psd_saves_peer *of = s == NULL ? NULL : &s->peers[p->index];
+    struct psd_saver *s = t->saver;
+    struct psd_saver_peer *of = s == NULL ? NULL : &s->peers[p->index];
     const ps_v1_SavedItem *item = &listed->saved;
     if (item->state < PS_SAVED_HEARD || item->state > PS_SAVED_BAR || item->number >= UINT64_MAX / 2) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "checkpoint %llu in state %u", (unsigned long long)item->number, item->state);
@@ -152,7 +152,7 @@ ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, cons
     }
     s->highest = item->number > s->highest ? item->number : s->highest;
     if (item->state == PS_SAVED_BAR) {
-        return psd_saves_take_bar(s, listed, err);
+        return psd_saver_take_bar(s, listed, err);
     }
     of->has_disk = of->has_disk || item->state == PS_SAVED_HEARD;
     bool taken = item->state == PS_SAVED_HEARD || listed_add(of, item->number, item->state == PS_SAVED_WHOLE);
@@ -165,23 +165,23 @@ static void part_lost(struct psd_task *t, const struct psd_peer *p);
 /* What p has, against what is decided. */
 static void settle(struct psd_task *t, struct psd_peer *p)
 {
-    struct psd_saves *s = t->saves;
-    const struct psd_saves_peer *of = &s->peers[p->index];
+    struct psd_saver *s = t->saver;
+    const struct psd_saver_peer *of = &s->peers[p->index];
     const struct psd_checkpoint *oldest = psi_list_empty(&s->known) ? NULL : at_checkpoint(psi_list_first(&s->known));
     for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
-        const struct psd_saves_listed *l = &of->listed[i];
-        const struct psd_checkpoint *c = psd_saves_known(t, l->number);
-        bool open = s->phase == PSD_SAVES_DECIDING && l->number == s->what.number;
+        const struct psd_saver_listed *l = &of->listed[i];
+        const struct psd_checkpoint *c = psd_saver_known(t, l->number);
+        bool open = s->phase == PSD_SAVER_DECIDING && l->number == s->what.number;
         /* it was known, and retired while the task was away; what was never known may be another cluster's */
         bool old = c == NULL && oldest != NULL && l->number >= s->first && l->number < oldest->what.number;
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
         } else if (!open && ((!l->whole && c == NULL) || old)) {
-            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, l->number, false);
+            (void)psd_saver_tell(t, p, PS_OP_TASK_DROP, l->number, false);
         }
     }
-    if (s->phase == PSD_SAVES_TELLING) {
-        const struct psd_saves_listed *l = psd_saves_listed_of(of, s->what.number);
+    if (s->phase == PSD_SAVER_TELLING) {
+        const struct psd_saver_listed *l = psd_saver_listed_of(of, s->what.number);
         if (l == NULL) {
             part_lost(t, p);
         } else if (l->whole) {
@@ -201,19 +201,19 @@ static void read_bad(struct psd_task *t, struct psd_shard *shard, const char *wh
 }
 
 /* Parts of ours without a manifest: nothing was decided, and they go; or another task has the manifest, which ours was before. */
-void psd_saves_settle_own(struct psd_task *t)
+void psd_saver_settle_own(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL, *tmp = NULL;
     bool now = s->ready && !s->settled;
     for (uint32_t i = 0; now && i < t->peer_count; i++) {
-        now = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+        now = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
     }
     if (!now) {
         return;
     }
     s->settled = true;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->shards->list) {
         struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         const struct psd_peer *has = NULL;
         char name[PSI_TASK_NAME_MAX], why[PSI_TASK_NAME_MAX + 64];
@@ -221,11 +221,11 @@ void psd_saves_settle_own(struct psd_task *t)
             continue;
         }
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            const struct psd_saves_listed *l = psd_saves_listed_of(&s->peers[i], shard->number);
+            const struct psd_saver_listed *l = psd_saver_listed_of(&s->peers[i], shard->number);
             has = t->peers[i].own_job && l != NULL && l->whole ? &t->peers[i] : has;
         }
         if (has == NULL) {
-            psd_save_drop_here(t, shard->number);
+            psd_shards_drop_here(t, shard->number);
             continue;
         }
         shard->damaged = true;
@@ -235,19 +235,19 @@ void psd_saves_settle_own(struct psd_task *t)
     }
 }
 
-void psd_saves_list_end(struct psd_task *t, struct psd_peer *p)
+void psd_saver_list_end(struct psd_task *t, struct psd_peer *p)
 {
-    if (t->saves != NULL && t->saves->ready && p->own_job) {
+    if (t->saver != NULL && t->saver->ready && p->own_job) {
         settle(t, p);
     }
 }
 
 static void ready(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     s->ready = true;
-    s->found = t->save->highest;
-    s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
+    s->found = t->shards->highest;
+    s->highest = t->shards->highest > s->highest ? t->shards->highest : s->highest;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->own_job && psd_peer_hears(p)) {
@@ -258,11 +258,11 @@ static void ready(struct psd_task *t)
 
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     ps_v1_SaveItem what;
     struct psi_err err;
     (void)ctx;
-    struct psd_shard *shard = psd_save_shard(t, s->reading);
+    struct psd_shard *shard = psd_shards_find(t, s->reading);
     if (st != PS_OK) {
         read_bad(t, shard, error);
     } else if (psi_manifest_check(t->cluster.name, s->read.data, bytes, &what, &err) != PS_OK) {
@@ -285,10 +285,10 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
 /* The manifest behind the one that was read. */
 static void read_next(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
     struct psi_err err;
-    PSI_LIST_FOREACH(it, &t->save->shards) {
+    PSI_LIST_FOREACH(it, &t->shards->list) {
         struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         if (shard->manifest_bytes == 0 || shard->number <= s->reading) {
             continue;
@@ -323,17 +323,17 @@ static void on_listed(struct psd_task *t, uint64_t number, uint64_t id, const st
 
 static void idle(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
-    psd_saves_move(s, PSD_SAVES_IDLE);
+    struct psd_saver *s = t->saver;
+    psd_saver_move(s, PSD_SAVER_IDLE);
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
-    psd_saves_parts_free(s);
-    psd_saves_count_anew(t);
+    psd_saver_parts_free(s);
+    psd_saver_count_anew(t);
 }
 
 static void give_up(struct psd_task *t, const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     uint64_t number = s->what.number;
     bool full = err->reason == PS_REASON_DISK_FULL;
     psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
@@ -341,25 +341,25 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     idle(t);
     drop_all(t, number);
     /* UNAVAILABLE: a task may still be removing older checkpoints */
-    s->makes_room = full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
+    s->makes_room = full ? psd_saver_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
     struct psi_err said = *err;
     if (full && !s->makes_room) { /* the next attempt fails as well, unless somebody makes room */
         psi_err_prefix(&said, "no older checkpoint can go");
     }
-    psd_saves_failed(t, number, &said);
+    psd_saver_failed(t, number, &said);
     if (s->makes_room) {
-        psd_saves_force(t);
+        psd_saver_force(t);
         s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
-        psd_saves_ask_again(s);
+        psd_saver_ask_again(s);
         return;
     }
-    psd_saves_note_failed(t);
+    psd_saver_note_failed(t);
     if (err->code == PS_UNAVAILABLE && !t->draining) { /* the client is not to ask again: by then what it asked for may be lost */
         s->again_ms = t->now_ms + RETRY_MS;
-        psd_saves_ask_again(s);
+        psd_saver_ask_again(s);
         return;
     }
-    psd_saves_fail(t, &s->served, &said);
+    psd_saver_fail(t, &s->served, &said);
 }
 
 /* It has not its part of the one that is told, which nobody was told is saved. */
@@ -367,24 +367,24 @@ static void part_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_err err;
     PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "/job:%s/task:%u has lost its part", p->job, p->task)); /* below */
-    checkpoint_free(t->saves, psd_saves_known(t, t->saves->what.number));
+    checkpoint_free(t->saver, psd_saver_known(t, t->saver->what.number));
     give_up(t, &err);
 }
 
 /* A disk does not take the manifest: it stays decided, that task is told again, and the next one may be made. */
 static void not_told(struct psd_task *t, const struct psi_err *err)
 {
-    psd_saves_failed(t, t->saves->what.number, err);
+    psd_saver_failed(t, t->saver->what.number, err);
     idle(t);
-    psd_saves_note_failed(t);
-    psd_saves_fail(t, &t->saves->served, err);
+    psd_saver_note_failed(t);
+    psd_saver_fail(t, &t->saver->served, err);
 }
 
-void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p)
+void psd_saver_tell_again(struct psd_task *t, struct psd_peer *p)
 {
-    const struct psd_saves_peer *of = &t->saves->peers[p->index];
+    const struct psd_saver_peer *of = &t->saver->peers[p->index];
     for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
-        const struct psd_checkpoint *c = of->listed[i].whole ? NULL : psd_saves_known(t, of->listed[i].number);
+        const struct psd_checkpoint *c = of->listed[i].whole ? NULL : psd_saver_known(t, of->listed[i].number);
         if (c != NULL) {
             tell_manifest(t, p, c);
         }
@@ -397,20 +397,20 @@ static void note_steps(struct psd_task *t)
     uint64_t cursor = 0;
     void *value = NULL;
     psd_steps_note_begin(t);
-    while (psi_map_next(&t->saves->parts, &cursor, NULL, NULL, &value)) {
-        const struct psd_saves_part *part = value;
+    while (psi_map_next(&t->saver->parts, &cursor, NULL, NULL, &value)) {
+        const struct psd_saver_part *part = value;
         if (part->peer == PSD_NO_PEER && part->step != 0) {
             psd_steps_note(t, part->container, part->step);
         }
     }
-    if (t->saves->what.step != 0) {
-        psd_steps_note(t, "", t->saves->what.step); /* older clients do not say of which container their step is */
+    if (t->saver->what.step != 0) {
+        psd_steps_note(t, "", t->saver->what.step); /* older clients do not say of which container their step is */
     }
 }
 
 static void saved(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
     psd_log(t, PSI_LOG_INFO, "checkpoint_saved", PSI_KV("checkpoint", s->what.number),
             PSI_KV("step", s->what.step == 0 ? 0 : s->what.step - 1), PSI_KV("bytes", s->what.bytes),
@@ -425,12 +425,12 @@ static void saved(struct psd_task *t)
     s->last_failed = s->makes_room = false;
     idle(t);
     psd_wait_over(t, &s->served);
-    psd_saves_retire(t);
+    psd_saver_retire(t);
 }
 
 static void decided(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     (void)id;
     (void)number;
     if (err != NULL || known_add(s, &s->what, &s->files) == NULL) {
@@ -439,12 +439,12 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
         give_up(t, err != NULL ? err : &none);
         return;
     }
-    psd_saves_move(s, PSD_SAVES_TELLING);
-    psd_saves_clear_done(t);
+    psd_saver_move(s, PSD_SAVER_TELLING);
+    psd_saver_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->own_job && psd_peer_hears(p)) {
-            tell_manifest(t, p, psd_saves_known(t, number));
+            tell_manifest(t, p, psd_saver_known(t, number));
         }
     }
     done_by(t, t->self);
@@ -453,23 +453,23 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
 /* All parts are written: our manifest decides. */
 static void decide(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_buf file, copy;
     struct psi_err err;
     psi_manifest_init(&file);
     psi_manifest_init(&copy);
     s->what.milliseconds = t->now_ms - s->begun_ms;
-    const struct psd_checkpoint *before = psd_saves_known(t, s->same);
-    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? psd_saves_same_as(before) : 0;
+    const struct psd_checkpoint *before = psd_saver_known(t, s->same);
+    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? psd_saver_same_as(before) : 0;
     ps_status st = psi_manifest_add(&file, &ps_v1_SaveItem_msg, &s->what, &err);
-    st = st == PS_OK ? psd_saves_put_files(s, &file, &err) : st;
+    st = st == PS_OK ? psd_saver_put_files(s, &file, &err) : st;
     st = st == PS_OK ? psi_manifest_end(&file, &err) : st;
     st = st == PS_OK ? psi_buf_append(&copy, file.data, file.len, &err) : st;
     psi_buf_fini(&s->files);
     s->files = file;
     if (st == PS_OK) {
-        psd_saves_move(s, PSD_SAVES_DECIDING);
-        st = psd_save_manifest_here(t, s->what.number, &copy, decided, 0, &err);
+        psd_saver_move(s, PSD_SAVER_DECIDING);
+        st = psd_shards_manifest_here(t, s->what.number, &copy, decided, 0, &err);
     }
     psi_buf_fini(&copy);
     if (st != PS_OK) {
@@ -480,17 +480,17 @@ static void decide(struct psd_task *t)
 /* This task has done its part of the phase. */
 static void done_by(struct psd_task *t, uint32_t peer)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     s->peers[peer].done = true;
-    if (!psd_saves_all_done(t)) {
+    if (!psd_saver_all_done(t)) {
         return;
     }
-    if (s->phase != PSD_SAVES_CUTTING) {
+    if (s->phase != PSD_SAVER_CUTTING) {
         saved(t);
         return;
     }
     struct psi_err err;
-    if (psd_saves_check_parts(t, &err) != PS_OK) {
+    if (psd_saver_check_parts(t, &err) != PS_OK) {
         give_up(t, &err);
     } else {
         decide(t);
@@ -500,8 +500,8 @@ static void done_by(struct psd_task *t, uint32_t peer)
 /* A file of p's part. */
 static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_FileItem *item, struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
-    ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saves_take_part(s, p, item, err);
+    struct psd_saver *s = t->saver;
+    ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saver_take_part(s, p, item, err);
     if (item->kind == PS_FILE_STATE) {
         s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
         item->same = 0; /* the manifest says this of the whole checkpoint */
@@ -519,19 +519,19 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
 
 static void our_part(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_err why;
     ps_status st = PS_OK;
     (void)number;
     (void)id;
     ps_v1_FileItem item;
-    for (uint32_t i = 0; err == NULL && st == PS_OK && psd_save_file_to_msg(t->save, i, &item); i++) {
+    for (uint32_t i = 0; err == NULL && st == PS_OK && psd_shards_file_to_msg(t->shards, i, &item); i++) {
         st = take_file(t, &t->peers[t->self], &item, &why);
     }
     if (err != NULL || st != PS_OK) {
         why = err != NULL ? *err : why;
         give_up(t, &why);
-    } else if (s->phase == PSD_SAVES_CUTTING) {
+    } else if (s->phase == PSD_SAVER_CUTTING) {
         done_by(t, t->self);
     }
 }
@@ -555,21 +555,21 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
     if (st != PS_OK) {
         give_up(t, &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
-        PSI_IGNORE(listed_add(&t->saves->peers[p->index], t->saves->what.number, false)); /* it will list it */
+        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* it will list it */
         done_by(t, p->index);
     }
 }
 
 static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t number, const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
-    struct psd_saves_peer *of = &s->peers[p->index];
-    bool now = s->phase == PSD_SAVES_TELLING && number == s->what.number;
+    struct psd_saver *s = t->saver;
+    struct psd_saver_peer *of = &s->peers[p->index];
+    bool now = s->phase == PSD_SAVER_TELLING && number == s->what.number;
     if (err != NULL) {
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
                 PSI_KV("msg", err->text));
         if (err->reason == PS_REASON_DISK_FULL) {
-            PSI_IGNORE(psd_saves_make_room(t)); /* the task is told again, whether there is room or not */
+            PSI_IGNORE(psd_saver_make_room(t)); /* the task is told again, whether there is room or not */
         }
         if (now && err->code == PS_FAILED_PRECONDITION) {
             part_lost(t, p);
@@ -582,21 +582,21 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     PSI_IGNORE(listed_add(of, number, true)); /* it will list it */
     if (now) {
         done_by(t, p->index);
-    } else if (number == s->what.number && psd_saves_whole_at(t, number) >= s->what.task_count) {
+    } else if (number == s->what.number && psd_saver_whole_at(t, number) >= s->what.task_count) {
         s->failed_ms = 0; /* all have it now */
     }
 }
 
-void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+void psd_saver_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     if (s == NULL || r == NULL) {
-        return; /* psd_saves_lost() has heard of it */
+        return; /* psd_saver_lost() has heard of it */
     }
-    if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVES_LOOKING && a->number == s->looked_at) {
-        psd_saves_looked(t, p->index, err);
-    } else if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVES_CUTTING && a->number == s->what.number) {
+    if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVER_LOOKING && a->number == s->looked_at) {
+        psd_saver_looked(t, p->index, err);
+    } else if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVER_CUTTING && a->number == s->what.number) {
         cut_answered(t, p, r, err);
     } else if (a->op == PS_OP_TASK_MANIFEST) {
         manifest_answered(t, p, a->number, err);
@@ -605,16 +605,16 @@ void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
     }
 }
 
-void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
+void psd_saver_lost(struct psd_task *t, const struct psd_peer *p)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     if (s == NULL || !p->own_job) {
         return;
     }
     s->peers[p->index].again_ms = 0;
-    if (s->phase == PSD_SAVES_LOOKING) {
-        psd_saves_look_lost(t, p);
-    } else if (s->phase == PSD_SAVES_CUTTING) {
+    if (s->phase == PSD_SAVER_LOOKING) {
+        psd_saver_look_lost(t, p);
+    } else if (s->phase == PSD_SAVER_CUTTING) {
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
@@ -625,24 +625,24 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
     }
 }
 
-void psd_saves_reset(struct psd_task *t, const char *container)
+void psd_saver_reset(struct psd_task *t, const char *container)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_err err;
     if (s == NULL) {
         return;
     }
     /* the clients that wait are told */
     PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container));
-    if (s->phase == PSD_SAVES_CUTTING) {
+    if (s->phase == PSD_SAVER_CUTTING) {
         give_up(t, &err);
     }
-    psd_saves_fail(t, &s->asked, &err);
+    psd_saver_fail(t, &s->asked, &err);
 }
 
-void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms)
+void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list lost, *it = NULL, *tmp = NULL;
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_LOST,
@@ -658,64 +658,64 @@ void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c, uin
             psi_list_push_back(&lost, it);
         }
     }
-    psd_saves_fail(t, &lost, &err);
+    psd_saver_fail(t, &lost, &err);
 }
 
-void psd_saves_attempt(struct psd_task *t)
+void psd_saver_attempt(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_err err;
-    s->want = PSD_SAVES_NOT_WANTED;
+    s->want = PSD_SAVER_NOT_WANTED;
     s->begun = true;
     s->same = SAME_UNKNOWN;
     psd_steps_begun(t); /* steps count from this attempt on, whether it is saved or not */
     psi_list_move_all(&s->served, &s->asked);
-    psd_saves_move(s, PSD_SAVES_CUTTING);
+    psd_saver_move(s, PSD_SAVER_CUTTING);
     s->begun_ms = t->now_ms;
-    s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
+    s->highest = t->shards->highest > s->highest ? t->shards->highest : s->highest;
     s->what = (ps_v1_SaveItem)ps_v1_SaveItem_init_zero;
     s->what.number = ++s->highest;
-    s->what.moved = psd_starts_moved_most(t);
+    s->what.moved = psd_loader_moved_most(t);
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
     bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
     s->hurries = hurries;
-    psd_saves_clear_done(t);
+    psd_saver_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job) {
             s->what.task_count++;
             if (!t->peers[i].self) {
-                (void)psd_saves_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
+                (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
             }
         }
     }
-    if (psd_save_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
+    if (psd_shards_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
         give_up(t, &err);
     }
 }
 
-void psd_saves_hurry(struct psd_task *t)
+void psd_saver_hurry(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
-    if (s->phase != PSD_SAVES_CUTTING || s->hurries) {
+    struct psd_saver *s = t->saver;
+    if (s->phase != PSD_SAVER_CUTTING || s->hurries) {
         return;
     }
     s->hurries = true;
-    psd_save_hurry_here(t, s->what.number);
+    psd_shards_hurry_here(t, s->what.number);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         bool writes = p->own_job && !s->peers[i].done && psd_peer_hears(p);
-        struct psd_ask *a = writes ? psd_saves_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
+        struct psd_ask *a = writes ? psd_saver_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
             a->number = 0; /* its answer is not that to the attempt */
         }
     }
 }
 
-void psd_saves_forget(struct psd_task *t, uint64_t number)
+void psd_saver_forget(struct psd_task *t, uint64_t number)
 {
-    struct psd_saves *s = t->saves;
-    struct psd_checkpoint *c = psd_saves_known(t, number);
+    struct psd_saver *s = t->saver;
+    struct psd_checkpoint *c = psd_saver_known(t, number);
     if (c != NULL) {
         checkpoint_free(s, c);
     }
@@ -727,13 +727,13 @@ void psd_saves_forget(struct psd_task *t, uint64_t number)
 
 /* ---- its life ---- */
 
-ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
+ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err)
 {
     if (!t->is_directory || !t->config.has_disk) {
-        return psd_save_begin(t, NULL, err);
+        return psd_shards_begin(t, NULL, err);
     }
-    struct psd_saves *s = psi_calloc(1, sizeof(*s));
-    t->saves = s;
+    struct psd_saver *s = psi_calloc(1, sizeof(*s));
+    t->saver = s;
     if (s != NULL) {
         psi_list_init(&s->known);
         psi_list_init(&s->asked);
@@ -750,23 +750,23 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
     s->peers[t->self].has_disk = true;
-    psd_saves_count_anew(t);
-    return psd_save_begin(t, on_listed, err);
+    psd_saver_count_anew(t);
+    return psd_shards_begin(t, on_listed, err);
 }
 
-void psd_saves_fini(struct psd_task *t)
+void psd_saver_fini(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
-    psd_save_fini(t);
+    psd_shards_fini(t);
     while (t->peers != NULL && t->self < t->peer_count && (it = psi_list_pop_front(&t->peers[t->self].asks)) != NULL) {
         psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* deletes that our disk has not noted */
     }
     if (s == NULL) {
         return;
     }
-    psd_saves_parts_free(s);
-    psd_saves_bars_free(s);
+    psd_saver_parts_free(s);
+    psd_saver_bars_free(s);
     while ((it = psi_list_first(&s->known)) != NULL) {
         checkpoint_free(s, at_checkpoint(it));
     }
@@ -777,12 +777,12 @@ void psd_saves_fini(struct psd_task *t)
     psi_buf_fini(&s->read);
     psi_buf_fini(&s->files);
     psi_free(s);
-    t->saves = NULL;
+    t->saver = NULL;
 }
 
-void psd_saves_check_invariants(const struct psd_task *t)
+void psd_saver_check_invariants(const struct psd_task *t)
 {
-    const struct psd_saves *s = t->saves;
+    const struct psd_saver *s = t->saver;
     uint64_t before = 0;
     struct psi_list *it = NULL;
     if (s == NULL) {
@@ -792,7 +792,7 @@ void psd_saves_check_invariants(const struct psd_task *t)
         PSI_ASSERT(at_checkpoint(it)->what.number > before);
         before = at_checkpoint(it)->what.number;
     }
-    PSI_ASSERT(s->phase != PSD_SAVES_IDLE || psi_list_empty(&s->served));
-    PSI_ASSERT(s->phase != PSD_SAVES_CUTTING || psd_saves_known(t, s->what.number) == NULL);
-    PSI_ASSERT((s->phase == PSD_SAVES_TELLING) <= (psd_saves_known(t, s->what.number) != NULL));
+    PSI_ASSERT(s->phase != PSD_SAVER_IDLE || psi_list_empty(&s->served));
+    PSI_ASSERT(s->phase != PSD_SAVER_CUTTING || psd_saver_known(t, s->what.number) == NULL);
+    PSI_ASSERT((s->phase == PSD_SAVER_TELLING) <= (psd_saver_known(t, s->what.number) != NULL));
 }

@@ -4,9 +4,9 @@
  * those that offer it, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). Which one follows from the
  * lists alone, so that it is the same one as long as they are; several offers share the parts.
  */
-#include "starts.h"
+#include "loader.h"
 
-#include "saves.h"
+#include "saver.h"
 
 #include "common/mem.h"
 
@@ -15,17 +15,17 @@
 
 /* ---- parts of a checkpoint ---- */
 
-void psd_starts_parts_begin(const struct psd_checkpoint *c, struct psd_starts_parts *out)
+void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out)
 {
     ps_v1_SaveItem what;
     bool end = false;
-    *out = (struct psd_starts_parts){.of = c};
+    *out = (struct psd_loader_parts){.of = c};
     out->at = psi_manifest_items(c->manifest.data, c->manifest.len, &out->left);
     ps_status st = psi_list_next(&out->at, &out->left, &ps_v1_SaveItem_msg, &what, &end, NULL);
     PSI_ASSERT(st == PS_OK && !end); /* it was checked */
 }
 
-bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_part *out)
+bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out)
 {
     ps_v1_FileItem file;
     bool end = false;
@@ -43,11 +43,11 @@ bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_par
     return false;
 }
 
-bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_starts_part *out)
+bool psd_loader_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_loader_part *out)
 {
-    struct psd_starts_parts parts;
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, out)) {
+    struct psd_loader_parts parts;
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, out)) {
         if (out->task == p->task && strcmp(out->job, p->job) == 0) {
             return true;
         }
@@ -57,25 +57,25 @@ bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 
 /* ---- who loads them ---- */
 
-bool psd_starts_is_here(const struct psd_peer *p)
+bool psd_loader_is_here(const struct psd_peer *p)
 {
     return p->listed && (p->conn == NULL || !p->conn->closing);
 }
 
-void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer)
+void psd_loader_offer(struct psd_loader_peer *of, uint64_t number, uint32_t writer)
 {
-    struct psd_starts_offer *more =
+    struct psd_loader_offer *more =
         of->offer_count < PSD_OTHERS_MAX ? psi_grow(of->offers, of->offer_count, &of->offer_capacity, sizeof(*more)) : NULL;
     if (more != NULL) { /* without memory the offer counts as absent */
         of->offers = more;
-        more[of->offer_count++] = (struct psd_starts_offer){.number = number, .writer = writer};
+        more[of->offer_count++] = (struct psd_loader_offer){.number = number, .writer = writer};
     }
 }
 
-static bool offers(const struct psd_task *t, const struct psd_peer *p, const struct psd_starts_part *part)
+static bool offers(const struct psd_task *t, const struct psd_peer *p, const struct psd_loader_part *part)
 {
-    const struct psd_starts_peer *of = &t->starts->peers[p->index];
-    if (!p->own_job || !psd_starts_is_here(p) || strcmp(p->job, part->job) != 0) {
+    const struct psd_loader_peer *of = &t->loader->peers[p->index];
+    if (!p->own_job || !psd_loader_is_here(p) || strcmp(p->job, part->job) != 0) {
         return false;
     }
     if (p->self) {
@@ -89,17 +89,17 @@ static bool offers(const struct psd_task *t, const struct psd_peer *p, const str
     return false;
 }
 
-static const struct psd_peer *writer_of(const struct psd_task *t, const struct psd_starts_part *part)
+static const struct psd_peer *writer_of(const struct psd_task *t, const struct psd_loader_part *part)
 {
     const struct psd_peer *p = psd_peer_find(t, part->job, part->task);
     return p != NULL && p->own_job ? p : NULL;
 }
 
-const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part)
+const struct psd_peer *psd_loader_reader(const struct psd_task *t, const struct psd_loader_part *part)
 {
     const struct psd_peer *writer = writer_of(t, part);
     uint32_t count = 0;
-    if (writer != NULL && psd_saves_has(t, writer, part->number)) {
+    if (writer != NULL && psd_saver_has(t, writer, part->number)) {
         return writer;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -114,87 +114,87 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
     return NULL;
 }
 
-bool psd_starts_have_disks(const struct psd_task *t)
+bool psd_loader_have_disks(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->saves->peers[i].has_disk) {
+        if (t->peers[i].own_job && !t->saver->peers[i].has_disk) {
             return false;
         }
     }
     return true;
 }
 
-bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
+bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
     bool of_others = false;
-    if (!psd_starts_have_disks(t)) {
+    if (!psd_loader_have_disks(t)) {
         return false;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        of_others = of_others || (p->own_job && !psd_starts_part_of(c, p, &part));
+        of_others = of_others || (p->own_job && !psd_loader_part_of(c, p, &part));
     }
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, &part)) {
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
         of_others = of_others || writer_of(t, &part) == NULL;
     }
     return of_others;
 }
 
-bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c)
+bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, &part)) {
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
-        const struct psd_peer *loader = psd_starts_loader(t, &part);
-        const struct psd_starts_peer *of = writer == NULL ? NULL : &t->starts->peers[writer->index];
+        const struct psd_peer *loader = psd_loader_reader(t, &part);
+        const struct psd_loader_peer *of = writer == NULL ? NULL : &t->loader->peers[writer->index];
         /* A part that another task has placed goes back to its writer. */
         bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number));
-        if (of == NULL || (psd_starts_takes_part(of) && moves)) {
+        if (of == NULL || (psd_loader_takes_part(of) && moves)) {
             return true;
         }
     }
     return false;
 }
 
-bool psd_starts_is_adopting(const struct psd_starts *s)
+bool psd_loader_is_adopting(const struct psd_loader *s)
 {
-    return s->from == PSD_STARTS_FROM_OTHERS || psd_starts_strays(s);
+    return s->from == PSD_LOADER_FROM_OTHERS || psd_loader_strays(s);
 }
 
-bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
+bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    return psd_starts_moved_most(t) >= c->what.number || psd_starts_has_others(t, c);
+    return psd_loader_moved_most(t) >= c->what.number || psd_loader_has_others(t, c);
 }
 
-void psd_starts_note_elsewhere(struct psd_task *t)
+void psd_loader_note_elsewhere(struct psd_task *t)
 {
-    struct psd_starts *s = t->starts;
-    const struct psd_checkpoint *c = psd_saves_known(t, s->number);
-    struct psd_starts_part part;
+    struct psd_loader *s = t->loader;
+    const struct psd_checkpoint *c = psd_saver_known(t, s->number);
+    struct psd_loader_part part;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool other = p->own_job && psd_starts_part_of(c, p, &part) && psd_starts_loader(t, &part) != p;
-        bool loads = psd_starts_takes_part(&s->peers[i]);
-        s->peers[i].elsewhere = other && psd_starts_is_adopting(s) ? s->number : loads ? 0 : s->peers[i].elsewhere;
+        bool other = p->own_job && psd_loader_part_of(c, p, &part) && psd_loader_reader(t, &part) != p;
+        bool loads = psd_loader_takes_part(&s->peers[i]);
+        s->peers[i].elsewhere = other && psd_loader_is_adopting(s) ? s->number : loads ? 0 : s->peers[i].elsewhere;
     }
 }
 
-bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone)
+bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone)
 {
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
-    bool adopts = psd_starts_adopts(t, c), missing = false;
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    bool adopts = psd_loader_adopts(t, c), missing = false;
     *out_gone = false;
-    psd_starts_parts_begin(c, &parts);
-    while (!*out_gone && psd_starts_parts_next(&parts, &part)) {
+    psd_loader_parts_begin(c, &parts);
+    while (!*out_gone && psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
-        bool needed = adopts || writer == NULL || psd_starts_takes_part(&t->starts->peers[writer->index]);
-        if (needed && psd_starts_loader(t, &part) == NULL && (!missing || writer == NULL)) {
+        bool needed = adopts || writer == NULL || psd_loader_takes_part(&t->loader->peers[writer->index]);
+        if (needed && psd_loader_reader(t, &part) == NULL && (!missing || writer == NULL)) {
             missing = true;
             *out = part;
             *out_gone = writer == NULL; /* which is what people are told first */
@@ -223,7 +223,7 @@ static uint32_t places(const struct psd_task *t)
 }
 
 /* Of all files of a part. */
-static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_starts_part *part)
+static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
 {
     ps_v1_SaveItem what;
     ps_v1_FileItem file;
@@ -243,23 +243,23 @@ static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_start
     return sum;
 }
 
-bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
+bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count)
 {
     char who[PSI_TASK_NAME_MAX], by[PSI_TASK_NAME_MAX];
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
     size_t capacity = 0;
-    bool spreads = t->starts->from == PSD_STARTS_FROM_ALL;
+    bool spreads = t->loader->from == PSD_LOADER_FROM_ALL;
     *out = NULL;
     *out_count = 0;
     what->state_bytes = what->state_sum = 0;
     what->all_bytes = 0;
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, &part)) {
-        const struct psd_peer *loader = psd_starts_loader(t, &part);
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
+        const struct psd_peer *loader = psd_loader_reader(t, &part);
         bool own = !spreads && part.task == p->task && strcmp(part.job, p->job) == 0; /* dealt: in its turn among all */
-        if (loader == NULL || (!spreads && (loader != p || (!own && !psd_starts_is_adopting(t->starts))))) {
+        if (loader == NULL || (!spreads && (loader != p || (!own && !psd_loader_is_adopting(t->loader))))) {
             continue;
         }
         ps_v1_StartItem item = ps_v1_StartItem_init_zero,
@@ -292,15 +292,15 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     return true;
 }
 
-static void mark_trained(const struct psd_start_list *of, const char *container)
+static void mark_trained(const struct psd_containers *of, const char *container)
 {
-    struct psd_start_of *found = psd_start_list_find(of, container);
+    struct psd_containers_entry *found = psd_containers_find(of, container);
     if (found != NULL) {
         found->trained = true;
     }
 }
 
-void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_start_list *of)
+void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of)
 {
     size_t n = 0;
     const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
@@ -328,13 +328,13 @@ void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_st
     }
 }
 
-const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf, size_t n)
+const char *psd_loader_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf, size_t n)
 {
-    struct psd_starts_part part;
+    struct psd_loader_part part;
     bool gone = false;
     char instead[64] = "";
     buf[0] = '\0';
-    if (!psd_starts_missing(t, c, &part, &gone)) {
+    if (!psd_loader_missing(t, c, &part, &gone)) {
         return buf;
     }
     if (older != 0) {

@@ -7,8 +7,8 @@
  * by one. max_to_keep 0 keeps all for good: nothing goes then, also where a disk is full. Failure: none; a task whose disk does
  * not remove a checkpoint is told again.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 enum {
     ENOUGH = 2, /* whole checkpoints: nobody needs a damaged one then. Fewer are enough where fewer are kept */
@@ -24,20 +24,20 @@ static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
 static void drop_damaged(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->shards->list) {
         const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         if (shard->damaged && !shard->dropped) {
-            psd_saves_forget(t, shard->number);
+            psd_saver_forget(t, shard->number);
         }
     }
 }
 
 static bool is_whole(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    return c->bad[0] == '\0' && psd_saves_whole_at(t, c->what.number) >= c->what.task_count;
+    return c->bad[0] == '\0' && psd_saver_whole_at(t, c->what.number) >= c->what.task_count;
 }
 
-uint64_t psd_saves_same_as(const struct psd_checkpoint *c)
+uint64_t psd_saver_same_as(const struct psd_checkpoint *c)
 {
     return c->what.same == 0 ? c->what.number : c->what.same;
 }
@@ -45,9 +45,9 @@ uint64_t psd_saves_same_as(const struct psd_checkpoint *c)
 /* A newer whole checkpoint has the very same content. */
 static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    for (struct psi_list *it = c->link.next; it != &t->saves->known; it = it->next) {
+    for (struct psi_list *it = c->link.next; it != &t->saver->known; it = it->next) {
         const struct psd_checkpoint *newer = at_checkpoint(it);
-        if (newer->what.same == psd_saves_same_as(c) && is_whole(t, newer)) {
+        if (newer->what.same == psd_saver_same_as(c) && is_whole(t, newer)) {
             return true;
         }
     }
@@ -59,16 +59,16 @@ static uint32_t spare_places(const struct psd_task *t, uint32_t most)
 {
     struct psi_list *it = NULL;
     uint32_t differ = 0;
-    PSI_LIST_FOREACH(it, &t->saves->known) {
+    PSI_LIST_FOREACH(it, &t->saver->known) {
         const struct psd_checkpoint *c = at_checkpoint(it);
         differ += is_whole(t, c) && !is_duplicate(t, c);
     }
     return differ < most ? most - differ : 0;
 }
 
-void psd_saves_retire(struct psd_task *t)
+void psd_saver_retire(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     const uint32_t most = t->config.max_to_keep;
     if (most == 0) {
         return;
@@ -86,11 +86,11 @@ void psd_saves_retire(struct psd_task *t)
         bool last = span != 0 && time_ms / span != newer_ms / span;
         newer_ms = time_ms;
         bool twice = is_whole(t, c) && is_duplicate(t, c);
-        bool kept = (twice ? spare > 0 : whole < most) || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
+        bool kept = (twice ? spare > 0 : whole < most) || last || psd_loader_reads(t, number) || number == psd_loader_named(t);
         spare -= twice && spare > 0;
         whole += !twice && is_whole(t, c);
         if (!kept) {
-            psd_saves_forget(t, number);
+            psd_saver_forget(t, number);
         }
     }
     if (whole >= (most < ENOUGH ? most : ENOUGH)) {
@@ -103,14 +103,14 @@ static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint
 {
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     const struct psi_list *next = c->link.next;
-    return span != 0 && next != &t->saves->known && at_checkpoint(c->link.next)->what.time_ms / span != c->what.time_ms / span;
+    return span != 0 && next != &t->saver->known && at_checkpoint(c->link.next)->what.time_ms / span != c->what.time_ms / span;
 }
 
-bool psd_saves_make_room(struct psd_task *t)
+bool psd_saver_make_room(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
-    uint64_t newest = psd_saves_newest(t), goes = 0;
+    uint64_t newest = psd_saver_newest(t), goes = 0;
     uint32_t least = UINT32_MAX;
     if (t->config.max_to_keep == 0) {
         return false;
@@ -119,7 +119,7 @@ bool psd_saves_make_room(struct psd_task *t)
         const struct psd_checkpoint *c = at_checkpoint(it);
         uint64_t number = c->what.number;
         bool needed =
-            number >= newest || psd_starts_reads(t, number) || number == psd_starts_named(t) || number == psd_save_number(t);
+            number >= newest || psd_loader_reads(t, number) || number == psd_loader_named(t) || number == psd_shards_number(t);
         uint32_t rank = is_duplicate(t, c) ? 0 : is_of_its_span(t, c) ? 2 : 1;
         if (!needed && rank < least) {
             goes = number;
@@ -129,7 +129,7 @@ bool psd_saves_make_room(struct psd_task *t)
     if (goes != 0) {
         psd_log(t, PSI_LOG_WARN, "checkpoint_gives_way", PSI_KV("checkpoint", goes), PSI_KV("newest", newest),
                 PSI_KV("msg", "a disk is full: it goes to make room for the next one"));
-        psd_saves_forget(t, goes);
+        psd_saver_forget(t, goes);
     }
     return goes != 0;
 }

@@ -3,14 +3,14 @@
  * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live, as its parts are,
  * or dealt over all of them.
  *
- * Happy path: the checkpoint is whole on all tasks. A start of all of them begins as soon as none is under way (starts.c). All
+ * Happy path: the checkpoint is whole on all tasks. A start of all of them begins as soon as none is under way (loader.c). All
  * load, verify and place it. Then a checkpoint of what lives is made, so that a kill does not bring back a newer one (from then
- * on the request waits in saves.c). The request is answered with the number of that checkpoint.
+ * on the request waits in saver.c). The request is answered with the number of that checkpoint.
  * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
  * one is asked for: that comes first. Its client is gone, or waits no longer, before it has begun: it is not begun.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 #include "psd/rpc/handlers.h"
 
@@ -20,16 +20,16 @@
 enum { RETRY_MS = 1000, KEPT_MS = 600000 };
 
 /* No client asks for a restore any more. */
-static void asked_over(struct psd_starts *s)
+static void asked_over(struct psd_loader *s)
 {
     s->asked.number = 0;
-    psd_start_list_fini(&s->asked_of);
+    psd_containers_fini(&s->asked_of);
 }
 
-void psd_starts_keep(struct psd_task *t, uint64_t number)
+void psd_loader_keep(struct psd_task *t, uint64_t number)
 {
-    t->starts->kept = number;
-    t->starts->kept_until_ms = number == 0 ? 0 : t->now_ms + KEPT_MS;
+    t->loader->kept = number;
+    t->loader->kept_until_ms = number == 0 ? 0 : t->now_ms + KEPT_MS;
 }
 
 /* What is waited for before it can begin. */
@@ -38,47 +38,47 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
     char buffer[PSD_NAMES_HALF];
     struct psd_names away = PSD_NAMES_IN(buffer);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !psd_starts_is_here(&t->peers[i])) {
+        if (t->peers[i].own_job && !psd_loader_is_here(&t->peers[i])) {
             psd_names_add(&away, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
     if (away.used > 0) {
         PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits, as all of these */
-    } else if (t->saves->phase == PSD_SAVES_CUTTING || t->saves->phase == PSD_SAVES_DECIDING) {
-        PSI_IGNORE(snprintf(buf, n, "checkpoint %llu is written", (unsigned long long)t->saves->what.number));
+    } else if (t->saver->phase == PSD_SAVER_CUTTING || t->saver->phase == PSD_SAVER_DECIDING) {
+        PSI_IGNORE(snprintf(buf, n, "checkpoint %llu is written", (unsigned long long)t->saver->what.number));
     } else {
-        PSI_IGNORE(snprintf(buf, n, "%s", psd_saves_in_reset(t) ? "a reset is over" : "the start before it is over"));
+        PSI_IGNORE(snprintf(buf, n, "%s", psd_saver_in_reset(t) ? "a reset is over" : "the start before it is over"));
     }
 }
 
 /* All tasks have placed the checkpoint, and the request waits for the checkpoint that is made of it. */
 static bool is_placed(const struct psd_task *t, const struct psd_wait *w)
 {
-    return w->needs[0].of != &t->starts->asking;
+    return w->needs[0].of != &t->loader->asking;
 }
 
-static const char *stage(const struct psd_starts *s)
+static const char *stage(const struct psd_loader *s)
 {
-    return s->phase == PSD_STARTS_LOADING ? "it is read" : "it is placed";
+    return s->phase == PSD_LOADER_LOADING ? "it is read" : "it is placed";
 }
 
 static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    const struct psd_starts *s = t->starts;
+    const struct psd_loader *s = t->loader;
     uint32_t loads = 0, done = 0, share = 0;
     bool placed = is_placed(t, w);
     if (placed) {
-        psd_saves_describe(t, w, out);
+        psd_saver_describe(t, w, out);
     }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
                         placed                   ? "it is saved so"
-                        : psd_starts_is_asked(s) ? stage(s)
+                        : psd_loader_is_asked(s) ? stage(s)
                                                  : "not under way")); /* fits */
     if (placed) {
         return;
     }
-    if (psd_starts_is_asked(s)) {
-        psd_starts_count(t, &loads, &done, &share);
+    if (psd_loader_is_asked(s)) {
+        psd_loader_count(t, &loads, &done, &share);
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so, %u %%", done, loads,
                             share / 10000)); /* fits */
     } else {
@@ -89,18 +89,18 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 /* What was begun is carried out; what was not is not begun any more, unless somebody else asks for it. */
 static void expire(struct psd_task *t, struct psd_wait *w)
 {
-    const struct psd_starts *s = t->starts;
+    const struct psd_loader *s = t->loader;
     unsigned long long number = w->result;
     char before[PSD_NAMES_BYTES];
     uint32_t loads = 0, done = 0, share = 0;
     if (is_placed(t, w)) {
         struct psd_wait_text text;
-        psd_saves_describe(t, w, &text);
+        psd_saver_describe(t, w, &text);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is restored, and not saved so yet, which goes on; waits for: %s", number,
                             text.release)); /* answered by the caller */
-    } else if (psd_starts_is_asked(s)) {
-        psd_starts_count(t, &loads, &done, &share);
+    } else if (psd_loader_is_asked(s)) {
+        psd_loader_count(t, &loads, &done, &share);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far, %u %%", number,
                             stage(s), done, loads, share / 10000)); /* answered by the caller */
@@ -114,22 +114,22 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_restore = {.describe = describe, .expire = expire};
 
-ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err)
+ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err)
 {
     unsigned long long n = number;
     char name[PSI_TASK_NAME_MAX];
-    struct psd_starts_part part;
+    struct psd_loader_part part;
     bool gone = false;
-    if (t->saves == NULL || t->save->broken) {
+    if (t->saver == NULL || t->shards->broken) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
                         t->name);
     }
-    ps_status st = psd_saves_are_read(t, err);
+    ps_status st = psd_saver_are_read(t, err);
     if (st != PS_OK) {
         return st;
     }
-    const struct psd_checkpoint *c = psd_saves_known(t, number);
-    const struct psd_shard *shard = psd_save_shard(t, number);
+    const struct psd_checkpoint *c = psd_saver_known(t, number);
+    const struct psd_shard *shard = psd_shards_find(t, number);
     if (c == NULL && shard != NULL && shard->bad[0] != '\0' && !shard->dropped) {
         return psi_fail(err, shard->damaged ? PS_DATA_LOSS : PS_FAILED_PRECONDITION, "checkpoint %llu cannot be used: %s", n,
                         shard->bad);
@@ -139,12 +139,12 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool has = psd_starts_part_of(c, p, &part), bare = !t->saves->peers[i].has_disk;
+        bool has = psd_loader_part_of(c, p, &part), bare = !t->saver->peers[i].has_disk;
         PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* it is name */
-        if (p->own_job && !psd_starts_is_here(p)) {
+        if (p->own_job && !psd_loader_is_here(p)) {
             return psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu: %s is not connected", n, name);
         }
-        if (p->own_job && has && psd_starts_loader(t, &part) == NULL) {
+        if (p->own_job && has && psd_loader_reader(t, &part) == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not whole: %s has no part of it%s", n, name,
                             bare ? ", and no checkpoint_dir" : "");
         }
@@ -152,27 +152,27 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
             return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu: %s has no checkpoint_dir", n, name);
         }
     }
-    char text[sizeof(t->start->why)];
-    return !psd_starts_missing(t, c, &part, &gone)
+    char text[sizeof(t->beside->why)];
+    return !psd_loader_missing(t, c, &part, &gone)
                ? PS_OK
-               : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, 0, text, sizeof(text)));
+               : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_loader_missing_text(t, c, 0, text, sizeof(text)));
 }
 
-static bool is_same(const struct psd_start_list *a, const struct psd_start_list *b)
+static bool is_same(const struct psd_containers *a, const struct psd_containers *b)
 {
     bool same = a->count == b->count;
     for (size_t i = 0; same && i < a->count; i++) {
-        same = psd_start_list_find(b, a->of[i].container) != NULL;
+        same = psd_containers_find(b, a->of[i].container) != NULL;
     }
     return same;
 }
 
-static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, const struct psd_start_list *of,
+static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, const struct psd_containers *of,
                        struct psi_err *err)
 {
-    const struct psd_starts *s = t->starts;
+    const struct psd_loader *s = t->loader;
     uint64_t number = item->number;
-    ps_status st = psd_starts_ask_check(t, number, err);
+    ps_status st = psd_loader_ask_check(t, number, err);
     if (st == PS_OK && of->count > 0 && item->spread) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "what is dealt anew over all tasks are all containers, and not some");
         /* tasks that would begin with these containers would lack the others */
@@ -188,7 +188,7 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
 
 /* Read the checkpoint, and the containers behind it in the request. No container: all of the checkpoint. */
 static ps_status read_asked(const struct psd_task *t, const struct psd_request *r, ps_v1_SavedNameItem *item,
-                            struct psd_start_list *of, struct psi_err *err)
+                            struct psd_containers *of, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -206,7 +206,7 @@ static ps_status read_asked(const struct psd_task *t, const struct psd_request *
         }
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&named.container, container, err);
         st = st == PS_OK ? psd_session_refuse(container, "checkpoints", err) : st;
-        st = st == PS_OK ? psd_start_list_put(t, of, container, 0, err) : st;
+        st = st == PS_OK ? psd_containers_put(t, of, container, 0, err) : st;
         if (st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
             st =
                 psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names more than %u containers", PS_RESTORE_CONTAINERS_MAX);
@@ -225,43 +225,43 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
         return;
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
-    struct psd_start_list of = {.of = NULL};
+    struct psd_containers of = {.of = NULL};
     st = st == PS_OK ? read_asked(t, r, &item, &of, &err) : st;
     st = st == PS_OK ? check(t, &item, &of, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
-        psd_start_list_fini(&of);
+        psd_containers_fini(&of);
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
         return;
     }
     w->result = item.number;
     w->has_result = true;
-    psd_wait_hang(w, need, &t->starts->asking);
-    t->starts->asked = item;
-    psd_start_list_fini(&t->starts->asked_of);
-    t->starts->asked_of = of;
+    psd_wait_hang(w, need, &t->loader->asking);
+    t->loader->asked = item;
+    psd_containers_fini(&t->loader->asked_of);
+    t->loader->asked_of = of;
     psd_log(t, PSI_LOG_INFO, "restore_asked", PSI_KV("peer", c->text), PSI_KV("checkpoint", item.number),
             PSI_KV("spread", item.spread), PSI_KV("containers", of.count));
-    psd_starts_keep(t, 0);
-    psd_starts_look(t);
+    psd_loader_keep(t, 0);
+    psd_loader_look(t);
     psd_wait_open(t, w);
 }
 
-void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
+void psd_loader_ask_over(struct psd_task *t, const struct psi_err *err)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    asked_over(t->starts);
+    asked_over(t->loader);
     if (err == NULL) {
-        psd_saves_force(t);
+        psd_saver_force(t);
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->starts->asking) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->loader->asking) {
         struct psd_need *need = PSI_CONTAINER_OF(it, struct psd_need, at);
         if (err != NULL) {
             need->wait->err = *err;
             psd_wait_done(t, need->wait);
         } else { /* the request is answered when the checkpoint of the restored model is saved */
             psi_list_remove(it);
-            psd_wait_hang(need->wait, need, &t->saves->asked);
+            psd_wait_hang(need->wait, need, &t->saver->asked);
         }
     }
 }

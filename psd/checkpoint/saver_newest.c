@@ -3,17 +3,17 @@
  * Which checkpoint is the newest whole one, and whether some task has something that this checkpoint does not have. Failure:
  * none.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 /* A whole part of it is at p, as its own. Of what has a manifest on our disk the directory's own part is whole. */
 static bool is_whole_at(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
 {
-    const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[p->index], number);
+    const struct psd_saver_listed *l = psd_saver_listed_of(&t->saver->peers[p->index], number);
     return p->self || (l != NULL && l->whole);
 }
 
-uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
+uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -22,16 +22,16 @@ uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
     return count;
 }
 
-uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
+uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
 {
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
     uint32_t count = 0;
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, &part)) {
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
         bool gone = p == NULL || !p->own_job;
-        count += gone ? psd_starts_loader(t, &part) != NULL : is_whole_at(t, p, part.number);
+        count += gone ? psd_loader_reader(t, &part) != NULL : is_whole_at(t, p, part.number);
     }
     return count;
 }
@@ -39,9 +39,9 @@ uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkp
 /* A checkpoint that is known to be damaged does not count. away: how many tasks are not connected and may have a part. */
 static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
 {
-    for (struct psi_list *it = t->saves->known.prev; it != &t->saves->known; it = it->prev) {
+    for (struct psi_list *it = t->saver->known.prev; it != &t->saver->known; it = it->prev) {
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        if (c->bad[0] == '\0' && psd_saves_parts_there(t, c) + away >= c->what.task_count) {
+        if (c->bad[0] == '\0' && psd_saver_parts_there(t, c) + away >= c->what.task_count) {
             return c->what.number;
         }
     }
@@ -57,24 +57,24 @@ static uint32_t count_away(const struct psd_task *t)
     return away;
 }
 
-uint64_t psd_saves_newest(const struct psd_task *t)
+uint64_t psd_saver_newest(const struct psd_task *t)
 {
     return newest_whole(t, 0);
 }
 
-uint64_t psd_saves_newest_maybe(const struct psd_task *t)
+uint64_t psd_saver_newest_maybe(const struct psd_task *t)
 {
     return newest_whole(t, count_away(t));
 }
 
-bool psd_saves_have_news(const struct psd_task *t)
+bool psd_saver_have_news(const struct psd_task *t)
 {
     bool news = false;
-    uint64_t newest = psd_saves_newest_maybe(t);
+    uint64_t newest = psd_saver_newest_maybe(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool changed = p->self ? psd_save_changed(t) : p->changed;
-        uint64_t saved = p->self ? psd_save_number(t) : p->saved;
+        bool changed = p->self ? psd_shards_changed(t) : p->changed;
+        uint64_t saved = p->self ? psd_shards_number(t) : p->saved;
         news = news || (p->own_job && (changed || (saved != 0 && saved != newest)));
     }
     return news;

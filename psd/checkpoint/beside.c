@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task's part in a start: see start.h.
+ * A task's part in a start: see beside.h.
  *
  * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, several operations of the
  * disk at a time, and each is verified while it reads the next ones -> all is there: its sessions end in it -> so with each
@@ -9,7 +9,7 @@
  * not as it was written: the answer says why, nothing has changed. The connection to the directory is lost: what is beside goes;
  * memory that the disk reads into goes when it is done.
  */
-#include "start.h"
+#include "beside.h"
 
 #include "psd/owner/owner.h"
 #include "psd/rpc/handlers.h"
@@ -28,18 +28,18 @@ enum { RETRY_FIRST_MS = 20, RETRY_LAST_MS = 1000, RETRY_LATER = 8 /* clients for
 
 /* ---- lists of containers ---- */
 
-struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container)
+struct psd_containers_entry *psd_containers_find(const struct psd_containers *l, const char *container)
 {
     uintptr_t place = (uintptr_t)psi_map_find(&l->places, container, strlen(container));
     return place == 0 ? NULL : &l->of[place - 1];
 }
 
-struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_start_list *l, const char *container,
-                                        struct psi_err *err)
+struct psd_containers_entry *psd_containers_get(const struct psd_task *t, struct psd_containers *l, const char *container,
+                                                struct psi_err *err)
 {
-    struct psd_start_of *of = psd_start_list_find(l, container);
+    struct psd_containers_entry *of = psd_containers_find(l, container);
     if (of == NULL) {
-        struct psd_start_of *more = psi_grow(l->of, l->count, &l->capacity, sizeof(*more));
+        struct psd_containers_entry *more = psi_grow(l->of, l->count, &l->capacity, sizeof(*more));
         if (l->of == NULL) {
             psi_map_init(&l->places, t->store.map_seed);
         }
@@ -51,16 +51,16 @@ struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_sta
             return NULL;
         }
         of = &l->of[l->count++];
-        *of = (struct psd_start_of){.start = 0};
+        *of = (struct psd_containers_entry){.start = 0};
         memcpy(of->container, container, strlen(container) + 1);
     }
     return of;
 }
 
-ps_status psd_start_list_put(const struct psd_task *t, struct psd_start_list *l, const char *container, uint64_t start,
+ps_status psd_containers_put(const struct psd_task *t, struct psd_containers *l, const char *container, uint64_t start,
                              struct psi_err *err)
 {
-    struct psd_start_of *of = psd_start_list_get(t, l, container, err);
+    struct psd_containers_entry *of = psd_containers_get(t, l, container, err);
     if (of == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
@@ -68,11 +68,11 @@ ps_status psd_start_list_put(const struct psd_task *t, struct psd_start_list *l,
     return PS_OK;
 }
 
-void psd_start_list_fini(struct psd_start_list *l)
+void psd_containers_fini(struct psd_containers *l)
 {
     psi_free(l->of);
     psi_map_fini(&l->places);
-    *l = (struct psd_start_list){.of = NULL};
+    *l = (struct psd_containers){.of = NULL};
 }
 
 /* ---- a load ---- */
@@ -80,14 +80,14 @@ void psd_start_list_fini(struct psd_start_list *l)
 /* All that is beside, and is not read into. */
 static void beside_free(struct psd_task *t)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     psd_source_close(t);
     psd_load_free(s->load);
     if (s->other != NULL) {
         t->beside_free(s->other);
     }
-    if (s->beside != NULL) {
-        t->beside_free(s->beside);
+    if (s->task != NULL) {
+        t->beside_free(s->task);
     }
     psi_free(s->parts);
     psi_free(s->dealt);
@@ -95,7 +95,7 @@ static void beside_free(struct psd_task *t)
     s->dealt = NULL;
     s->places = NULL;
     s->load = NULL;
-    s->beside = s->other = NULL;
+    s->task = s->other = NULL;
     s->parts = NULL;
     s->part_count = s->part_at = 0;
     s->writer = 0;
@@ -104,9 +104,9 @@ static void beside_free(struct psd_task *t)
     s->failed.code = PS_OK;
 }
 
-void psd_start_drop(struct psd_task *t)
+void psd_beside_drop(struct psd_task *t)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     if (s == NULL || s->number == 0) {
         return;
     }
@@ -120,8 +120,8 @@ void psd_start_drop(struct psd_task *t)
 /* Nothing of it is read any more; err NULL: all is beside. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
-    struct psd_start *s = t->start;
-    psd_save_fn done = s->done;
+    struct psd_beside *s = t->beside;
+    psd_shards_fn done = s->done;
     uint64_t number = s->number;
     s->done = NULL;
     if (err != NULL) {
@@ -134,7 +134,7 @@ static void over(struct psd_task *t, const struct psi_err *err)
 
 static void fails(struct psd_task *t, const struct psi_err *why)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psi_err err = *why;
     if (s->reading == 0) {
         over(t, &err);
@@ -186,14 +186,14 @@ static void source_done(struct psd_task *t, ps_status st, size_t bytes, const ch
 /* The part that `item` tells of is read into `into`; state_bytes 0: there is none. */
 static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, struct psd_task *into, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psd_load_options o = {
         .number = s->number,
         .state_bytes = item->state_bytes,
         .state_sum = item->state_sum,
         .writer = item->writer,
         .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .index = s->places, .has = s->dealt},
-        .had_bytes = psd_store_taken(&s->beside->store),
+        .had_bytes = psd_store_taken(&s->task->store),
         .live_bytes = s->asked ? psd_store_taken(&t->store) : 0,
         .random = random_of,
         .random_ctx = t};
@@ -208,17 +208,17 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
 /* It is read and verified, and what of it is another task's is joined with ours. */
 static ps_status end_part(struct psd_task *t, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     char name[PSI_TASK_NAME_MAX];
     psd_source_close(t);
     psd_load_free(s->load);
     s->load = NULL;
-    end_sessions(s->other != NULL ? s->other : s->beside);
+    end_sessions(s->other != NULL ? s->other : s->task);
     if (s->other == NULL) {
         return PS_OK;
     }
-    take_chiefs(s->beside, s->other, false);
-    ps_status st = psd_place_join(s->beside, s->other, random_of, t, err);
+    take_chiefs(s->task, s->other, false);
+    ps_status st = psd_place_join(s->task, s->other, random_of, t, err);
     psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint %llu of %s, and what %s has read", (unsigned long long)s->number,
                    psi_task_name_format(name, sizeof(name), t->config.job, s->writer - 1), t->name);
     t->beside_free(s->other);
@@ -229,7 +229,7 @@ static ps_status end_part(struct psd_task *t, struct psi_err *err)
 /* False: there is none, or (then *err says why, and it was set to PS_OK before) it cannot be begun. */
 static bool next_part(struct psd_task *t, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     if (s->part_at == s->part_count) {
         return false;
     }
@@ -241,7 +241,7 @@ static bool next_part(struct psd_task *t, struct psi_err *err)
 
 static void got(struct psd_task *t, ps_status st, size_t bytes, const char *who, const char *error)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psi_err err;
     s->done_bytes += bytes;
     st = st == PS_OK ? psd_load_got(s->load, bytes, &err) : psi_fail(&err, st, "%s: %s", who, error);
@@ -259,7 +259,7 @@ static void source_done(struct psd_task *t, ps_status st, size_t bytes, const ch
 
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psi_err err = s->failed;
     (void)ctx;
     s->reading--;
@@ -280,7 +280,7 @@ static bool is_own(const struct psd_task *t, uint32_t writer)
 
 static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psd_disk_op op = {
         .kind = PSD_DISK_READ,
         .file = {.number = s->number, .kind = want->file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL},
@@ -303,7 +303,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
 /* As much as is wanted at a time; when nothing is any more, the next part. */
 static void read_more(struct psd_task *t)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psd_load_read want;
     struct psi_err err = {.code = PS_OK};
     for (;;) {
@@ -352,12 +352,12 @@ static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps
 static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, const ps_v1_StartItem *parts, size_t count,
                             struct psi_err *err)
 {
-    struct psd_start *s = t->start;
-    if (!psd_save_is_able(t)) {
+    struct psd_beside *s = t->beside;
+    if (!psd_shards_is_able(t)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
                         t->name);
     }
-    psd_start_drop(t);
+    psd_beside_drop(t);
     if (s->number != 0) {
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk still reads checkpoint %llu", t->name, (unsigned long long)s->number);
     }
@@ -367,7 +367,7 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
 /* Places are those of the tasks of the job, in order. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     uint32_t place = 0;
     s->dealt = psi_calloc(PS_TASKS_MAX, sizeof(*s->dealt));
     s->places = psi_calloc(PS_TASKS_MAX, sizeof(*s->places));
@@ -382,10 +382,10 @@ static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
-ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
-                              psd_save_fn done, uint64_t id, struct psi_err *err)
+ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
+                               psd_shards_fn done, uint64_t id, struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     ps_v1_StartItem own = *what;
     ps_status st = check_load(t, what, parts, count, err);
     if (st != PS_OK) {
@@ -403,8 +403,8 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
         s->all_bytes += parts[i].all_bytes;
     }
     st = count > 0 && parts[0].tasks > 0 ? begin_deal(t, err) : PS_OK;
-    st = st == PS_OK ? t->beside_new(t, &s->beside, err) : st;
-    st = st == PS_OK ? begin_part(t, &own, s->beside, err) : st;
+    st = st == PS_OK ? t->beside_new(t, &s->task, err) : st;
+    st = st == PS_OK ? begin_part(t, &own, s->task, err) : st;
     if (st != PS_OK) {
         beside_free(t);
         return st;
@@ -434,16 +434,16 @@ static bool is_unfinished(const struct psd_container *c)
     return false;
 }
 
-ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err)
+ps_status psd_beside_containers(const struct psd_task *t, struct psd_containers *out, struct psi_err *err)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
-    PSI_ASSERT(t->start->beside != NULL && t->start->load == NULL);
-    while (st == PS_OK && psi_map_next(&t->start->beside->store.containers, &cursor, NULL, NULL, &value)) {
+    PSI_ASSERT(t->beside->task != NULL && t->beside->load == NULL);
+    while (st == PS_OK && psi_map_next(&t->beside->task->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psi_map_count(&c->variables) > 0) {
-            st = psd_start_list_put(t, out, c->name, is_unfinished(c), err);
+            st = psd_containers_put(t, out, c->name, is_unfinished(c), err);
         }
     }
     return st;
@@ -454,14 +454,14 @@ ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *
 struct placing {
     struct psd_task *task;
     uint64_t number;
-    const struct psd_start_list *of;
+    const struct psd_containers *of;
     bool differs; /* of what was placed something is not as it is in the checkpoint */
 };
 
 static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
 {
     const struct placing *p = ctx;
-    const struct psd_start_of *of = psd_start_list_find(p->of, container);
+    const struct psd_containers_entry *of = psd_containers_find(p->of, container);
     *out_start = of == NULL ? 0 : of->start;
     *out_trained = of != NULL && of->trained;
     return of != NULL;
@@ -483,7 +483,7 @@ static void unsealed(void *ctx)
     ((struct placing *)ctx)->differs = true;
 }
 
-static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, struct psi_err *err)
+static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, struct psi_err *err)
 {
     struct placing p = {.task = t, .number = what->number, .of = of};
     const struct psd_placed how = {.checkpoint = what->number,
@@ -500,22 +500,22 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
                     PSI_KV("checkpoint", what->number));
         }
     }
-    take_chiefs(t, t->start->beside, t->start->alone);
-    t->start->placed++;
-    uint32_t others = t->store.variable_count, loaded = t->start->beside->store.variable_count;
-    ps_status st = psd_place(t, t->start->beside, &how, err);
+    take_chiefs(t, t->beside->task, t->beside->alone);
+    t->beside->placed++;
+    uint32_t others = t->store.variable_count, loaded = t->beside->task->store.variable_count;
+    ps_status st = psd_place(t, t->beside->task, &how, err);
     /* parts of other tasks, and containers that were dealt anew, are this task's own only with the next checkpoint */
     if (st == PS_OK) {
-        psd_save_placed(t, what->number,
-                        !p.differs && others == 0 && t->store.variable_count == loaded && t->start->part_count == 0);
+        psd_shards_placed(t, what->number,
+                          !p.differs && others == 0 && t->store.variable_count == loaded && t->beside->part_count == 0);
     }
     return st;
 }
 
-ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of,
-                               struct psi_err *err)
+ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
+                                struct psi_err *err)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     struct psd_peer *self = &t->peers[t->self];
     ps_status st = PS_OK;
     if (s == NULL) {
@@ -537,7 +537,7 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
     if (st == PS_OK && what->number != 0) {
         psd_place_moved(t, what->moved);
     }
-    psd_start_drop(t);
+    psd_beside_drop(t);
     return st;
 }
 
@@ -546,19 +546,19 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
 static void load_answer(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
     struct psd_conn *c = t->peers[t->directory].conn;
-    struct psd_start_list of = {.of = NULL};
+    struct psd_containers of = {.of = NULL};
     struct psi_err why;
     struct psd_list l;
     (void)number;
     if (c == NULL) {
         return;
     }
-    if (err == NULL && psd_start_containers(t, &of, &why) != PS_OK) {
+    if (err == NULL && psd_beside_containers(t, &of, &why) != PS_OK) {
         err = &why;
     }
     if (err != NULL) {
         psd_reply(t, c, PS_OP_TASK_LOAD, 0, id, 0, err, 0, NULL, NULL);
-        psd_start_list_fini(&of);
+        psd_containers_fini(&of);
         return;
     }
     psd_list_begin(&l, t, c, PS_OP_TASK_LOAD, PS_FLAG_REPLY, id);
@@ -569,7 +569,7 @@ static void load_answer(struct psd_task *t, uint64_t number, uint64_t id, const 
         psd_list_add(&l, &ps_v1_StartItem_msg, &item);
     }
     psd_list_end(&l);
-    psd_start_list_fini(&of);
+    psd_containers_fini(&of);
 }
 
 /* The items behind the first one, of others' parts; *out: for psi_free(). */
@@ -616,19 +616,19 @@ void psd_rpc_task_load(struct psd_task *t, struct psd_conn *c, const struct psd_
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_LOAD: checkpoint 0");
     }
     st = st == PS_OK ? parse_parts(r, &parts, &count, &err) : st;
-    st = st == PS_OK ? psd_start_load_here(t, &item, parts, count, load_answer, r->header.id, &err) : st;
+    st = st == PS_OK ? psd_beside_load_here(t, &item, parts, count, load_answer, r->header.id, &err) : st;
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_TASK_LOAD, 0, r->header.id, 0, &err, 0, NULL, NULL);
     }
 }
 
 /* Another item of a TASK_PLACE: a container, or what was deleted of one. */
-static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, struct psd_start_list *of, struct psi_err *err)
+static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, struct psd_containers *of, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st == PS_OK && item->name.size == 0) {
-        struct psd_start_of *placed = psd_start_list_get(t, of, container, err);
+        struct psd_containers_entry *placed = psd_containers_get(t, of, container, err);
         if (placed == NULL) {
             return PS_RESOURCE_EXHAUSTED;
         }
@@ -643,7 +643,7 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
 }
 
 /* A frame of it; what->start 0: the first. */
-static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_start_list *of,
+static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {
     const uint8_t *p = r->body;
@@ -661,23 +661,23 @@ static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_
     return st;
 }
 
-static void coming_free(struct psd_start *s)
+static void coming_free(struct psd_beside *s)
 {
-    psd_start_list_fini(&s->coming_of);
+    psd_containers_fini(&s->coming_of);
     s->coming = (ps_v1_StartItem)ps_v1_StartItem_init_zero;
 }
 
-void psd_start_directory_lost(struct psd_task *t)
+void psd_beside_directory_lost(struct psd_task *t)
 {
-    psd_start_drop(t);
-    if (t->start != NULL) {
-        coming_free(t->start);
+    psd_beside_drop(t);
+    if (t->beside != NULL) {
+        coming_free(t->beside);
     }
 }
 
 void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct psd_start *s = t->start;
+    struct psd_beside *s = t->beside;
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     struct psi_err err;
     ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* without a disk it never waits */
@@ -687,7 +687,7 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     if (more) {
         return;
     }
-    st = s != NULL && st == PS_OK ? psd_start_place_here(t, &s->coming, &s->coming_of, &err) : st;
+    st = s != NULL && st == PS_OK ? psd_beside_place_here(t, &s->coming, &s->coming_of, &err) : st;
     if (s != NULL) {
         coming_free(s);
     }
@@ -697,71 +697,71 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
 
 /* ---- its life ---- */
 
-ps_status psd_start_begin(struct psd_task *t, struct psi_err *err)
+ps_status psd_beside_begin(struct psd_task *t, struct psi_err *err)
 {
     if (!t->config.has_disk) {
         return PS_OK;
     }
-    t->start = psi_calloc(1, sizeof(*t->start));
-    if (t->start == NULL) {
+    t->beside = psi_calloc(1, sizeof(*t->beside));
+    if (t->beside == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for a start");
     }
-    psd_source_init(&t->start->source);
-    t->start->undecided = true;
+    psd_source_init(&t->beside->source);
+    t->beside->undecided = true;
     t->peers[t->self].waits = true;
     return PS_OK;
 }
 
-void psd_start_fini(struct psd_task *t)
+void psd_beside_fini(struct psd_task *t)
 {
-    if (t->start != NULL) {
+    if (t->beside != NULL) {
         beside_free(t);
-        coming_free(t->start);
-        psi_free(t->start);
-        t->start = NULL;
+        coming_free(t->beside);
+        psi_free(t->beside);
+        t->beside = NULL;
     }
 }
 
-void psd_start_turn(struct psd_task *t)
+void psd_beside_turn(struct psd_task *t)
 {
-    if (t->start != NULL && t->start->undecided && psd_save_is_listed(t)) {
+    if (t->beside != NULL && t->beside->undecided && psd_shards_is_listed(t)) {
         struct psd_peer *self = &t->peers[t->self];
-        t->start->undecided = false;
+        t->beside->undecided = false;
         bool named = t->is_directory && t->config.restore != PSD_RESTORE_AUTO && t->config.restore != PSD_RESTORE_NONE;
         bool beside = t->is_directory && psd_others_orphan(t) != NULL;
-        self->waits = self->own_job && (named || beside || t->save->broken || !psi_list_empty(&t->save->shards));
+        self->waits = self->own_job && (named || beside || t->shards->broken || !psi_list_empty(&t->shards->list));
     }
 }
 
-ps_status psd_start_check(const struct psd_task *t, struct psi_err *err)
+ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err)
 {
     if (!t->peers[t->self].waits) {
         return PS_OK;
     }
-    if (t->start->why[0] != '\0') {
-        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_READY, "%s does not begin: %s", t->name, t->start->why);
+    if (t->beside->why[0] != '\0') {
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_READY, "%s does not begin: %s", t->name, t->beside->why);
     }
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                        "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with%s%s",
                        t->name, t->peers[t->directory].job, t->delayed != NULL ? ": " : "", t->delayed != NULL ? t->delayed : "");
 }
 
-uint32_t psd_start_retry_ms(struct psd_task *t)
+uint32_t psd_beside_retry_ms(struct psd_task *t)
 {
-    if (t->start == NULL || !(t->starting || t->peers[t->self].waits)) {
+    if (t->beside == NULL || !(t->loading || t->peers[t->self].waits)) {
         return 0;
     }
-    uint32_t ms = RETRY_FIRST_MS + t->start->sent_away / RETRY_LATER;
-    t->start->sent_away += ms < RETRY_LAST_MS;
+    uint32_t ms = RETRY_FIRST_MS + t->beside->sent_away / RETRY_LATER;
+    t->beside->sent_away += ms < RETRY_LAST_MS;
     return ms;
 }
 
-void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
+void psd_containers_add(const struct psd_task *t, struct psd_list *l)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     ps_v1_ListItem item = ps_v1_ListItem_init_zero;
-    if (t->start == NULL) {
+    if (t->beside == NULL) {
         return;
     }
     item.has_start = true;
@@ -781,14 +781,14 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
     }
 }
 
-void psd_start_check_invariants(const struct psd_task *t)
+void psd_beside_check_invariants(const struct psd_task *t)
 {
-    const struct psd_start *s = t->start;
+    const struct psd_beside *s = t->beside;
     if (s != NULL) {
-        PSI_ASSERT((s->number == 0) == (s->beside == NULL) && (s->load == NULL || s->beside != NULL));
+        PSI_ASSERT((s->number == 0) == (s->task == NULL) && (s->load == NULL || s->task != NULL));
         PSI_ASSERT((s->reading == 0 && !s->ends) || s->load != NULL);
         PSI_ASSERT(!s->ends || s->reading > 0);
         PSI_ASSERT(s->other == NULL || (s->load != NULL && s->writer != 0));
-        PSI_ASSERT(!t->peers[t->self].waits || s->beside == NULL || t->store.variable_count == 0);
+        PSI_ASSERT(!t->peers[t->self].waits || s->task == NULL || t->store.variable_count == 0);
     }
 }

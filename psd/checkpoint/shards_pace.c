@@ -7,7 +7,7 @@
  * training little, and yet has the checkpoint done long before the next one. Otherwise, while pushes wait for its memory, and
  * when a task is to end, as fast as the disk takes them. Failure: none.
  */
-#include "save.h"
+#include "shards.h"
 
 #include "psd/store/cut.h"
 
@@ -16,14 +16,14 @@ enum {
     BURST_IN = 10     /* of what a second may give out; ticks are at most 100 ms apart */
 };
 
-static int64_t burst(const struct psd_save_pace *p)
+static int64_t burst(const struct psd_shards_pace *p)
 {
     return (int64_t)(p->per_second / BURST_IN) + 1;
 }
 
-void psd_save_pace_begin(struct psd_task *t, bool hurries)
+void psd_shards_pace_begin(struct psd_task *t, bool hurries)
 {
-    struct psd_save_pace *p = &t->save->pace;
+    struct psd_shards_pace *p = &t->shards->pace;
     uint64_t span = t->config.checkpoint_seconds == 0 ? SPAN_MS : (uint64_t)t->config.checkpoint_seconds * 1000;
     uint64_t since = t->now_ms - p->begun_ms;
     span = t->config.checkpoint_steps != 0 && since < span ? since : span;
@@ -35,9 +35,9 @@ void psd_save_pace_begin(struct psd_task *t, bool hurries)
     p->full = false;
 }
 
-void psd_save_pace_tick(struct psd_task *t)
+void psd_shards_pace_tick(struct psd_task *t)
 {
-    struct psd_save_pace *p = &t->save->pace;
+    struct psd_shards_pace *p = &t->shards->pace;
     int64_t more = p->left + (int64_t)(p->per_second * (t->now_ms - p->at_ms) / 1000), most = burst(p);
     p->left = more < most ? more : most;
     p->at_ms = t->now_ms;
@@ -45,18 +45,18 @@ void psd_save_pace_tick(struct psd_task *t)
     t->served = false;
 }
 
-bool psd_save_pace_lets(struct psd_task *t)
+bool psd_shards_pace_lets(struct psd_task *t)
 {
-    struct psd_save_pace *p = &t->save->pace;
+    struct psd_shards_pace *p = &t->shards->pace;
     bool half = psd_cut_held_bytes(&t->store) > t->config.checkpoint_memory_bytes / 2;
     /* Full memory is emptied to half at full speed; otherwise the pushes would wait once for each block. */
     p->full = psd_cut_is_full(&t->store) || (p->full && half);
     return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
 }
 
-void psd_save_pace_took(struct psd_task *t, uint64_t bytes)
+void psd_shards_pace_took(struct psd_task *t, uint64_t bytes)
 {
-    struct psd_save_pace *p = &t->save->pace;
+    struct psd_shards_pace *p = &t->shards->pace;
     bool paced = p->left > 0; /* otherwise it goes as fast as can be, and is no debt */
     p->left -= paced ? (int64_t)bytes : 0;
 }

@@ -7,94 +7,94 @@
  * Where a task has something new, the attempt begins. TASK_SAVED goes out after the requests of those clients came in, so a
  * task sees whatever was done before them. Failure: a task is lost meanwhile. The tasks are asked again when all are connected.
  */
-#include "saves.h"
-#include "starts.h"
+#include "saver.h"
+#include "loader.h"
 
 /* The look is over. The clients that asked wait for the attempt: something is new (news), or the tasks are to be asked
  * again. */
 static void look_over(struct psd_task *t, bool news)
 {
-    struct psd_saves *s = t->saves;
-    psd_saves_move(s, PSD_SAVES_IDLE);
-    psd_saves_wants(s, news ? PSD_SAVES_ANYWAY : PSD_SAVES_IF_NEW);
-    psd_saves_ask_again(s);
+    struct psd_saver *s = t->saver;
+    psd_saver_move(s, PSD_SAVER_IDLE);
+    psd_saver_wants(s, news ? PSD_SAVER_ANYWAY : PSD_SAVER_IF_NEW);
+    psd_saver_ask_again(s);
 }
 
-void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p)
+void psd_saver_look_lost(struct psd_task *t, const struct psd_peer *p)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_err err;
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
                            psd_peer_text(t, p, who, sizeof(who)))); /* the clients that asked are told */
-    psd_saves_move(s, PSD_SAVES_IDLE);
-    psd_saves_count_anew(t);
-    if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
-        psd_saves_failed(t, 0, &err);
-        psd_saves_note_failed(t);
+    psd_saver_move(s, PSD_SAVER_IDLE);
+    psd_saver_count_anew(t);
+    if (!psi_list_empty(&s->served) || psd_saver_have_news(t)) {
+        psd_saver_failed(t, 0, &err);
+        psd_saver_note_failed(t);
     }
-    psd_saves_ask_again(s); /* the next look serves these requests, if nothing is lost with that task */
+    psd_saver_ask_again(s); /* the next look serves these requests, if nothing is lost with that task */
 }
 
 /* The checkpoint about which the tasks are asked. Where none is whole it is a number that no checkpoint has. */
 static uint64_t look_number(const struct psd_task *t)
 {
-    uint64_t newest = psd_saves_newest(t);
-    return newest != 0 ? newest : psd_saves_highest(t) + 1;
+    uint64_t newest = psd_saver_newest(t);
+    return newest != 0 ? newest : psd_saver_highest(t) + 1;
 }
 
 /* The newest checkpoint has all that the tasks have. It is the answer, and no other one is made. */
 static void nothing_new(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &s->served) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         w->result = s->looked_at;
         w->has_result = true;
     }
-    if (psd_saves_known(t, s->looked_at) != NULL) {
+    if (psd_saver_known(t, s->looked_at) != NULL) {
         psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
     }
-    psd_saves_move(s, PSD_SAVES_IDLE);
+    psd_saver_move(s, PSD_SAVER_IDLE);
     s->failed_ms = 0;
     s->last_failed = false;
-    psd_saves_count_anew(t);
+    psd_saver_count_anew(t);
     psd_wait_over(t, &s->served);
 }
 
-void psd_saves_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
+void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     bool has = err == NULL || (err->code == PS_NOT_FOUND && psi_list_empty(&s->served));
     s->peers[peer].done = true;
     if (!has) {
         look_over(t, true);
-    } else if (psd_saves_all_done(t) && s->looked_at != look_number(t)) {
+    } else if (psd_saver_all_done(t) && s->looked_at != look_number(t)) {
         look_over(t, false); /* the checkpoint was deleted meanwhile, or a part of it is lost */
-    } else if (psd_saves_all_done(t)) {
+    } else if (psd_saver_all_done(t)) {
         nothing_new(t);
     }
 }
 
-void psd_saves_look(struct psd_task *t)
+void psd_saver_look(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
+    struct psd_saver *s = t->saver;
     struct psi_err err;
-    s->want = PSD_SAVES_NOT_WANTED;
+    s->want = PSD_SAVER_NOT_WANTED;
     if (!t->draining) { /* a directory that is to end answers no client, and makes its last checkpoint */
         psi_list_move_all(&s->served, &s->asked);
     }
-    psd_saves_move(s, PSD_SAVES_LOOKING);
+    psd_saver_move(s, PSD_SAVER_LOOKING);
     s->begun_ms = t->now_ms;
     s->looked_at = look_number(t);
-    psd_saves_clear_done(t);
+    psd_saver_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job && !t->peers[i].self) {
-            (void)psd_saves_tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
+            (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
         }
     }
-    if (s->phase == PSD_SAVES_LOOKING) {
-        psd_saves_looked(t, t->self, psd_save_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
+    if (s->phase == PSD_SAVER_LOOKING) {
+        psd_saver_looked(t, t->self, psd_shards_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
     }
 }

@@ -4,11 +4,11 @@
  * again. What the directory's own task places is in nobody's list: it is named as it is placed. Failure: no memory for a name.
  * The directory tries again each tick, and the load is not over before, so that nobody makes the variable a second time.
  */
-#include "starts.h"
+#include "loader.h"
 
 #include "psd/owner/owner.h"
 
-void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of)
+void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of)
 {
     for (size_t i = 0; i < of->count; i++) {
         const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
@@ -41,7 +41,7 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
     return st;
 }
 
-bool psd_starts_name_own(struct psd_task *t, const char *container)
+bool psd_loader_name_own(struct psd_task *t, const char *container)
 {
     const struct psd_container *c = psd_container_find(&t->store, container);
     uint64_t cursor = 0;
@@ -61,7 +61,7 @@ bool psd_starts_name_own(struct psd_task *t, const char *container)
     return all;
 }
 
-bool psd_starts_name_rest(struct psd_task *t)
+bool psd_loader_name_rest(struct psd_task *t)
 {
     uint64_t outer = 0;
     void *value = NULL;

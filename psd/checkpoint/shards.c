@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task's part in checkpoints: see save.h.
+ * A task's part in checkpoints: see shards.h.
  *
  * Happy path: the disk is listed -> the task may list to the directory. A cut: psd_cut_begin() at the instant that CUT comes ->
  * pieces of it become writes, in turns, a bounded number on their way -> all is written -> its files are published one by one ->
@@ -9,7 +9,7 @@
  * The bytes that the disk still has are waited for before the cut's memory is freed. A disk that cannot be listed: this task
  * saves nothing, and trains on; nor one whose `bars` cannot be read, for nobody knows what may come back.
  */
-#include "save.h"
+#include "shards.h"
 
 #include "psd/base/items.h"
 #include "psd/rpc/handlers.h"
@@ -29,10 +29,10 @@ enum {
 
 struct psd_manifest {
     /* volatile: */
-    struct psi_list link; /* psd_save.manifests */
+    struct psi_list link; /* psd_shards.manifests */
     uint64_t number;
     struct psi_buf bytes;
-    psd_save_fn done;
+    psd_shards_fn done;
     uint64_t ask_id; /* 0: nobody is to be answered */
     uint32_t ops;
     struct psi_err err;
@@ -50,10 +50,10 @@ static struct psd_manifest *at_manifest(struct psi_list *it)
 
 /* ---- shards ---- */
 
-struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number)
+struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->save->shards) {
+    PSI_LIST_FOREACH(it, &t->shards->list) {
         if (at_shard(it)->number == number) {
             return at_shard(it);
         }
@@ -63,8 +63,8 @@ struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number)
 
 static struct psd_shard *shard_add(struct psd_task *t, uint64_t number)
 {
-    struct psd_save *s = t->save;
-    struct psd_shard *shard = psd_save_shard(t, number);
+    struct psd_shards *s = t->shards;
+    struct psd_shard *shard = psd_shards_find(t, number);
     s->highest = number > s->highest ? number : s->highest;
     if (shard != NULL) {
         return shard;
@@ -74,8 +74,8 @@ static struct psd_shard *shard_add(struct psd_task *t, uint64_t number)
         return NULL;
     }
     shard->number = number;
-    struct psi_list *it = &s->shards;
-    PSI_LIST_FOREACH(it, &s->shards) {
+    struct psi_list *it = &s->list;
+    PSI_LIST_FOREACH(it, &s->list) {
         if (at_shard(it)->number > number) {
             break;
         }
@@ -90,7 +90,7 @@ static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
 {
     struct psd_shard *shard = ctx;
     (void)bytes;
-    t->save->removing--;
+    t->shards->removing--;
     shard->dropped = shard->removing = false;
     if (st == PS_OK) {
         psi_list_remove(&shard->link);
@@ -103,24 +103,24 @@ static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
 
 static void remove_next(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->shards) {
+    PSI_LIST_FOREACH(it, &s->list) {
         struct psd_shard *shard = at_shard(it);
         struct psd_disk_op op = {.kind = PSD_DISK_REMOVE, .file = {.number = shard->number}};
-        bool busy = s->stage != PSD_SAVE_NONE && s->number == shard->number;
+        bool busy = s->stage != PSD_SHARDS_NONE && s->number == shard->number;
         if (s->removing < REMOVES_MAX && shard->dropped && !shard->removing && !busy) {
-            /* where the disk refuses the removal now, psd_save_tick() asks again */
+            /* where the disk refuses the removal now, psd_shards_tick() asks again */
             shard->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK;
             s->removing += shard->removing;
         }
     }
 }
 
-void psd_save_drop_here(struct psd_task *t, uint64_t number)
+void psd_shards_drop_here(struct psd_task *t, uint64_t number)
 {
-    struct psd_save *s = t->save;
-    struct psd_shard *shard = s == NULL ? NULL : psd_save_shard(t, number);
+    struct psd_shards *s = t->shards;
+    struct psd_shard *shard = s == NULL ? NULL : psd_shards_find(t, number);
     if (shard == NULL) {
         return;
     }
@@ -133,14 +133,14 @@ void psd_save_drop_here(struct psd_task *t, uint64_t number)
         s->ends_highest = number;
         s->ends_failed = true;
     }
-    if (s->stage == PSD_SAVE_NONE || s->number != number) {
+    if (s->stage == PSD_SHARDS_NONE || s->number != number) {
         remove_next(t);
         return;
     }
     s->done = NULL;
-    s->stage = PSD_SAVE_ENDS;
+    s->stage = PSD_SHARDS_ENDS;
     psd_cut_cancel(t);
-    psd_save_work(t);
+    psd_shards_work(t);
 }
 
 /* ---- what is on the disk ---- */
@@ -149,7 +149,7 @@ static void list_next(struct psd_task *t, struct psd_disk_file behind);
 
 static void over_with_list(struct psd_task *t, bool broken, const char *why)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     psi_free(s->entries);
     s->entries = NULL;
     s->broken = broken;
@@ -183,16 +183,16 @@ static void bars_read(struct psd_task *t, void *ctx, uint64_t id, const struct p
 static void read_bars(struct psd_task *t)
 {
     struct psi_err err;
-    if (!t->save->has_bars) {
+    if (!t->shards->has_bars) {
         bars_read(t, NULL, 0, NULL);
-    } else if (psd_bars_read(t, &t->save->bars, 0, t->save->bars_bytes, bars_read, &err) != PS_OK) {
+    } else if (psd_bars_read(t, &t->shards->bars, 0, t->shards->bars_bytes, bars_read, &err) != PS_OK) {
         over_with_list(t, true, err.text);
     }
 }
 
 static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     size_t count = bytes / sizeof(*s->entries);
     (void)ctx;
     for (size_t i = 0; st == PS_OK && i < count; i++) {
@@ -224,23 +224,23 @@ static void list_next(struct psd_task *t, struct psd_disk_file behind)
 {
     struct psi_err err;
     struct psd_disk_op op = {
-        .kind = PSD_DISK_LIST, .file = behind, .out = t->save->entries, .bytes = ENTRIES * sizeof(*t->save->entries)};
+        .kind = PSD_DISK_LIST, .file = behind, .out = t->shards->entries, .bytes = ENTRIES * sizeof(*t->shards->entries)};
     if (psd_disk_ask(t, &op, list_done, NULL, &err) != PS_OK) {
         over_with_list(t, true, err.text);
     }
 }
 
-ps_status psd_save_begin(struct psd_task *t, psd_save_fn on_listed, struct psi_err *err)
+ps_status psd_shards_begin(struct psd_task *t, psd_shards_fn on_listed, struct psi_err *err)
 {
     if (!t->config.has_disk) {
         return PS_OK;
     }
-    struct psd_save *s = psi_calloc(1, sizeof(*s));
-    t->save = s;
+    struct psd_shards *s = psi_calloc(1, sizeof(*s));
+    t->shards = s;
     if (s == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
-    psi_list_init(&s->shards);
+    psi_list_init(&s->list);
     psi_list_init(&s->manifests);
     psi_list_init(&s->reads);
     psd_bars_init(t, &s->bars);
@@ -254,14 +254,14 @@ ps_status psd_save_begin(struct psd_task *t, psd_save_fn on_listed, struct psi_e
     return PS_OK;
 }
 
-bool psd_save_is_listed(const struct psd_task *t)
+bool psd_shards_is_listed(const struct psd_task *t)
 {
-    return t->save == NULL || t->save->listed;
+    return t->shards == NULL || t->shards->listed;
 }
 
-bool psd_save_is_able(const struct psd_task *t)
+bool psd_shards_is_able(const struct psd_task *t)
 {
-    return t->save != NULL && t->save->listed && !t->save->broken;
+    return t->shards != NULL && t->shards->listed && !t->shards->broken;
 }
 
 /* ---- the cut ---- */
@@ -269,16 +269,16 @@ bool psd_save_is_able(const struct psd_task *t)
 /* It is over, and nothing of it is with the disk. */
 static void cut_over(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
-    psd_save_fn done = s->done;
+    struct psd_shards *s = t->shards;
+    psd_shards_fn done = s->done;
     uint64_t number = s->number, id = s->ask_id;
     struct psi_err err = s->err;
-    struct psd_shard *shard = psd_save_shard(t, number);
+    struct psd_shard *shard = psd_shards_find(t, number);
     psd_cut_end(t);
-    if (s->stage == PSD_SAVE_ENDS) {
+    if (s->stage == PSD_SHARDS_ENDS) {
         shard->dropped = true;
     }
-    s->stage = PSD_SAVE_NONE;
+    s->stage = PSD_SHARDS_NONE;
     s->done = NULL;
     if (done != NULL) {
         done(t, number, id, err.code == PS_OK ? NULL : &err);
@@ -288,9 +288,9 @@ static void cut_over(struct psd_task *t)
 
 static void cut_failed(struct psd_task *t, const struct psi_err *err)
 {
-    struct psd_save *s = t->save;
-    if (s->stage != PSD_SAVE_ENDS) {
-        s->stage = PSD_SAVE_ENDS;
+    struct psd_shards *s = t->shards;
+    if (s->stage != PSD_SHARDS_ENDS) {
+        s->stage = PSD_SHARDS_ENDS;
         s->err = *err;
         psd_cut_cancel(t);
     }
@@ -299,7 +299,7 @@ static void cut_failed(struct psd_task *t, const struct psi_err *err)
 static void op_over(struct psd_task *t, ps_status st, const char *error)
 {
     struct psi_err err;
-    t->save->ops--;
+    t->shards->ops--;
     if (st != PS_OK) {
         PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* cut_failed() keeps the error */
         cut_failed(t, &err);
@@ -320,9 +320,9 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
 {
     const struct psd_cut_write *w = ctx;
     (void)bytes;
-    t->save->done_bytes += w->bytes;
+    t->shards->done_bytes += w->bytes;
     psd_cut_written(t, w);
-    t->save->moved_ms = t->now_ms;
+    t->shards->moved_ms = t->now_ms;
     op_over(t, st, error);
     pump(t);
 }
@@ -331,12 +331,12 @@ static void published(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
 {
     (void)ctx;
     (void)bytes;
-    t->save->published++;
+    t->shards->published++;
     op_over(t, st, error);
     pump(t);
 }
 
-static struct psd_disk_file file_of(const struct psd_save *s, uint32_t file)
+static struct psd_disk_file file_of(const struct psd_shards *s, uint32_t file)
 {
     return file == 0 ? (struct psd_disk_file){.number = s->number, .kind = PSD_DISK_STATE}
                      : (struct psd_disk_file){.number = s->number, .kind = PSD_DISK_MODEL, .index = file - 1};
@@ -349,21 +349,21 @@ static bool ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn don
         cut_failed(t, &err);
         return false;
     }
-    t->save->ops++;
+    t->shards->ops++;
     return true;
 }
 
 static void write_one(struct psd_task *t, const struct psd_cut_write *w)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psd_disk_op begin = {.kind = PSD_DISK_BEGIN};
     struct psd_disk_op op = {.kind = PSD_DISK_WRITE, .offset = w->at, .in = w->data, .bytes = w->bytes};
     struct psi_err err;
-    if (w->file >= PSD_SAVE_FILES_MAX) {
+    if (w->file >= PSD_SHARDS_FILES_MAX) {
         PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED,
                             "%s: more than %u containers with values, each of which is a file of a checkpoint: none can be made "
                             "before some are reset, or are on other tasks",
-                            t->name, PSD_SAVE_FILES_MAX - 1)); /* kept */
+                            t->name, PSD_SHARDS_FILES_MAX - 1)); /* kept */
         cut_failed(t, &err);
         psd_cut_written(t, w);
         return;
@@ -376,7 +376,7 @@ static void write_one(struct psd_task *t, const struct psd_cut_write *w)
     }
 }
 
-static void notes_free(struct psd_save *s)
+static void notes_free(struct psd_shards *s)
 {
     for (uint32_t i = 0; i < s->note_count; i++) {
         psi_free(s->notes[i].bare);
@@ -389,7 +389,7 @@ static void notes_free(struct psd_save *s)
 /* What the directory wants to know of each container, as the cut has it. */
 static bool note_containers(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     uint64_t cursor = 0;
     void *value = NULL;
     const struct psd_bar *bar = NULL;
@@ -407,7 +407,7 @@ static bool note_containers(struct psd_task *t)
         if (c->cut_notes == 0 && c->cut_step == 0) {
             continue; /* nothing to say of it, and there may be many such */
         }
-        struct psd_save_note *n = &s->notes[s->note_count++];
+        struct psd_shards_note *n = &s->notes[s->note_count++];
         memcpy(n->container, c->name, strlen(c->name) + 1);
         n->notes = c->cut_notes;
         n->step = c->cut_step;
@@ -419,29 +419,29 @@ static bool note_containers(struct psd_task *t)
 
 static void note_files(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     s->file_count = psd_cut_file_count(t);
     s->published = 0;
     for (uint32_t i = 0; i < s->file_count; i++) {
         struct psd_cut_file f = psd_cut_file(t, i);
-        s->files[i] = (struct psd_save_file){.bytes = f.bytes, .sum = f.sum};
+        s->files[i] = (struct psd_shards_file){.bytes = f.bytes, .sum = f.sum};
         if (f.container != NULL) {
             memcpy(s->files[i].container, f.container, strlen(f.container) + 1);
         }
     }
-    s->stage = PSD_SAVE_PUBLISHES;
+    s->stage = PSD_SHARDS_PUBLISHES;
 }
 
 static void write_more(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     const struct psd_cut_write *w = NULL;
     struct psi_err err;
-    while (s->stage == PSD_SAVE_WRITES && s->ops < WRITES_MAX && psd_save_pace_lets(t) && (w = psd_cut_next(t)) != NULL) {
-        psd_save_pace_took(t, w->bytes);
+    while (s->stage == PSD_SHARDS_WRITES && s->ops < WRITES_MAX && psd_shards_pace_lets(t) && (w = psd_cut_next(t)) != NULL) {
+        psd_shards_pace_took(t, w->bytes);
         write_one(t, w);
     }
-    if (s->stage != PSD_SAVE_WRITES) {
+    if (s->stage != PSD_SHARDS_WRITES) {
         return;
     }
     enum psd_cut_status st = psd_cut_status(t);
@@ -460,35 +460,36 @@ static void write_more(struct psd_task *t)
 /* What follows from where it is; nothing while it waits for the disk. */
 static void pump(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
-    if (s->stage == PSD_SAVE_WRITES) {
+    struct psd_shards *s = t->shards;
+    if (s->stage == PSD_SHARDS_WRITES) {
         write_more(t);
     }
-    if (s->stage == PSD_SAVE_PUBLISHES && s->ops == 0 && s->published < s->file_count) {
+    if (s->stage == PSD_SHARDS_PUBLISHES && s->ops == 0 && s->published < s->file_count) {
         struct psd_disk_op op = {.kind = PSD_DISK_PUBLISH, .file = file_of(s, s->published)};
         PSI_IGNORE(ask(t, &op, published, NULL)); /* the cut has failed */
     }
-    if (s->ops == 0 && (s->stage == PSD_SAVE_ENDS || (s->stage == PSD_SAVE_PUBLISHES && s->published == s->file_count))) {
+    if (s->ops == 0 && (s->stage == PSD_SHARDS_ENDS || (s->stage == PSD_SHARDS_PUBLISHES && s->published == s->file_count))) {
         cut_over(t);
     }
 }
 
-ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_save_fn done, uint64_t id, struct psi_err *err)
+ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_shards_fn done, uint64_t id,
+                              struct psi_err *err)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psd_cut_options o = {.number = number, .memory_bytes = t->config.checkpoint_memory_bytes};
-    if (!psd_save_is_able(t)) {
+    if (!psd_shards_is_able(t)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
                         t->name);
     }
-    if (s->stage != PSD_SAVE_NONE) {
+    if (s->stage != PSD_SHARDS_NONE) {
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk is still busy with checkpoint %llu", t->name,
                         (unsigned long long)s->number);
     }
     if (!psi_list_empty(&t->emptying)) { /* the part would have what a reset has taken away */
         return psi_fail(err, PS_UNAVAILABLE, "%s is still dropping what a reset has taken away", t->name);
     }
-    if (psd_save_shard(t, number) != NULL) { /* a part is of one instant */
+    if (psd_shards_find(t, number) != NULL) { /* a part is of one instant */
         return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
     }
     if (shard_add(t, number) == NULL) {
@@ -496,54 +497,54 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     }
     ps_status st = psd_cut_begin(t, &o, err);
     if (st != PS_OK) {
-        psd_save_drop_here(t, number);
+        psd_shards_drop_here(t, number);
         return st;
     }
-    s->stage = PSD_SAVE_WRITES;
+    s->stage = PSD_SHARDS_WRITES;
     s->number = number;
     s->began = 0;
     s->moved_ms = t->now_ms;
     s->done_bytes = 0;
     s->all_bytes = t->store.arena.used_bytes;
     s->cut_changes = t->store.changes;
-    s->cut_same = psd_save_number(t);
+    s->cut_same = psd_shards_number(t);
     s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;
-    psd_save_pace_begin(t, hurries);
+    psd_shards_pace_begin(t, hurries);
     return PS_OK;
 }
 
-void psd_save_hurry_here(struct psd_task *t, uint64_t number)
+void psd_shards_hurry_here(struct psd_task *t, uint64_t number)
 {
-    if (t->save != NULL && t->save->stage == PSD_SAVE_WRITES && t->save->number == number) {
-        t->save->pace.hurries = true;
-        psd_save_work(t);
+    if (t->shards != NULL && t->shards->stage == PSD_SHARDS_WRITES && t->shards->number == number) {
+        t->shards->pace.hurries = true;
+        psd_shards_work(t);
     }
 }
 
-void psd_save_work(struct psd_task *t)
+void psd_shards_work(struct psd_task *t)
 {
-    if (t->save != NULL && t->save->stage != PSD_SAVE_NONE) {
+    if (t->shards != NULL && t->shards->stage != PSD_SHARDS_NONE) {
         pump(t);
     }
 }
 
-void psd_save_tick(struct psd_task *t)
+void psd_shards_tick(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psi_err err;
     if (s == NULL) {
         return;
     }
-    psd_save_pace_tick(t);
-    if (s->stage == PSD_SAVE_WRITES && psd_cut_is_full(&t->store) && t->now_ms - s->moved_ms >= FULL_MS) {
+    psd_shards_pace_tick(t);
+    if (s->stage == PSD_SHARDS_WRITES && psd_cut_is_full(&t->store) && t->now_ms - s->moved_ms >= FULL_MS) {
         PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED,
                             "%s: its disk has finished nothing for %llu ms, and pushes wait for it (checkpoint_memory)", t->name,
                             (unsigned long long)(t->now_ms - s->moved_ms))); /* kept */
         cut_failed(t, &err);
     }
-    psd_save_work(t);
+    psd_shards_work(t);
     remove_next(t);
     psd_bars_tick(t);
 }
@@ -561,7 +562,7 @@ static void manifest_free(struct psd_manifest *m)
 static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_manifest *m = ctx;
-    struct psd_shard *shard = psd_save_shard(t, m->number);
+    struct psd_shard *shard = psd_shards_find(t, m->number);
     (void)bytes;
     if (st != PS_OK && m->err.code == PS_OK) {
         PSI_IGNORE(psi_fail_as(&m->err, st, t->disk_reason, "%s: %s", t->name, error)); /* said below */
@@ -571,11 +572,11 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     }
     if (m->err.code == PS_OK && shard != NULL) {
         shard->manifest_bytes = m->bytes.len;
-        if (m->number == t->save->number) {
-            t->save->saved_changes = t->save->cut_changes;
-            t->save->saved_number = m->number;
+        if (m->number == t->shards->number) {
+            t->shards->saved_changes = t->shards->cut_changes;
+            t->shards->saved_number = m->number;
         }
-        t->save->ends_failed = t->save->ends_failed && m->number != t->save->highest;
+        t->shards->ends_failed = t->shards->ends_failed && m->number != t->shards->highest;
     }
     psi_list_remove(&m->link);
     m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
@@ -587,13 +588,13 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
     ps_status st =
-        psd_save_shard(t, m->number) != NULL
+        psd_shards_find(t, m->number) != NULL
             ? PS_OK
             : psi_fail(err, PS_FAILED_PRECONDITION, "%s has no part of checkpoint %llu", t->name, (unsigned long long)m->number);
     if (st == PS_OK && t->disk_ask_count + sizeof(STEPS) / sizeof(STEPS[0]) > PSD_DISK_OPS_MAX) {
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: its disk is busy", t->name);
     }
-    psi_list_push_back(&t->save->manifests, &m->link);
+    psi_list_push_back(&t->shards->manifests, &m->link);
     for (size_t i = 0; st == PS_OK && i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
         struct psd_disk_op op = {.kind = STEPS[i], .file = {.number = m->number, .kind = PSD_DISK_MANIFEST}};
         if (STEPS[i] == PSD_DISK_WRITE) {
@@ -614,8 +615,8 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
     return st;
 }
 
-ps_status psd_save_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_save_fn done, uint64_t id,
-                                 struct psi_err *err)
+ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
+                                   struct psi_err *err)
 {
     struct psd_manifest *m = psi_calloc(1, sizeof(*m));
     if (m == NULL) {
@@ -640,7 +641,7 @@ static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi
     }
 }
 
-static void note_to_msg(const struct psd_save_note *n, ps_v1_FileItem *out)
+static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
 {
     out->kind = PS_FILE_NOTE;
     out->notes = n->notes;
@@ -649,7 +650,7 @@ static void note_to_msg(const struct psd_save_note *n, ps_v1_FileItem *out)
     PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
 }
 
-bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out)
+bool psd_shards_file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out)
 {
     *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
     if (i >= s->file_count) {
@@ -659,7 +660,7 @@ bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *
         }
         return there;
     }
-    const struct psd_save_file *f = &s->files[i];
+    const struct psd_shards_file *f = &s->files[i];
     out->kind = i == 0 ? PS_FILE_STATE : PS_FILE_VALUES;
     out->index = i == 0 ? 0 : i - 1;
     out->bytes = f->bytes;
@@ -671,7 +672,7 @@ bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *
 
 static void cut_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
-    const struct psd_save *s = t->save;
+    const struct psd_shards *s = t->shards;
     struct psd_conn *c = t->peers[t->directory].conn;
     struct psd_list l;
     (void)number;
@@ -681,7 +682,7 @@ static void cut_done(struct psd_task *t, uint64_t number, uint64_t id, const str
     }
     psd_list_begin(&l, t, c, PS_OP_TASK_CUT, PS_FLAG_REPLY, id);
     ps_v1_FileItem item;
-    for (uint32_t i = 0; psd_save_file_to_msg(s, i, &item); i++) {
+    for (uint32_t i = 0; psd_shards_file_to_msg(s, i, &item); i++) {
         psd_list_add(&l, &ps_v1_FileItem_msg, &item);
     }
     psd_list_end(&l);
@@ -700,13 +701,13 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = which(r, &item, &err);
     (void)c;
-    if (st == PS_OK && item.hurries && t->save != NULL && psd_save_shard(t, item.number) != NULL) {
+    if (st == PS_OK && item.hurries && t->shards != NULL && psd_shards_find(t, item.number) != NULL) {
         answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* it may be too late */
-        psd_save_hurry_here(t, item.number);
+        psd_shards_hurry_here(t, item.number);
         return;
     }
     if (st == PS_OK) {
-        st = psd_save_cut_here(t, item.number, item.hurries, cut_done, r->header.id, &err);
+        st = psd_shards_cut_here(t, item.number, item.hurries, cut_done, r->header.id, &err);
     }
     if (st != PS_OK) {
         answer(t, PS_OP_TASK_CUT, r->header.id, &err);
@@ -720,7 +721,7 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
     ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK) {
-        psd_save_drop_here(t, item.number);
+        psd_shards_drop_here(t, item.number);
     }
     answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
 }
@@ -754,10 +755,10 @@ static ps_status take_manifest(struct psd_manifest *m, const struct psd_request 
 
 void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     ps_v1_SaveItem item;
     struct psi_err err;
-    ps_status st = psd_save_is_able(t) ? PS_OK : psi_fail(&err, PS_FAILED_PRECONDITION, "%s has no checkpoint_dir", t->name);
+    ps_status st = psd_shards_is_able(t) ? PS_OK : psi_fail(&err, PS_FAILED_PRECONDITION, "%s has no checkpoint_dir", t->name);
     if (st == PS_OK && s->coming == NULL) {
         s->coming = psi_calloc(1, sizeof(*s->coming));
         if (s->coming == NULL) {
@@ -796,9 +797,9 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
 
 /* ---- its life ---- */
 
-void psd_save_directory_lost(struct psd_task *t)
+void psd_shards_directory_lost(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psi_list *it = NULL;
     if (s == NULL) {
         return;
@@ -809,74 +810,74 @@ void psd_save_directory_lost(struct psd_task *t)
     manifest_free(s->coming);
     s->coming = NULL;
     psd_bars_directory_lost(t);
-    if (s->stage != PSD_SAVE_NONE) {
-        psd_save_drop_here(t, s->number); /* its attempt is over */
+    if (s->stage != PSD_SHARDS_NONE) {
+        psd_shards_drop_here(t, s->number); /* its attempt is over */
     }
 }
 
-void psd_save_drain(struct psd_task *t)
+void psd_shards_drain(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psd_conn *c = t->peers[t->directory].conn;
-    ps_v1_Beat m = {.ends = true, .changed = psd_save_changed(t), .saved = psd_save_number(t)};
-    if (!t->is_directory && psd_save_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
+    ps_v1_Beat m = {.ends = true, .changed = psd_shards_changed(t), .saved = psd_shards_number(t)};
+    if (!t->is_directory && psd_shards_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
         s->ends_ms = t->now_ms;
         s->ends_highest = s->highest;
         psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* its answer says nothing */
     }
 }
 
-bool psd_save_drained(const struct psd_task *t)
+bool psd_shards_drained(const struct psd_task *t)
 {
-    const struct psd_save *s = t->save;
+    const struct psd_shards *s = t->shards;
     if (s == NULL || s->ends_ms == 0 || t->peers[t->directory].conn == NULL) {
         return true;
     }
-    if (s->stage != PSD_SAVE_NONE || !psi_list_empty(&s->manifests) || s->highest == s->ends_highest) {
-        return s->stage == PSD_SAVE_NONE && psi_list_empty(&s->manifests) && t->now_ms - s->ends_ms >= ENDS_MS;
+    if (s->stage != PSD_SHARDS_NONE || !psi_list_empty(&s->manifests) || s->highest == s->ends_highest) {
+        return s->stage == PSD_SHARDS_NONE && psi_list_empty(&s->manifests) && t->now_ms - s->ends_ms >= ENDS_MS;
     }
-    const struct psd_shard *last = psd_save_shard(t, s->highest);
+    const struct psd_shard *last = psd_shards_find(t, s->highest);
     return last == NULL || last->dropped || last->manifest_bytes != 0;
 }
 
-void psd_save_fini(struct psd_task *t)
+void psd_shards_fini(struct psd_task *t)
 {
-    struct psd_save *s = t->save;
+    struct psd_shards *s = t->shards;
     struct psi_list *it = NULL;
     if (s == NULL) {
         return;
     }
     psd_cut_end(t);
-    while ((it = psi_list_pop_front(&s->shards)) != NULL) {
+    while ((it = psi_list_pop_front(&s->list)) != NULL) {
         psi_free(at_shard(it));
     }
     while ((it = psi_list_pop_front(&s->manifests)) != NULL) {
         manifest_free(at_manifest(it));
     }
     manifest_free(s->coming);
-    psd_save_reads_free(s);
+    psd_shards_reads_free(s);
     psd_bars_fini(&s->bars);
     psd_others_fini(&s->others);
     notes_free(s);
     psi_free(s->entries);
     psi_free(s);
-    t->save = NULL;
+    t->shards = NULL;
 }
 
-void psd_save_check_invariants(const struct psd_task *t)
+void psd_shards_check_invariants(const struct psd_task *t)
 {
-    const struct psd_save *s = t->save;
+    const struct psd_shards *s = t->shards;
     uint64_t before = 0;
     struct psi_list *it = NULL;
     if (s == NULL) {
         return;
     }
-    PSI_LIST_FOREACH(it, &s->shards) {
+    PSI_LIST_FOREACH(it, &s->list) {
         PSI_ASSERT(at_shard(it)->number > before && at_shard(it)->number <= s->highest);
         before = at_shard(it)->number;
     }
-    PSI_ASSERT((s->stage == PSD_SAVE_NONE) == (psd_cut_status(t) == PSD_CUT_NONE));
-    PSI_ASSERT(s->stage != PSD_SAVE_NONE || s->ops == 0);
-    PSI_ASSERT(s->stage == PSD_SAVE_NONE || psd_save_shard(t, s->number) != NULL);
+    PSI_ASSERT((s->stage == PSD_SHARDS_NONE) == (psd_cut_status(t) == PSD_CUT_NONE));
+    PSI_ASSERT(s->stage != PSD_SHARDS_NONE || s->ops == 0);
+    PSI_ASSERT(s->stage == PSD_SHARDS_NONE || psd_shards_find(t, s->number) != NULL);
     psd_bars_check_invariants(t);
 }

@@ -3,7 +3,7 @@
  * What a task tells the directory of its own disk: the highest number that it has heard of, the checkpoints of which it has a
  * part, and its bars. Failure: none; a task whose disk is not known yet does not list.
  */
-#include "save.h"
+#include "shards.h"
 
 static void list_one(struct psd_list *l, const char *container, uint64_t number, enum ps_saved_state state)
 {
@@ -26,20 +26,20 @@ static void list_bars(struct psd_list *l, const struct psd_bars *b)
     }
 }
 
-void psd_save_list_add(const struct psd_task *t, struct psd_list *l)
+void psd_shards_list_add(const struct psd_task *t, struct psd_list *l)
 {
     struct psi_list *it = NULL;
-    if (!psd_save_is_able(t)) {
+    if (!psd_shards_is_able(t)) {
         return;
     }
-    list_one(l, "", t->save->highest, PS_SAVED_HEARD);
-    PSI_LIST_FOREACH(it, &t->save->shards) {
+    list_one(l, "", t->shards->highest, PS_SAVED_HEARD);
+    PSI_LIST_FOREACH(it, &t->shards->list) {
         const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         if (!shard->dropped) {
             list_one(l, "", shard->number, shard->manifest_bytes != 0 ? PS_SAVED_WHOLE : PS_SAVED_UNDECIDED);
         }
     }
-    list_bars(l, &t->save->bars);
-    list_bars(l, &t->save->others.bars);
+    list_bars(l, &t->shards->bars);
+    list_bars(l, &t->shards->others.bars);
     psd_others_list_add(t, l);
 }

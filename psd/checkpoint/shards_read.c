@@ -7,7 +7,7 @@
  * and CONN_READS_MAX of one are on their way: RESOURCE_EXHAUSTED, to be asked again. A file that is removed meanwhile is
  * NOT_FOUND.
  */
-#include "save.h"
+#include "shards.h"
 
 #include "psd/rpc/handlers.h"
 
@@ -15,20 +15,20 @@
 
 enum { READS_MAX = 16, CONN_READS_MAX = 8, RETRY_MS = 20 };
 
-struct psd_save_read {
+struct psd_shards_read {
     /* volatile: */
-    struct psi_list link; /* psd_save.reads */
+    struct psi_list link; /* psd_shards.reads */
     uint64_t conn;        /* name of its link; it may be gone */
     uint64_t id;          /* of the request */
     uint8_t *memory;
 };
 
-static struct psd_save_read *at_read(struct psi_list *it)
+static struct psd_shards_read *at_read(struct psi_list *it)
 {
-    return PSI_CONTAINER_OF(it, struct psd_save_read, link);
+    return PSI_CONTAINER_OF(it, struct psd_shards_read, link);
 }
 
-static void read_free(struct psd_save_read *read)
+static void read_free(struct psd_shards_read *read)
 {
     psi_free(read->memory);
     psi_free(read);
@@ -48,7 +48,7 @@ static struct psd_conn *conn_of(const struct psd_task *t, uint64_t name)
 
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
-    struct psd_save_read *read = ctx;
+    struct psd_shards_read *read = ctx;
     struct psd_conn *c = conn_of(t, read->conn);
     struct psi_err err;
     uint64_t count = bytes;
@@ -86,11 +86,11 @@ static ps_status check_room(const struct psd_task *t, const struct psd_conn *c, 
 {
     uint32_t all = 0, own = 0;
     struct psi_list *it = NULL;
-    if (!psd_save_is_able(t)) {
+    if (!psd_shards_is_able(t)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
                         t->name);
     }
-    PSI_LIST_FOREACH(it, &t->save->reads) {
+    PSI_LIST_FOREACH(it, &t->shards->reads) {
         all++;
         own += at_read(it)->conn == c->link->name;
     }
@@ -109,7 +109,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struc
     if (st != PS_OK) {
         return st;
     }
-    struct psd_save_read *read = psi_calloc(1, sizeof(*read));
+    struct psd_shards_read *read = psi_calloc(1, sizeof(*read));
     if (read != NULL) {
         read->memory = psi_malloc(m.bytes);
     }
@@ -127,7 +127,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struc
         read_free(read);
         return st;
     }
-    psi_list_push_back(&t->save->reads, &read->link);
+    psi_list_push_back(&t->shards->reads, &read->link);
     return PS_OK;
 }
 
@@ -140,7 +140,7 @@ void psd_rpc_checkpoint_read(struct psd_task *t, struct psd_conn *c, const struc
     }
 }
 
-void psd_save_reads_free(struct psd_save *s)
+void psd_shards_reads_free(struct psd_shards *s)
 {
     struct psi_list *it = NULL;
     while ((it = psi_list_pop_front(&s->reads)) != NULL) {

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The load machine of the directory: its phases, and what is loaded when. The rules are in plan.c.
+ *
+ * Happy path: all tasks of the job have listed, and one of them waits (DUE) -> the names are gone through (CHOOSING) -> the plan
+ * says who loads and why, loader_choice.c which checkpoint (LOADING, loader_load.c) -> it comes to live (PLACING,
+ * loader_place.c) -> all have listed again, and serve (DUE, and IDLE, for nothing is left to decide). Failure: a part is not as
+ * it was written: the checkpoint is bad until a task is lost, which may be started with the file put back, or until somebody
+ * names it; the next older one is chosen. Without any the tasks do not begin. No memory, or a disk that is busy: another try a
+ * second later. A task is lost before all have placed: the load ends (DUE), and it is decided anew when the task has listed; what
+ * others have loaded goes when the next load begins. Where a directory is lost between two that place, the next directory sees a
+ * container that one task has placed and another has loaded for: that container goes back everywhere.
+ */
+#include "saver.h"
+#include "loader.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 1000 };
+
+static bool somebody_waits(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && t->peers[i].waits) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_loader_anything_lives(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].waits && t->loader->peers[i].held_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- phases ---- */
+
+#define TO(phase) (1u << PSD_LOADER_##phase)
+static const uint8_t WAYS[PSD_LOADER_PHASES] = {
+    [PSD_LOADER_IDLE] = TO(DUE),
+    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: what was loaded is let go */
+    [PSD_LOADER_CHOOSING] = TO(IDLE) | TO(DUE) | TO(NOTING) | TO(LOADING) | TO(PLACING),
+    [PSD_LOADER_NOTING] = TO(DUE),
+    [PSD_LOADER_LOADING] = TO(DUE) | TO(PLACING),
+    [PSD_LOADER_PLACING] = TO(DUE) | TO(NAMING),
+    [PSD_LOADER_NAMING] = TO(DUE),
+};
+
+void psd_loader_move(struct psd_task *t, enum psd_loader_phase to)
+{
+    PSI_ASSERT((WAYS[t->loader->phase] >> to & 1u) != 0);
+    t->loader->phase = to;
+    t->loading = psd_loader_is_on(t->loader);
+}
+
+void psd_loader_look(struct psd_task *t)
+{
+    if (t->loader->phase == PSD_LOADER_IDLE) {
+        psd_loader_move(t, PSD_LOADER_DUE);
+    }
+}
+
+void psd_loader_noted(struct psd_task *t, bool failed)
+{
+    t->loader->again_ms = failed ? t->now_ms + RETRY_MS : t->loader->again_ms;
+    if (t->loader->phase == PSD_LOADER_NOTING) {
+        psd_loader_move(t, PSD_LOADER_DUE);
+    }
+}
+
+/* Nothing is loaded any more. */
+void psd_loader_end(struct psd_task *t, enum psd_loader_phase to)
+{
+    struct psd_loader *s = t->loader;
+    psd_loader_move(t, to);
+    t->delayed = NULL;
+    s->reason = PSD_LOAD_NONE;
+    s->from = PSD_LOADER_FROM_OWN;
+    s->number = s->moved = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psd_containers_fini(&s->peers[i].loaded);
+        s->peers[i].duty = PSD_DUTY_NONE;
+    }
+}
+
+void psd_loader_again_later(struct psd_task *t)
+{
+    enum psd_loader_phase phase = t->loader->phase;
+    if (phase == PSD_LOADER_CHOOSING || phase == PSD_LOADER_LOADING) {
+        psd_loader_end(t, PSD_LOADER_DUE);
+        t->loader->again_ms = t->now_ms + RETRY_MS;
+    }
+}
+
+bool psd_loader_all_done(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->loader->peers[i].duty == PSD_DUTY_OPEN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* This task has placed something, and there was no memory to name all of it. */
+static bool is_unnamed(const struct psd_task *t)
+{
+    const struct psd_loader *s = t->loader;
+    return s->phase == PSD_LOADER_NAMING || (s->phase == PSD_LOADER_PLACING && s->peers[t->self].duty == PSD_DUTY_OPEN);
+}
+
+/* ---- what happens to it ---- */
+
+void psd_loader_list_end(struct psd_task *t, struct psd_peer *p)
+{
+    struct psd_loader *s = t->loader;
+    psd_loader_look(t);
+    p->waits = s->peers[p->index].will_wait;
+    if (s->phase == PSD_LOADER_PLACING && psd_loader_takes_part(&s->peers[p->index])) {
+        psd_loader_placed_by(t, p);
+    }
+}
+
+void psd_loader_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    if (p->own_job) {
+        psd_saver_look_again(t);
+    }
+    if (p->own_job && psd_loader_is_on(t->loader) && t->loader->phase != PSD_LOADER_NAMING) {
+        psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE); /* decided again when it has listed */
+    }
+}
+
+/* ---- what is decided ---- */
+
+/* All are here, and nothing is under way that a start would get in the way of. */
+static bool may_begin(const struct psd_task *t)
+{
+    bool known = t->saver == NULL || t->saver->resumed || t->shards->broken;
+    for (uint32_t i = 0; known && i < t->peer_count; i++) {
+        known = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
+    }
+    return known && !psd_saver_in_reset(t) && t->now_ms >= t->loader->again_ms &&
+           (t->saver == NULL || t->saver->phase == PSD_SAVER_IDLE || t->saver->phase == PSD_SAVER_TELLING);
+}
+
+/* Who loads for that reason. */
+static void set_duties(struct psd_task *t, enum psd_load_reason reason)
+{
+    t->loader->reason = reason;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        bool loads = t->peers[i].own_job && (psd_plan_is_of_all(reason) || t->peers[i].waits);
+        t->loader->peers[i].duty = loads ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
+    }
+}
+
+/* Somebody asks for one, whatever lives. */
+static void decide_asked(struct psd_task *t)
+{
+    struct psd_loader *s = t->loader;
+    struct psi_err err;
+    const uint64_t number = s->asked.number;
+    set_duties(t, PSD_LOAD_ASKED);
+    struct psd_checkpoint *c = psd_saver_known(t, number);
+    ps_status st = psd_loader_ask_check(t, number, &err);
+    if (st == PS_OK) {
+        c->bad[0] = '\0'; /* its files may have been put back */
+    }
+    if (st == PS_OK && !psd_loader_is_usable(t, c)) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
+                      (unsigned long long)number);
+    }
+    if (st == PS_OK && psd_loader_is_of_some(s) && psd_loader_has_others(t, c)) {
+        st = psi_fail(
+            &err, PS_FAILED_PRECONDITION,
+            "parts of checkpoint %llu were written by tasks that are no more: all of it can be restored, no container alone",
+            (unsigned long long)number);
+    }
+    if (st != PS_OK) {
+        psd_loader_ask_over(t, &err);
+        psd_loader_end(t, PSD_LOADER_DUE);
+        return;
+    }
+    t->refused = NULL;
+    psd_loader_load(t, c, s->asked.spread);
+}
+
+/* What the rules of a start say now. */
+static struct psd_plan look_at_facts(const struct psd_task *t)
+{
+    const struct psd_loader *s = t->loader;
+    return psd_plan_start(&(struct psd_plan_facts){
+        .waits = somebody_waits(t),
+        .lives = psd_loader_anything_lives(t),
+        .torn = psd_loader_any_torn(t) || psd_loader_is_strayed(t),
+        .torn_stays = s->torn_stays,
+        .together = psd_loader_any_recovers_cut(t) || s->by_rounds.count > 0,
+        .spared = s->spared != 0,
+        .refused = t->refused != NULL ? s->refused_as : PSD_LOAD_NONE,
+        .refused_same = s->refused_by == t->config.restore,
+    });
+}
+
+static void decide(struct psd_task *t)
+{
+    struct psd_loader *s = t->loader;
+    const char *why = NULL, *refused = t->refused;
+    const struct psd_plan plan = look_at_facts(t);
+    ps_status st = PS_OK;
+    if (!plan.begins) {
+        psd_loader_move(t, PSD_LOADER_IDLE);
+        return;
+    }
+    if (t->refused != NULL) {
+        psd_saver_look_again(t);
+    }
+    set_duties(t, plan.reason);
+    const struct psd_checkpoint *c = psd_loader_choose(t, s->why_refused, sizeof(s->why_refused), &why);
+    bool total = plan.reason == PSD_LOAD_START;
+    if (why == NULL && total && !psd_loader_note_anew(t, c == NULL ? psd_saver_highest(t) : 0, &st)) {
+        t->refused = refused;
+        if (st == PS_OK) {
+            psd_loader_end(t, PSD_LOADER_NOTING);
+        } else {
+            psd_loader_again_later(t);
+        }
+        return;
+    }
+    t->refused = why;
+    s->refused_by = t->config.restore;
+    s->refused_as = plan.reason;
+    if (c != NULL) {
+        psd_loader_load(t, c, total && t->config.spread && psd_loader_is_of_others(t, c));
+        return;
+    }
+    s->torn_stays = plan.mends;
+    psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
+            PSI_KV("msg", why != NULL                             ? why
+                          : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"
+                          : total                                 ? "no checkpoint is whole on all tasks: they begin empty"
+                                  : "no checkpoint is whole on those who came back: they begin empty"));
+    psd_loader_place_nothing(t, true, why);
+}
+
+/* A start that is due comes before a restore of some containers, because it decides what is there of the other containers. */
+static bool comes_first(const struct psd_task *t)
+{
+    return psd_loader_is_of_some(t->loader) && look_at_facts(t).due;
+}
+
+void psd_loader_turn(struct psd_task *t)
+{
+    struct psd_loader *s = t->loader;
+    struct psi_err err;
+    bool over = false;
+    if (s == NULL || (s->phase != PSD_LOADER_DUE && s->phase != PSD_LOADER_CHOOSING)) {
+        return;
+    }
+    if (t->draining || !may_begin(t)) {
+        if (s->phase == PSD_LOADER_CHOOSING) {
+            psd_loader_move(t, PSD_LOADER_DUE); /* from the first name again, when it may begin */
+        }
+        return;
+    }
+    if (s->phase == PSD_LOADER_DUE && s->asked.number != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
+        s->asked.number = 0;
+        psd_containers_fini(&s->asked_of);
+        psd_loader_place_nothing(t, false, NULL);
+        return;
+    }
+    if (s->phase == PSD_LOADER_DUE) {
+        psd_loader_move(t, PSD_LOADER_CHOOSING);
+        psd_loader_look_begin(t);
+    }
+    ps_status st = psd_loader_look_at_names(t, &over, &err);
+    st = st == PS_OK && over ? psd_loader_list_own(t, &err) : st;
+    if (st != PS_OK) {
+        psd_loader_again_later(t);
+    } else if (over) {
+        (s->asked.number != 0 && !comes_first(t) ? decide_asked : decide)(t);
+    }
+}
+
+void psd_loader_tick(struct psd_task *t)
+{
+    struct psd_loader *s = t->loader;
+    if (s == NULL) {
+        return;
+    }
+    if (is_unnamed(t) && psd_loader_name_rest(t)) {
+        if (s->phase == PSD_LOADER_NAMING) {
+            psd_loader_move(t, PSD_LOADER_DUE);
+        } else {
+            psd_loader_placed_by(t, &t->peers[t->self]);
+        }
+    }
+    if (s->asked.number != 0 || somebody_waits(t)) {
+        psd_loader_look(t);
+    }
+}
+
+/* ---- its life ---- */
+
+ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err)
+{
+    if (!t->is_directory) {
+        return PS_OK;
+    }
+    t->loader = psi_calloc(1, sizeof(*t->loader));
+    if (t->loader != NULL) {
+        psi_list_init(&t->loader->asking);
+        t->loader->phase = PSD_LOADER_DUE; /* as soon as it may */
+        t->loader->peers = psi_calloc(t->peer_count, sizeof(*t->loader->peers));
+    }
+    return t->loader != NULL && t->loader->peers != NULL ? PS_OK
+                                                         : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for starts");
+}
+
+void psd_loader_fini(struct psd_task *t)
+{
+    struct psd_loader *s = t->loader;
+    if (s == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
+        psd_loader_held_fini(t, &s->peers[i]);
+        psi_free(s->peers[i].offers);
+        psd_containers_fini(&s->peers[i].loaded);
+    }
+    psd_containers_fini(&s->by_rounds);
+    psd_containers_fini(&s->asked_of);
+    psi_free(s->peers);
+    psi_free(s);
+    t->loader = NULL;
+}
+
+void psd_loader_check_invariants(const struct psd_task *t)
+{
+    const struct psd_loader *s = t->loader;
+    if (s == NULL) {
+        return;
+    }
+    bool on = s->phase == PSD_LOADER_LOADING || s->phase == PSD_LOADER_PLACING;
+    PSI_ASSERT(t->loading == psd_loader_is_on(s));
+    PSI_ASSERT(on || (s->reason == PSD_LOAD_NONE && s->from == PSD_LOADER_FROM_OWN && s->number == 0 && s->moved == 0));
+    PSI_ASSERT((s->reason == PSD_LOAD_NONE) == (s->number == 0));
+    PSI_ASSERT(s->phase != PSD_LOADER_LOADING || s->number != 0);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        PSI_ASSERT(on || (!psd_loader_takes_part(&s->peers[i]) && s->peers[i].loaded.count == 0));
+        PSI_ASSERT(!psd_loader_takes_part(&s->peers[i]) || t->peers[i].own_job);
+    }
+}
