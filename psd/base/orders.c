@@ -114,6 +114,15 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
 }
 
+void psd_orders_listed(struct psd_task *t, struct psd_peer *p)
+{
+    for (unsigned op = 0; op <= UINT8_MAX && !p->conn->closing; op++) {
+        if (t->orders[op].listed != NULL) {
+            t->orders[op].listed(t, p);
+        }
+    }
+}
+
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p)
 {
     struct psi_list *link = NULL;

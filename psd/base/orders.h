@@ -38,6 +38,9 @@ struct psd_order_kind {
      * but the last have PS_FLAG_MORE. */
     void (*answered)(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                      const struct psi_err *err);
+    /** p has listed. What it has is compared with what it should have, and the orders that are missing go out, also those of
+     * other kinds. NULL: no order of this kind follows from a list, or the row of another kind sends it. */
+    void (*listed)(struct psd_task *t, struct psd_peer *p);
     /* the answer comes when work is done or a disk has noted something, so later orders may be answered before */
     bool takes_time;
     ps_applied lost; /* what an order may have done whose connection was lost */
@@ -51,6 +54,8 @@ struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct p
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
 /** End and free the order a. */
 void psd_order_end(struct psd_ask *a);
+/** The list of p has been taken in: each kind sends p what it should have, and has not. */
+void psd_orders_listed(struct psd_task *t, struct psd_peer *p);
 /** The connection of p was lost: end its orders, oldest first. */
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p);
 

@@ -85,17 +85,24 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     return best;
 }
 
-/* Who waits and cannot read its disk; NULL: nobody. */
-static const struct psd_peer *unreadable(const struct psd_task *t)
+/* ---- reasons not to begin: each function says it in words, where it holds ---- */
+
+/* A task that waits cannot read its disk. */
+static bool is_unreadable(const struct psd_task *t, char *buf, size_t n)
 {
     for (uint32_t i = 0; t->saver != NULL && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool says = p->self ? !psd_shards_is_able(t) : t->loader->peers[i].will_wait && !t->saver->peers[i].has_disk;
         if (p->own_job && p->waits && says) {
-            return p;
+            PSI_IGNORE(snprintf(buf, n,
+                                "/job:%s/task:%u cannot read its checkpoint_dir (its log line checkpoints_unreadable says what): "
+                                "put that right, or move the file away, and start that task again; with restore = none all who "
+                                "wait begin empty",
+                                p->job, p->task)); /* cut is fine */
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 static bool say_unknown(const struct psd_task *t, uint64_t number, const char *who, char *buf, size_t n)
@@ -200,6 +207,37 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     return why[0] != '\0';
 }
 
+/* The directory's disk is behind another task's, and has nothing that could be loaded. */
+static bool is_behind_alone(const struct psd_task *t, char *buf, size_t n)
+{
+    return is_behind(t, buf, n) != 0;
+}
+
+/* `restore` names another checkpoint than those that are there. */
+static bool is_another(const struct psd_task *t, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n,
+                        "checkpoint %llu, which restore names, is not there on all tasks: psctl checkpoint list says what is; "
+                        "with restore = auto the newest one that is whole is loaded",
+                        (unsigned long long)psd_loader_named(t))); /* fits */
+    return psd_loader_named(t) != 0 && t->saver != NULL && !psi_list_empty(&t->shards->list);
+}
+
+typedef bool (*reason_fn)(const struct psd_task *t, char *buf, size_t n);
+
+/* Whatever there is to load; and where nothing can be loaded. The first reason that holds is said. */
+static const reason_fn ALWAYS[] = {is_unreadable};
+static const reason_fn WHERE_NONE[] = {is_unknown, is_bad, is_behind_alone, is_another};
+
+static bool say_first(const struct psd_task *t, const reason_fn *reasons, size_t count, char *buf, size_t n)
+{
+    bool said = false;
+    for (size_t i = 0; i < count && !said; i++) {
+        said = reasons[i](t, buf, n);
+    }
+    return said;
+}
+
 const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, size_t n, const char **out_why)
 {
     const struct psd_checkpoint *other = NULL;
@@ -208,13 +246,7 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
     if (t->config.restore == PSD_RESTORE_NONE) {
         return NULL;
     }
-    const struct psd_peer *p = unreadable(t);
-    if (p != NULL) {
-        PSI_IGNORE(snprintf(buf, n,
-                            "/job:%s/task:%u cannot read its checkpoint_dir (its log line checkpoints_unreadable says what): put "
-                            "that right, or move the file away, and start that task again; with restore = none all who wait "
-                            "begin empty",
-                            p->job, p->task)); /* cut is fine */
+    if (say_first(t, ALWAYS, sizeof(ALWAYS) / sizeof(ALWAYS[0]), buf, n)) {
         *out_why = buf;
         return NULL;
     }
@@ -228,15 +260,8 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
         }
         *out_why = buf;
     } else if (c == NULL) {
-        bool said = is_unknown(t, buf, n) || is_bad(t, buf, n) || is_behind(t, buf, n) != 0;
+        bool said = say_first(t, WHERE_NONE, sizeof(WHERE_NONE) / sizeof(WHERE_NONE[0]), buf, n);
         bool none = t->saver == NULL || psi_list_empty(&t->shards->list);
-        if (!said && psd_loader_named(t) != 0) {
-            said = !none;
-            PSI_IGNORE(snprintf(buf, n,
-                                "checkpoint %llu, which restore names, is not there on all tasks: psctl checkpoint list says "
-                                "what is; with restore = auto the newest one that is whole is loaded",
-                                (unsigned long long)psd_loader_named(t))); /* fits */
-        }
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
     } else if (psd_loader_named(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);

@@ -368,12 +368,9 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (list_over(c)) {
         p->listed = true;
         p->settled_life = p->life;
-        psd_groups_list_end(t, p);
-        psd_saver_list_end(t, p);
-        psd_loader_list_end(t, p);
+        psd_orders_listed(t, p);
         psd_own_list_end(t, p);
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
-        psd_job_tell(t, p);
         psd_presence_look(t, p->job, p->task);
     }
 }

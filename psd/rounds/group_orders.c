@@ -614,7 +614,7 @@ ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, con
     return item->has_owner ? listed_owner(t, g, &item->owner, err) : listed_member(t, p, g, &item->member, err);
 }
 
-void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p)
+void psd_groups_list_end(struct psd_task *t, struct psd_peer *p)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->groups) {

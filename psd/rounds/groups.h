@@ -203,7 +203,7 @@ void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
 void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_ListItem *item,
                                struct psi_err *err) PSI_MUST;
-void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p);
+void psd_groups_list_end(struct psd_task *t, struct psd_peer *p);
 /** Append the groups of this task to its own list. */
 void psd_groups_list_add(const struct psd_task *t, struct psd_list *l);
 /** The connection of p is lost, and with it the order that was on its way. */
