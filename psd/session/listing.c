@@ -105,7 +105,7 @@ void psd_listing_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
         if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
+            psd_beat_answer(t, c, 0); /* with id 0 it answers no BEAT, but shows that this task is alive */
         }
     }
 }

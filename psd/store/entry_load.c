@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See entry.h: reading. Happy path: the members of a thing are read into the structure of its rows and checked, and the thing is
- * made with the memory that its creation would have reserved. Failure: what does not fit is DATA_LOSS. */
+/* The reading half of entry.h. Happy path: an entry is read into the structure of its rows and checked; its variable, queue or
+ * record is made with the memory that a creation would have reserved. Failure: an entry that does not fit is DATA_LOSS. */
 #include "entry.h"
 
 #include "mutate.h"

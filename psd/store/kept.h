@@ -39,7 +39,7 @@ struct psd_kept {
     /* volatile: */
     struct psi_list link; /* in psd_cut.kept */
     struct psd_cut *cut;
-    void (*put)(struct psd_kept *k, uint64_t at, uint64_t n); /* copies bytes [at, at + n), which are of one block */
+    void (*put)(struct psd_kept *k, uint64_t at, uint64_t n); /* copies bytes [at, at + n) of one block */
     struct psd_kept **holder; /* lies beside the pointer to the memory; NULL: the cut owns the memory, or it is gone */
     const uint8_t *memory;
     uint64_t bytes;        /* kept, from the beginning of the memory */

@@ -61,8 +61,8 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count);
 /** The last segment is applied: end the mutation, with version and result. scalars: of a staged gradient, applied now. */
 void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
                       const struct psd_optim_scalars *scalars);
-/** v gets the value: `value` and kept as of psd_variable_swap_in(). giver: the first bytes of a session's id; chief_number: under
- * which it is given, 0: not as a chief. */
+/** Swap in the value of v (psd_variable_swap_in()), and note who gave it. giver: the first bytes of a session's id. chief_number:
+ * the giver's number as chief; 0: the giver is no chief. */
 void psd_apply_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept,
                      const uint8_t giver[8], uint64_t chief_number);
 /** End a mutation before its last element. False: none of it was applied. Otherwise it counts as a mutation. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list in each container of a session, of the few sessions that use it: its own, and those of tasks that execute for it. */
+/* Each container of a session lists the few sessions that use it: the session itself, and the tasks that execute for it. */
 #include "shown.h"
 
 #include "mutate.h"

@@ -328,7 +328,7 @@ static ps_status add_power(struct exporter *e, const char *name, const char *end
     return st;
 }
 
-/* name: of the variable in the file. */
+/* name: the variable's name in the file. */
 static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     int64_t count = ps_shape_elements(&v->shape) + 1;

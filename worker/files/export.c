@@ -147,7 +147,7 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
 
 /* ---- strings: read whole, because the header needs their size ---- */
 
-/* *out_blob: psi_free(). */
+/* The caller frees *out_blob with psi_free(). */
 static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
                               struct psi_err *err)
 {
