@@ -353,8 +353,8 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
                 return PSI_PIECE_NONE;
             }
             memcpy(&r->header, r->head, sizeof(r->header));
-            bool reads = r->header.op == PS_OP_PULL || r->header.op == PS_OP_GATHER;
-            bool pull_reply = reads && (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK;
+            bool pull_reply = (r->header.flags & PS_FLAG_REPLY) != 0 && r->header.offset == PS_OK &&
+                              (r->header.op == PS_OP_PULL || r->header.op == PS_OP_GATHER);
             r->has_trailer = pull_reply || (r->header.flags & PS_FLAG_VALUE) != 0;
             r->foreign = r->header.magic != PS_FRAME_MAGIC;
             if (check_header(r, err) != PS_OK) {

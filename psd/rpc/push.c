@@ -76,6 +76,16 @@ static const char *add_name(float scale)
     return scale < 0 ? "assign_sub" : "assign_add";
 }
 
+static ps_status check_scatter(const struct psd_variable *v, uint8_t kind, float scale, struct psi_err *err)
+{
+    if (v->dtype == PS_BOOL && kind != PSD_SCATTER_UPDATE) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': it holds bool, to which nothing is added; allowed: update",
+                        v->name);
+    }
+    return scale == 1.0F ? PS_OK
+                         : psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': scale %g; allowed: 1", v->name, (double)scale);
+}
+
 /* Check that v takes this kind of mutation, with this scale. */
 static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
                             struct psi_err *err)
@@ -84,14 +94,8 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
         return scale == 1.0F ? PS_OK
                              : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
-    if (kind > PSD_PUSH_ROWS && v->dtype == PS_BOOL && kind != PSD_SCATTER_UPDATE) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': it holds bool, to which nothing is added; allowed: update",
-                        v->name);
-    }
     if (kind > PSD_PUSH_ROWS) {
-        return scale == 1.0F
-                   ? PS_OK
-                   : psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': scale %g; allowed: 1", v->name, (double)scale);
+        return check_scatter(v, kind, scale, err);
     }
     if (kind == PSD_ADD && v->dtype == PS_BOOL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s to '%s': it holds bool; allowed: numbers", add_name(scale), v->name);
@@ -163,23 +167,29 @@ struct asked {
     uint64_t member, round; /* CONTRIBUTE */
 };
 
-static struct asked parse(const struct psd_request *r)
+/* As parse(), of CONTRIBUTE, PUSH_ROWS and SCATTER. */
+static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
 {
     struct ps_contribute_meta c;
-    struct ps_push_meta m;
-    struct ps_rows_meta rows;
-    if (r->header.op == PS_OP_PUSH_ROWS || r->header.op == PS_OP_SCATTER) {
-        memcpy(&rows, r->meta, sizeof(rows));
-        return (struct asked){.kind = (uint8_t)psd_push_rows_kind(r->header.op, rows.how),
-                              .total_elements = rows.rows,
-                              .highest = rows.highest,
-                              .scale = rows.scale,
-                              .from = rows.version};
-    }
+    struct ps_rows_meta m;
     if (r->header.op == PS_OP_CONTRIBUTE) {
         memcpy(&c, r->meta, sizeof(c));
         return (struct asked){
             .kind = PSD_CONTRIBUTE, .total_elements = c.total_elements, .scale = c.scale, .member = c.member, .round = c.round};
+    }
+    memcpy(&m, r->meta, sizeof(m));
+    return (struct asked){.kind = (uint8_t)psd_push_rows_kind(r->header.op, m.how),
+                          .total_elements = m.rows,
+                          .highest = m.highest,
+                          .scale = m.scale,
+                          .from = m.version};
+}
+
+static struct asked parse(const struct psd_request *r)
+{
+    struct ps_push_meta m;
+    if (r->header.op >= PS_OP_CONTRIBUTE) {
+        return parse_other(r);
     }
     memcpy(&m, r->meta, sizeof(m));
     uint8_t kind = (uint8_t)kind_of(r->header.op, m.assign_flags);
@@ -308,8 +318,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (st != PS_OK) {
         return st;
     }
-    const struct psd_progress form = {.variable = v, .kind = m->kind, .wire = h->dtype};
-    const uint32_t unit = psd_progress_unit(&form);
+    const uint32_t unit =
+        psd_push_is_rows(m->kind) ? psd_push_rows_unit(v, (ps_dtype)h->dtype) : psi_wire_unit((ps_dtype)h->dtype);
     if (m->chief_number != 0) {
         char who[96];
         st = psd_chief_follow(t, v->container->name, m->chief_number, psd_record_text(record, who, sizeof(who)), err);

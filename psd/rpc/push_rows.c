@@ -48,6 +48,11 @@ ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variabl
     return PS_OK;
 }
 
+uint32_t psd_push_rows_unit(const struct psd_variable *v, ps_dtype wire)
+{
+    return psi_rows_unit(psd_rows_columns(v) * psi_wire_unit(wire));
+}
+
 bool psd_push_rows_payload(const struct ps_frame_header *h, uint64_t left, uint32_t unit, uint64_t *out)
 {
     const bool crc = (h->flags & PS_FLAG_CRC) != 0;

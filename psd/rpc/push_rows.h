@@ -13,6 +13,8 @@ enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how);
  * UNIMPLEMENTED: its optimizer has no sparse form here. */
 ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
                               uint64_t highest, struct psi_err *err) PSI_MUST;
+/** Bytes of a row of v with its index, as it travels; v takes rows. */
+uint32_t psd_push_rows_unit(const struct psd_variable *v, ps_dtype wire);
 /** Payload bytes of the frame in h, of an operation with `left` rows to come. False: its length does not fit. */
 bool psd_push_rows_payload(const struct ps_frame_header *h, uint64_t left, uint32_t unit, uint64_t *out);
 /** Rows of a segment of p with so many bytes. */

@@ -14,6 +14,7 @@
 #define PSI_WORKER_CLIENT_H
 
 #include "core.h"
+#include "rows.h"
 
 #include "common/buf.h"
 #include "common/log.h"
@@ -499,6 +500,11 @@ static inline bool psi_request_is(const struct psi_request *req, uint32_t is)
 {
     return (psi_kind_of(req)->is & is) != 0;
 }
+/** Payload bytes of `total` of them, each of `unit`. */
+static inline uint64_t psi_request_bytes(const struct psi_request *req, uint64_t total, uint32_t unit)
+{
+    return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(total, unit) : total * unit;
+}
 /** Make the table of tasks from a cluster. target: the peer that told the cluster, if any; it gets its place in the table. */
 ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
@@ -631,8 +637,6 @@ static inline bool psi_op_is_rows(uint8_t op)
 {
     return op == PS_OP_PUSH_ROWS || op == PS_OP_SCATTER;
 }
-/** Bytes of all of its values in frames. */
-uint64_t psi_push_bytes(const struct psi_request *req);
 void psi_push_go(struct psi_request *req); /* PUSH */
 /** Queue the next frame of e, from element e->next on. */
 void psi_push_queue(struct psi_entry *e);

@@ -485,7 +485,7 @@ void psi_peer_tick(struct psi_peer *peer)
 }
 
 /* What the task would have to be able to do for req and, being of an older release, is not; NULL: nothing. */
-static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
+__attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
 {
     if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {
         return "has no operations on rows";
@@ -500,7 +500,7 @@ _Static_assert(PS_RESULT_BYTES_MAX == 64, "as the text says");
 /* True if the task lacks what req needs: req was ended. */
 static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
 {
-    const char *what = lacks(peer, req);
+    const char *what = psi_request_is(req, PSI_KIND_ROWS | PSI_KIND_SIGN) ? lacks(peer, req) : NULL;
     if (what == NULL) {
         return false;
     }

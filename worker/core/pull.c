@@ -10,8 +10,6 @@
  */
 #include "client.h"
 
-#include "rows.h"
-
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/shape.h"

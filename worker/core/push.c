@@ -10,8 +10,6 @@
  */
 #include "client.h"
 
-#include "rows.h"
-
 #include "common/half.h"
 #include "common/shape.h"
 
@@ -60,12 +58,6 @@ static const void *rows_payload(struct psi_out *out, uint64_t offset, uint32_t b
 static const struct psi_out_ops ROWS_OPS = {.begin = frame_begin, .payload = rows_payload, .done = frame_done};
 static const struct psi_out_ops FRAME_OPS = {.begin = frame_begin, .payload = frame_payload, .done = frame_done};
 static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = frame_convert, .done = frame_done};
-
-uint64_t psi_push_bytes(const struct psi_request *req)
-{
-    return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(psi_request_total(req), psi_request_unit(req))
-                                              : psi_request_total(req) * psi_request_unit(req);
-}
 
 void psi_push_go(struct psi_request *req)
 {

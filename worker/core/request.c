@@ -9,8 +9,6 @@
  */
 #include "client.h"
 
-#include "rows.h"
-
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/rng.h"
@@ -123,7 +121,8 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
 }
 
 /* psi_rows_new() has checked the indices; here, that they are for this variable. */
-static ps_status check_rows(const struct psi_request *req, const struct psi_kind *k, struct psi_err *err)
+__attribute__((noinline)) static ps_status check_rows(const struct psi_request *req, const struct psi_kind *k,
+                                                      struct psi_err *err)
 {
     const struct psi_var *var = req->var;
     const struct psi_rows *r = req->src;
@@ -205,13 +204,16 @@ const char *psi_request_name(const struct psi_request *req)
 
 uint64_t psi_request_total(const struct psi_request *req)
 {
-    if (psi_request_is(req, PSI_KIND_NO_VALUE)) {
-        return 0;
-    }
-    if (psi_request_is(req, PSI_KIND_ROWS)) {
-        return ((const struct psi_rows *)req->src)->count;
+    const uint32_t is = psi_kind_of(req)->is;
+    if ((is & (PSI_KIND_NO_VALUE | PSI_KIND_ROWS)) != 0) {
+        return (is & PSI_KIND_ROWS) != 0 ? ((const struct psi_rows *)req->src)->count : 0;
     }
     return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+}
+
+ps_dtype psi_request_wire(const struct psi_request *req)
+{
+    return psi_request_is(req, PSI_KIND_WIRE) ? req->var->wire : req->var->dtype;
 }
 
 uint32_t psi_request_unit(const struct psi_request *req)
@@ -220,18 +222,14 @@ uint32_t psi_request_unit(const struct psi_request *req)
                                               : psi_wire_unit(psi_request_wire(req));
 }
 
-ps_dtype psi_request_wire(const struct psi_request *req)
-{
-    return psi_request_is(req, PSI_KIND_WIRE) ? req->var->wire : req->var->dtype;
-}
-
 static void to_ready(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
-    bool multi = psi_push_bytes(req) > PS_VALUES_FRAME_BYTES;
     if (psi_request_reads(req)) {
         psi_list_push_back(psi_pull_is_small(req) ? &peer->ready_small_read : &peer->ready_read, &req->link);
     } else {
+        const bool multi =
+            psi_request_bytes(req, psi_request_total(req), psi_request_unit(req)) > PS_VALUES_FRAME_BYTES; /* several frames */
         psi_list_push_back(multi ? &peer->ready_multi : &peer->ready_single, &req->link);
     }
 }

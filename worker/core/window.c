@@ -57,7 +57,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_request_unit(req) : 1; /* a queue has no values */
-    e->multi = psi_push_bytes(req) > PS_VALUES_FRAME_BYTES;
+    e->multi = psi_request_bytes(req, e->total, e->unit) > PS_VALUES_FRAME_BYTES;
     e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
