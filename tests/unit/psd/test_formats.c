@@ -317,6 +317,14 @@ TEST(test_rows_in_progress)
         struct checkpoint *c = saved(l);
         assert_same(again(l, c), c);
         struct psi_err err;
+        struct psd_task *t = task_new(l);
+        assert_ok(load_into(t, c, &err), &err);
+        const struct psd_record *r = psi_map_find(&t->records, l->records[1]->session, sizeof(l->records[1]->session));
+        const struct psd_number *loaded = psd_record_find(r, n->number);
+        assert_int_equal(loaded->offset, PER);
+        assert_int_equal(loaded->progress->last_index, PER - 1);
+        assert_int_equal(loaded->progress->highest, 2 * PER - 1);
+        psd_task_free(t);
         psd_number_own(n)->progress->last_index = 3 * PER; /* above the highest: no push can stand there */
         assert_int_equal(load(l, saved(l), &err), PS_DATA_LOSS);
         psd_number_own(n)->progress->last_index = PER - 1;
