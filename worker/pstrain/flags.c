@@ -252,6 +252,7 @@ static const char usage_text[] =
     "       pstrain --serial W [FLAG ...]\n"
     "       pstrain --eval --ps_hosts H:P,... [FLAG ...]\n"
     "       pstrain --cluster SPEC|@FILE --job_name ps|worker --task_index N [FLAG ...]\n"
+    "       pstrain launch --hosts FILE [FLAG ...] -- PROGRAM [ARG ...]\n"
     "Trains a network on several workers at once against parameter servers (between-graph, asynchronous).\n";
 
 static const char end_text[] =

@@ -4,13 +4,14 @@
  * a whole cluster by --local.
  *
  * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
- * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c). Failure mode: a wrong command line:
- * the error says what is allowed, exit 2.
+ * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c) | launch (launch.c). Failure mode: a
+ * wrong command line: the error says what is allowed, exit 2.
  */
 #include "cluster.h"
 #include "evaluate.h"
 #include "flags.h"
 #include "follow.h"
+#include "launch.h"
 #include "local.h"
 #include "report.h"
 #include "say.h"
@@ -89,6 +90,9 @@ int main(int argc, char **argv)
     int status = EXIT_DONE;
     if (open_standard() != 0) {
         return say_error("/dev/null: %s", strerror(errno));
+    }
+    if (argc > 1 && strcmp(argv[1], "launch") == 0) {
+        return launch_run(argc - 1, argv + 1);
     }
     if (flags_parse(argc, argv, &f, err) != 0) {
         return usage(err);
