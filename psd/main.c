@@ -11,7 +11,6 @@
  */
 #include "common/log.h"
 #include "common/net/net.h"
-#include "common/net/tls/tls.h"
 #include "psd/daemon/live.h"
 #include "psd/shell/machine.h"
 #include "psd.h"
@@ -459,7 +458,7 @@ int main(int argc, char **argv)
     struct psi_err err = {.code = PS_OK};
     size_t inherited = 0;
     psd_machine_keep_little();
-    psi_tls_wipe_freed();
+    psd_server_wipe_freed();
     to_journal = psd_notify_journal(getenv("JOURNAL_STREAM"), STDERR_FILENO);
     if (psd_settings_read(argc, argv, getenv("TF_CONFIG"), &settings, &err) != PS_OK ||
         psd_inherited_sockets(&inherited, &err) != PS_OK) {

@@ -164,6 +164,17 @@ typedef struct psd_server_options {
     const char *rights_file; /* more rows, one a line */
     bool tls_crc;            /* CRCs of values under TLS as well, which has checksums of its own */
 } psd_server_options;
+/**
+ * Let OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 does not: what a handshake makes of a key, which is as
+ * good as the key, stays in freed memory until other data comes to lie there. A core of the program may have it.
+ *
+ * For programs, because it replaces OpenSSL's allocator for everything in the process that uses the same OpenSSL. psd calls
+ * it.
+ * Where OpenSSL is in use already it changes nothing. Not for a program that closes this library with dlclose(): OpenSSL stays.
+ *
+ * Thread   any; before the first server with a key or certificate.
+ */
+PS_API void psd_server_wipe_freed(void);
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
 

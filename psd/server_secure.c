@@ -29,6 +29,11 @@ static int64_t unix_s(void)
     return (int64_t)now.tv_sec;
 }
 
+void psd_server_wipe_freed(void)
+{
+    psi_tls_wipe_freed();
+}
+
 /* ---- files ---- */
 
 /* NULL or "" stays NULL. */

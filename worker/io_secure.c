@@ -117,6 +117,11 @@ ps_status psi_secure_new(const ps_session_options *o, struct psi_secure **out, s
     return PS_OK;
 }
 
+void ps_wipe_freed(void)
+{
+    psi_tls_wipe_freed();
+}
+
 void psi_secure_free(struct psi_secure *secure)
 {
     if (secure == NULL) {

@@ -101,6 +101,17 @@ PS_API void ps_session_options_init(ps_session_options *options);
  * Thread   any.
  */
 PS_API void ps_log_to(int fd);
+/**
+ * Let OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 does not: what a handshake makes of a key, which is as
+ * good as the key, stays in freed memory until other data comes to lie there. A core of the program may have it.
+ *
+ * For programs, because it replaces OpenSSL's allocator for everything in the process that uses the same OpenSSL. psctl and
+ * pstrain call it.
+ * Where OpenSSL is in use already it changes nothing. Not for a program that closes this library with dlclose(): OpenSSL stays.
+ *
+ * Thread   any; before the first session with a key or certificate.
+ */
+PS_API void ps_wipe_freed(void);
 
 /**
  * Open a session. Returns at once: connections are made in the background and at first use.

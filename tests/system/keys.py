@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key files for the system tests: lines as `psctl key new` writes them, and which bytes of them may be nowhere else."""
+import hmac
 import os
 import secrets
 
@@ -10,6 +11,10 @@ class Key:
     def __init__(self, name, role, use="use", until=None, cluster=None):
         self.name, self.role, self.use, self.until, self.cluster = name, role, use, until, cluster
         self.key_id, self.secret = secrets.token_hex(4), secrets.token_hex(32)
+
+    def early(self):
+        """The early secret of handshakes by this key (RFC 8446, 7.1)."""
+        return hmac.digest(bytes(32), bytes.fromhex(self.secret), "sha256")
 
     def line(self, **change):
         v = {**vars(self), **change}

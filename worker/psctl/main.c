@@ -44,6 +44,7 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
+    ps_wipe_freed();
     struct psctl c = {.verbs = psctl_verbs};
     enum psctl_exit code = run(&c, argc, argv);
     psctl_disconnect(&c);

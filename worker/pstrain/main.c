@@ -88,6 +88,7 @@ int main(int argc, char **argv)
     char err[CLI_ERR_BYTES];
     struct flags f;
     int status = EXIT_DONE;
+    ps_wipe_freed();
     if (open_standard() != 0) {
         return say_error("/dev/null: %s", strerror(errno));
     }

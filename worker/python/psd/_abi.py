@@ -2669,6 +2669,7 @@ FUNCTIONS = {
     "ps_version": "s",
     "ps_wait_ready": "ipq",
     "ps_wait_step": "ipqq",
+    "ps_wipe_freed": "v",
     "ps_work_done": "ipp",
     "ps_work_get": "ipsppIIQp",
     "ps_work_next": "ippq",
@@ -2696,4 +2697,5 @@ FUNCTIONS = {
     "psd_server_target": "sp",
     "psd_server_version": "s",
     "psd_server_wait": "vp",
+    "psd_server_wipe_freed": "v",
 }
