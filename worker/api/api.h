@@ -105,6 +105,7 @@ struct ps_session {
     bool driving;              /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
     bool stopping;             /* the cluster has asked this session to stop, or --help was given */
     bool job_done;             /* ps_session_job_done() was called */
+    uint32_t sleepers;         /* threads that wait for `changed` */
     bool ended;                /* loop thread: a request has ended, and psi_api_drained() wakes who waits */
     uint32_t in_flight;        /* calls and requests that were handed to the loop and have not ended */
     uint32_t users;            /* public calls between psi_api_begin() and psi_api_end() */
@@ -290,6 +291,9 @@ void psi_api_await_poking(const ps_session *s);
 /** Wait for an event of the loop: returns when cond was signalled, or spuriously. The caller holds s->lock, which is released
  * meanwhile. Without a thread of the session the call drives the loop, or waits for the thread that drives it. */
 void psi_api_wait(ps_session *s, pthread_cond_t *cond);
+/** Wait until s->changed is signalled, or return spuriously; drives no loop. The caller holds s->lock, which is released
+ * meanwhile. */
+void psi_api_sleep(ps_session *s);
 /** Pause for ms, or until the session closes. Without a thread of its own the session is driven meanwhile. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
@@ -569,6 +573,8 @@ ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
+/** Loop thread: start this addition to the global step, whose thread sleeps. */
+void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_add *add);
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */

@@ -300,7 +300,7 @@ static bool recover(ps_session *s, bool *out_mine)
         return false;
     }
     while (psi_monitor_bars(s, NULL) && psi_api_interrupted(s, NULL) == PS_OK) {
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+        psi_api_sleep(s);
         waited = true;
     }
     const bool whole = waited && !m->recovering && s->error.code == PS_OK;

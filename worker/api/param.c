@@ -414,6 +414,14 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
     (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
 }
 
+/* A thread that waits for the step's pushes would add one to the global step now. The caller holds the lock. */
+static bool may_begin_add(ps_session *s)
+{
+    const struct psi_call *ending = s->train.ending;
+    return ending != NULL && s->global_step_variable != NULL && s->error.code == PS_OK &&
+           (s->monitor == NULL || !s->monitor->recovering) && psi_api_interrupted_since(s, ending->interrupts, NULL) == PS_OK;
+}
+
 static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
 {
     ps_param *p = ctx;
@@ -424,7 +432,12 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     }
     (void)pthread_mutex_lock(&s->lock);
     psi_training_pushed(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
+    struct psi_training_add *add = may_begin_add(s) ? psi_training_begins_add(&s->train) : NULL;
+    ps_variable *const step = s->global_step_variable;
     (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
+    if (add != NULL) {
+        psi_api_step_add(s, step, add);
+    }
 }
 
 /* The start of a request was refused; the reason is the thread's last error. Nothing is in flight. */

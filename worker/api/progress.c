@@ -26,12 +26,19 @@ static void drive(ps_session *s, int64_t timeout_ms)
     (void)pthread_cond_broadcast(&s->changed);
 }
 
+void psi_api_sleep(ps_session *s)
+{
+    s->sleepers++;
+    (void)pthread_cond_wait(&s->changed, &s->lock);
+    s->sleepers--;
+}
+
 void psi_api_wait(ps_session *s, pthread_cond_t *cond)
 {
-    if (!s->by_caller) {
+    if (!s->by_caller && cond != &s->changed) {
         (void)pthread_cond_wait(cond, &s->lock);
-    } else if (s->driving) {
-        (void)pthread_cond_wait(&s->changed, &s->lock); /* it is signalled at each end of a request, and when the driver leaves */
+    } else if (!s->by_caller || s->driving) {
+        psi_api_sleep(s); /* it is signalled at each end of a request, and when the driver leaves */
     } else {
         drive(s, TURN_MS);
     }
@@ -48,7 +55,9 @@ void psi_api_pause(ps_session *s, int64_t ms)
         } else {
             const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
             const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
+            s->sleepers++;
             (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* the reason for waking is checked above */
+            s->sleepers--;
         }
     }
     (void)pthread_mutex_unlock(&s->lock);

@@ -9,6 +9,7 @@
  */
 #include "monitored.h"
 #include "queue.h"
+#include "training.h"
 
 #include <string.h>
 
@@ -61,7 +62,8 @@ void psi_api_drained(void *session)
     if (s->ended) {
         s->ended = false;
         (void)pthread_mutex_lock(&s->lock);
-        (void)pthread_cond_broadcast(&s->changed);
+        /* a thread alone that ends a step need not wake up for each acknowledgement */
+        psi_api_train_changed(s, s->sleepers > 1 || !psi_training_ending_waits(&s->train));
         (void)pthread_mutex_unlock(&s->lock);
     }
 }

@@ -449,7 +449,7 @@ void psi_api_io_close(ps_session *s)
         if (s->in_flight > 0) {
             psi_api_wait(s, &s->changed); /* a goodbye, or requests of a thread that leaves */
         } else {
-            (void)pthread_cond_wait(&s->changed, &s->lock); /* what the threads waited for has ended: they only have to return */
+            psi_api_sleep(s); /* what the threads waited for has ended: they only have to return */
         }
     }
     struct psi_io *io = s->io;
@@ -495,7 +495,7 @@ static void wait_for_users(ps_session *s)
     }
     (void)pthread_mutex_lock(&s->lock);
     while (s->users > 0) {
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+        psi_api_sleep(s);
     }
     if (psi_api_only_closes(s, &s->error)) {
         psi_err_none(&s->error);

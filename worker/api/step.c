@@ -89,6 +89,25 @@ static bool check(ps_session *s, struct psi_call *call, struct ending *e)
     return call->skips || psi_api_trains(s, &e->err) == PS_OK;
 }
 
+static ps_status add_start(ps_variable *variable, struct psi_training_add *add)
+{
+    struct step *step = PSI_CONTAINER_OF(add, struct step, add);
+    const struct psi_request what = {.kind = PSI_REQ_ADD, .src = &add->one, .bytes = sizeof(add->one), .scale = 1};
+    return psi_api_start(variable, &what, 0, &step->req, on_added, step);
+}
+
+void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_add *add)
+{
+    struct psi_err err = {0};
+    if (add_start(variable, add) != PS_OK) {
+        psi_api_last_error_get(&err);
+        (void)pthread_mutex_lock(&s->lock);
+        add->err = err;
+        add->over = true;
+        (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
+    }
+}
+
 /* Begin to add one to the global step. */
 static bool add(ps_session *s, struct psi_call *call, struct ending *e)
 {
@@ -99,10 +118,8 @@ static bool add(ps_session *s, struct psi_call *call, struct ending *e)
         st = psi_fail(&e->err, PS_RESOURCE_EXHAUSTED, "out of memory for a step");
     }
     if (st == PS_OK) {
-        struct step *step = PSI_CONTAINER_OF(call->add, struct step, add);
-        step->add.over = false;
-        const struct psi_request what = {.kind = PSI_REQ_ADD, .src = &step->add.one, .bytes = sizeof(step->add.one), .scale = 1};
-        st = psi_api_start(variable, &what, 0, &step->req, on_added, step);
+        call->add->over = false;
+        st = add_start(variable, call->add);
         if (st != PS_OK) {
             psi_api_last_error_get(&e->err);
         }

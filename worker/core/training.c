@@ -582,7 +582,29 @@ static enum psi_do count(struct psi_training *t, struct psi_call *call, const st
     return PSI_DO_ADD;
 }
 
-static enum psi_do step(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
+struct psi_training_add *psi_training_begins_add(struct psi_training *t)
+{
+    struct psi_call *call = t->ending;
+    const bool begins = call != NULL && call->stage == STEP_PUSHES && t->pushes == 0 && t->member == PSI_MEMBER_NONE &&
+                        psi_list_empty(&t->adds_left) && !psi_list_empty(&t->adds_spare);
+    if (!begins) {
+        return NULL;
+    }
+    PSI_MARK(t, PSI_MARK_ADD_AT_ONCE);
+    call->stage = STEP_ADDS;
+    call->rounds = false;
+    call->add = add_of(psi_list_pop_front(&t->adds_spare));
+    call->add->over = false;
+    return call->add;
+}
+
+bool psi_training_ending_waits(const struct psi_training *t)
+{
+    const struct psi_call *call = t->ending;
+    return call != NULL && (call->stage == STEP_PUSHES ? t->pushes > 0 : !call->add->over);
+}
+
+static enum psi_do next_of_step(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
 {
     enum psi_do what = PSI_DO_OVER;
     switch (call->stage) {
@@ -612,6 +634,15 @@ static enum psi_do step(struct psi_training *t, struct psi_call *call, const str
     default:
         return adds(t, call, now, err);
     }
+}
+
+static enum psi_do step(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
+{
+    t->ending = t->ending == call ? NULL : t->ending;
+    const enum psi_do what = next_of_step(t, call, now, err);
+    const bool sleeps = what == PSI_DO_WAIT && (call->stage == STEP_PUSHES || call->stage == STEP_ADDS);
+    t->ending = sleeps && t->ending == NULL ? call : t->ending;
+    return what;
 }
 
 static void step_did(struct psi_training *t, struct psi_call *call, bool ok)

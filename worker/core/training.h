@@ -65,6 +65,7 @@ enum {
     PSI_MARKS_STATE = 24,
     PSI_MARKS_MEMBER = 36,
     PSI_MARK_ADD_LEFT = 52, /* a step waits for the addition of one that was interrupted */
+    PSI_MARK_ADD_AT_ONCE,   /* the last acknowledgement of a step has begun its addition */
     PSI_MARK_PUSHED_TWICE,
     PSI_MARK_NOT_PUSHED,
     PSI_MARK_TURN_WAITS,  /* a call waits until another thread's step is over */
@@ -107,13 +108,14 @@ struct psi_training {
     struct psi_list adds_left, adds_spare;
     enum psi_training_state state;
     enum psi_membership member;
-    ps_sync_mode mode; /* of the membership; NONE: none */
-    bool prefetch;     /* a pull reads the values of the next one ahead */
-    uint32_t pushes;   /* parameters whose gradient is not FREE */
-    uint32_t fetching; /* threads of a device that still use the session, for a push */
-    uint64_t pulls;    /* counts calls that pull */
-    uint64_t step;     /* counts the steps that a member has ended, from 1 */
-    uint64_t marks;    /* bits of ways that were taken */
+    ps_sync_mode mode;       /* of the membership; NONE: none */
+    bool prefetch;           /* a pull reads the values of the next one ahead */
+    struct psi_call *ending; /* a STEP that waits for pushes, or for its addition; NULL: none, or others go first */
+    uint32_t pushes;         /* parameters whose gradient is not FREE */
+    uint32_t fetching;       /* threads of a device that still use the session, for a push */
+    uint64_t pulls;          /* counts calls that pull */
+    uint64_t step;           /* counts the steps that a member has ended, from 1 */
+    uint64_t marks;          /* bits of ways that were taken */
 };
 
 enum psi_call_kind {
@@ -190,6 +192,14 @@ void psi_training_turn_over(struct psi_training *t);
 /** A read, or a push, of p has ended. */
 void psi_training_read(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact);
 void psi_training_pushed(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact);
+/**
+ * All pushes of a step are acknowledged, and its thread sleeps: the addition to the global step that is to begin now, so that the
+ * thread need not wake up for it. NULL: none. Whoever brings the last acknowledgement starts it; if that fails, the addition is
+ * over with the error. The session has not failed, and the call of t->ending was not interrupted.
+ */
+struct psi_training_add *psi_training_begins_add(struct psi_training *t);
+/** The call of t->ending would not go on if its thread woke up now. */
+bool psi_training_ending_waits(const struct psi_training *t);
 /** p's gradient has to come from a device. Returns the number of the push, for _handed(). */
 uint64_t psi_training_fetches(struct psi_training *t, struct psi_training_param *p);
 /** The device's thread has started that push, or (after _refused()) has not, and uses the session no more. */

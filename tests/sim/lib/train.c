@@ -61,6 +61,7 @@ struct sim_train {
     struct param param[PARAMS];
     struct thread thread[THREADS];
     struct add add[ADDS];
+    struct psi_training_add *at_once; /* an addition that the last acknowledgement has begun, and that is to be started */
     uint32_t threads, add_count;
     unsigned interrupts;
     bool failed, closing, rejoins;
@@ -191,6 +192,14 @@ static bool read_param(struct sim *s, struct sim_program *p, struct sim_train *t
     return m->reads;
 }
 
+static bool start_add(struct sim *s, struct sim_program *p, struct sim_train *t, struct add *a)
+{
+    struct sim_call *c = start(s, p, PSI_REQ_ADD, &s->var[s->var_count - 1], false);
+    a->op = c != NULL ? c->op : NULL;
+    t->failed = t->failed || c == NULL;
+    return c != NULL;
+}
+
 static bool add_one(struct sim *s, struct sim_program *p, struct sim_train *t, struct psi_call *call)
 {
     if (call->add == NULL && t->add_count == ADDS) {
@@ -200,10 +209,18 @@ static bool add_one(struct sim *s, struct sim_program *p, struct sim_train *t, s
     psi_list_init(&a->t.link);
     call->add = &a->t;
     a->t.over = false;
-    struct sim_call *c = start(s, p, PSI_REQ_ADD, &s->var[s->var_count - 1], false);
-    a->op = c != NULL ? c->op : NULL;
-    t->failed = t->failed || c == NULL;
-    return c != NULL;
+    return start_add(s, p, t, a);
+}
+
+/* The loop's thread starts an addition for a thread that sleeps. */
+static void add_at_once(struct sim *s, struct sim_program *p, struct sim_train *t)
+{
+    struct psi_training_add *a = t->at_once;
+    t->at_once = NULL;
+    if (a != NULL && !start_add(s, p, t, (struct add *)(void *)a)) {
+        a->err = (struct psi_err){.code = PS_ABORTED};
+        a->over = true;
+    }
 }
 
 /* Say STEP, or JOIN. True: its end goes on with the call. */
@@ -456,7 +473,7 @@ static void close_session(struct sim *s, struct sim_program *p, struct sim_train
             interrupt(s, p, t);
         }
     }
-    bool busy = t->t.fetching > 0 || p->calls_out > 0;
+    bool busy = t->at_once != NULL || t->t.fetching > 0 || p->calls_out > 0;
     for (uint32_t i = 0; i < t->threads; i++) {
         busy = busy || t->thread[i].in_call;
     }
@@ -480,6 +497,7 @@ void sim_train_work(struct sim *s, struct sim_program *p)
 {
     struct sim_train *t = s->train[p->index];
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms / 4 + 2);
+    add_at_once(s, p, t);
     devices(s, p, t);
     if (t->failed || s->now >= s->trainer[p->index].until) {
         close_session(s, p, t);
@@ -558,6 +576,10 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
             m->pushes = false;
             m->acknowledged = ok ? op->version : m->acknowledged;
             psi_training_pushed(&t->t, &m->t, ok, op->version, op->exact);
+            const struct psi_call *ending = t->t.ending;
+            if (ending != NULL && ending->interrupts == t->interrupts && !t->failed && t->at_once == NULL) {
+                t->at_once = psi_training_begins_add(&t->t);
+            }
         }
     }
     psi_training_check_invariants(&t->t);

@@ -212,7 +212,7 @@ TEST(a_round_takes_one_gradient)
 static struct psi_training_add addition;
 
 /* A step whose addition is on its way. */
-static struct psi_call counting(ps_sync_mode mode)
+static void counting(ps_sync_mode mode, struct psi_call *step)
 {
     begin(false);
     if (mode != PS_SYNC_NONE) {
@@ -220,20 +220,19 @@ static struct psi_call counting(ps_sync_mode mode)
     }
     addition = (struct psi_training_add){.one = 1};
     psi_list_init(&addition.link);
-    struct psi_call step = {.kind = PSI_CALL_STEP};
-    assert_int_equal(next(&step, &GOES), PSI_DO_CHECK);
-    did(&step);
+    *step = (struct psi_call){.kind = PSI_CALL_STEP};
+    assert_int_equal(next(step, &GOES), PSI_DO_CHECK);
+    did(step);
     if (mode != PS_SYNC_NONE) {
-        assert_int_equal(next(&step, &GOES), PSI_DO_STEP);
+        assert_int_equal(next(step, &GOES), PSI_DO_STEP);
         psi_training_stepped(&t);
-        did(&step);
+        did(step);
     }
-    assert_int_equal(next(&step, &GOES), PSI_DO_ADD);
-    assert_null(step.add);
-    step.add = &addition;
-    did(&step);
-    assert_int_equal(next(&step, &GOES), PSI_DO_WAIT);
-    return step;
+    assert_int_equal(next(step, &GOES), PSI_DO_ADD);
+    assert_null(step->add);
+    step->add = &addition;
+    did(step);
+    assert_int_equal(next(step, &GOES), PSI_DO_WAIT);
 }
 
 TEST(an_interrupted_step_counts_once)
@@ -242,7 +241,8 @@ TEST(an_interrupted_step_counts_once)
         if (mode == PS_SYNC_ROUNDS) {
             continue; /* the round counts it */
         }
-        struct psi_call step = counting((ps_sync_mode)mode), again = {.kind = PSI_CALL_STEP};
+        struct psi_call step, again = {.kind = PSI_CALL_STEP};
+        counting((ps_sync_mode)mode, &step);
         assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
         assert_true(step.left && !step.counted);
         assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
@@ -257,9 +257,42 @@ TEST(an_interrupted_step_counts_once)
     }
 }
 
+/* The last acknowledgement begins the addition of a step whose thread sleeps, so that the thread wakes up once. */
+TEST(an_addition_at_once)
+{
+    struct psi_call step, again = {.kind = PSI_CALL_STEP}, third = again;
+    counting(PS_SYNC_NONE, &step);
+    addition.over = true;
+    assert_int_equal(next(&step, &GOES), PSI_DO_OVER); /* there is a spare record now */
+    push(&w, false);
+    assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
+    did(&again);
+    assert_null(psi_training_begins_add(&t)); /* nobody waits yet */
+    assert_int_equal(next(&again, &GOES), PSI_DO_WAIT);
+    assert_true(psi_training_ending_waits(&t));
+    assert_null(psi_training_begins_add(&t)); /* the push is on its way */
+    acknowledged(&w);
+    assert_false(psi_training_ending_waits(&t));
+    assert_ptr_equal(psi_training_begins_add(&t), &addition);
+    assert_null(psi_training_begins_add(&t)); /* once */
+    assert_true(psi_training_ending_waits(&t));
+    assert_int_equal(next(&again, &GOES), PSI_DO_WAIT);
+    assert_int_equal(next(&again, &CUT), PSI_DO_OVER); /* it goes on for the next step */
+    assert_true(again.left);
+    assert_false(psi_training_ending_waits(&t));
+    assert_int_equal(next(&third, &GOES), PSI_DO_CHECK);
+    did(&third);
+    assert_int_equal(next(&third, &GOES), PSI_DO_WAIT);
+    addition.over = true;
+    assert_false(psi_training_ending_waits(&t));
+    assert_int_equal(next(&third, &GOES), PSI_DO_OVER);
+    assert_true(third.counted);
+}
+
 TEST(an_addition_that_is_over_when_it_is_taken_up)
 {
-    struct psi_call step = counting(PS_SYNC_NONE), again = {.kind = PSI_CALL_STEP};
+    struct psi_call step, again = {.kind = PSI_CALL_STEP};
+    counting(PS_SYNC_NONE, &step);
     assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
     addition.over = true;
     assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
