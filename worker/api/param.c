@@ -59,16 +59,28 @@ static void forget(ps_param *p)
     p->limit = 0;
 }
 
+/* A read or push of some parameter is in flight, or another thread is about to see its refusal. The caller holds the lock. */
+static bool is_busy(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->train.params) {
+        const struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
+        if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void psi_api_params_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
+    while (is_busy(s)) {
+        psi_api_wait(s, &s->changed);
+    }
     PSI_LIST_FOREACH(it, &s->train.params) {
-        struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
-        while (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE) { /* another thread is about to see its refusal */
-            psi_api_wait(s, &s->changed);
-        }
-        forget(psi_api_param(p));
+        forget(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
     }
     psi_training_forget(&s->train);
     (void)pthread_mutex_unlock(&s->lock);
