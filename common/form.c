@@ -111,7 +111,7 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
                    ? PS_OK
                    : fail(err, form, "", "the reserved field of its meta is set");
     }
-    if (parts && h->meta_bytes == sizeof(push)) {
+    if (parts && h->meta_bytes >= sizeof(push)) { /* a PUSH may have a ps_push_step behind it, in which every value is allowed */
         memcpy(&push, meta, sizeof(push));
         if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL && form->op != PS_OP_ASSIGN) {
             return fail(err, form, "", "the version of its meta is set, which it does not use");

@@ -6,6 +6,7 @@
 #include "limits.h"
 #include "optimizer.h"
 #include "plan.pb.h"
+#include "schedule.h"
 
 #include <pb_decode.h>
 #include <pb_encode.h>
@@ -21,43 +22,81 @@ struct message_name {
     }
 /* All messages of control.proto and plan.proto: scripts/lint/proto checks that. */
 static const struct message_name NAMES[] = {
-    NAME(Hello),         NAME(UnresolvedItem),
-    NAME(HelloAnswer),   NAME(TaskItem),
-    NAME(NumberItem),    NAME(Optimizer),
-    NAME(CreateItem),    NAME(CreateAnswer),
-    NAME(NameItem),      NAME(OpenAnswer),
-    NAME(Init),          NAME(HandleItem),
-    NAME(Wait),          NAME(Barrier),
-    NAME(Seal),          NAME(ChiefAnswer),
-    NAME(ContainerItem), NAME(Beat),
-    NAME(BeatAnswer),    NAME(InfoAnswer),
-    NAME(VarAnswer),     NAME(ConfigAnswer),
-    NAME(ConfigItem),    NAME(SessionAnswer),
-    NAME(WaitAnswer),    NAME(ContainerAnswer),
-    NAME(StopAnswer),    NAME(TaskAnswer),
-    NAME(Call),          NAME(ListItem),
-    NAME(Component),     NAME(Queue),
-    NAME(Enqueue),       NAME(Dequeue),
-    NAME(Part),          NAME(QueueClose),
-    NAME(WorkEnd),       NAME(SetStep),
-    NAME(QueueAnswer),   NAME(SyncOptions),
-    NAME(Sync),          NAME(Join),
-    NAME(JoinAnswer),    NAME(Step),
-    NAME(Leave),         NAME(RoundAnswer),
-    NAME(MemberAnswer),  NAME(AgeAnswer),
-    NAME(Events),        NAME(EventAnswer),
-    NAME(RoundsItem),    NAME(MemberItem),
-    NAME(MissingItem),   NAME(SetRate),
-    NAME(Chief),         NAME(SavedItem),
-    NAME(SaveItem),      NAME(FileItem),
-    NAME(StartItem),     NAME(CheckpointAnswer),
-    NAME(SavedNameItem), NAME(CheckpointRead),
-    NAME(BarItem),       NAME(SavedContainer),
-    NAME(SavesState),    NAME(WhoamiAnswer),
-    NAME(MayItem),       NAME(RunVariable),
-    NAME(RunHead),       NAME(RunInput),
-    NAME(RunRow),        NAME(RunOutput),
-    NAME(RunAnswer),     NAME(RunResult),
+    NAME(Hello),
+    NAME(UnresolvedItem),
+    NAME(HelloAnswer),
+    NAME(TaskItem),
+    NAME(NumberItem),
+    NAME(Schedule),
+    NAME(Optimizer),
+    NAME(CreateItem),
+    NAME(CreateAnswer),
+    NAME(NameItem),
+    NAME(OpenAnswer),
+    NAME(Init),
+    NAME(HandleItem),
+    NAME(Wait),
+    NAME(Barrier),
+    NAME(Seal),
+    NAME(ChiefAnswer),
+    NAME(ContainerItem),
+    NAME(Beat),
+    NAME(BeatAnswer),
+    NAME(InfoAnswer),
+    NAME(VarAnswer),
+    NAME(ConfigAnswer),
+    NAME(ConfigItem),
+    NAME(SessionAnswer),
+    NAME(WaitAnswer),
+    NAME(ContainerAnswer),
+    NAME(StopAnswer),
+    NAME(TaskAnswer),
+    NAME(Call),
+    NAME(ListItem),
+    NAME(Component),
+    NAME(Queue),
+    NAME(Enqueue),
+    NAME(Dequeue),
+    NAME(Part),
+    NAME(QueueClose),
+    NAME(WorkEnd),
+    NAME(SetStep),
+    NAME(QueueAnswer),
+    NAME(SyncOptions),
+    NAME(Sync),
+    NAME(Join),
+    NAME(JoinAnswer),
+    NAME(Step),
+    NAME(Leave),
+    NAME(RoundAnswer),
+    NAME(MemberAnswer),
+    NAME(AgeAnswer),
+    NAME(Events),
+    NAME(EventAnswer),
+    NAME(RoundsItem),
+    NAME(MemberItem),
+    NAME(MissingItem),
+    NAME(SetRate),
+    NAME(Chief),
+    NAME(SavedItem),
+    NAME(SaveItem),
+    NAME(FileItem),
+    NAME(StartItem),
+    NAME(CheckpointAnswer),
+    NAME(SavedNameItem),
+    NAME(CheckpointRead),
+    NAME(BarItem),
+    NAME(SavedContainer),
+    NAME(SavesState),
+    NAME(WhoamiAnswer),
+    NAME(MayItem),
+    NAME(RunVariable),
+    NAME(RunHead),
+    NAME(RunInput),
+    NAME(RunRow),
+    NAME(RunOutput),
+    NAME(RunAnswer),
+    NAME(RunResult),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)
@@ -219,6 +258,19 @@ ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size_t cap)
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to)
 {
     *to = (ps_v1_Optimizer){.kind = from->kind, .nesterov = from->nesterov != 0, PSI_OPTIMIZER_DOUBLES(COPY)};
+    if (from->schedule == PS_SCHEDULE_NONE) {
+        return;
+    }
+    to->has_schedule = true;
+    to->schedule = (ps_v1_Schedule){.kind = from->schedule,
+                                    .on = from->schedule_switch != 0,
+                                    .warmup_steps = from->warmup_steps,
+                                    .warmup_rate = from->warmup_rate};
+    memcpy(to->schedule.numbers, from->schedule_numbers, sizeof(from->schedule_numbers));
+    to->schedule.numbers_count = PS_SCHEDULE_NUMBERS;
+    while (to->schedule.numbers_count > 0 && to->schedule.numbers[to->schedule.numbers_count - 1] == 0) {
+        to->schedule.numbers_count--;
+    }
 }
 
 ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, struct psi_err *err)
@@ -226,7 +278,18 @@ ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, 
     if (psi_optimizer_row(from->kind) == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer kind %u is unknown", (unsigned)from->kind);
     }
+    const ps_v1_Schedule *schedule = &from->schedule;
+    if (from->has_schedule && (schedule->kind == PS_SCHEDULE_NONE || psi_schedule_row(schedule->kind) == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "schedule number %u is unknown", (unsigned)schedule->kind);
+    }
     *to = (ps_optimizer){.kind = from->kind, .nesterov = from->nesterov ? 1 : 0, PSI_OPTIMIZER_DOUBLES(COPY)};
+    if (from->has_schedule) {
+        to->schedule = schedule->kind;
+        to->schedule_switch = schedule->on ? 1 : 0;
+        to->warmup_steps = schedule->warmup_steps;
+        to->warmup_rate = schedule->warmup_rate;
+        memcpy(to->schedule_numbers, schedule->numbers, schedule->numbers_count * sizeof(schedule->numbers[0]));
+    }
     return PS_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "name.h"
 #include "half.h"
+#include "schedule.h"
 #include "shape.h"
 
 #include <float.h>
@@ -17,8 +18,7 @@
 
 enum { NAMES_MAX = 440 }; /* of all optimizers, for an error */
 
-/* The shortest text that strtod reads back to the same double. */
-static const char *format_double(double v, char *buf, size_t n)
+const char *psi_number_text(double v, char *buf, size_t n)
 {
     for (int digits = 15; digits <= 17; digits++) {
         PSI_IGNORE(snprintf(buf, n, "%.*g", digits, v));
@@ -35,10 +35,12 @@ const char *psi_optimizer_name(uint32_t kind)
     return row != NULL ? row->name : "invalid";
 }
 
-static bool in_range(double v, enum psi_range range)
+bool psi_range_has(enum psi_range range, double v)
 {
     switch (range) {
     case PSI_POSITIVE:
+    case PSI_RISING:
+    case PSI_RATES:
         return isfinite(v) && v > 0;
     case PSI_NOT_NEGATIVE:
         return isfinite(v) && v >= 0;
@@ -48,6 +50,8 @@ static bool in_range(double v, enum psi_range range)
         return v >= 0 && v < 1; /* false for NaN */
     case PSI_SWITCH:
         return v == 0 || v == 1;
+    case PSI_AT_LEAST_1:
+        return isfinite(v) && v >= 1;
     }
     return false;
 }
@@ -58,7 +62,10 @@ const char *psi_range_text(enum psi_range range)
                                         [PSI_NOT_NEGATIVE] = "finite and >= 0",
                                         [PSI_NOT_POSITIVE] = "finite and <= 0",
                                         [PSI_UNIT] = ">= 0 and < 1",
-                                        [PSI_SWITCH] = "0 or 1"};
+                                        [PSI_SWITCH] = "0 or 1",
+                                        [PSI_AT_LEAST_1] = "finite and >= 1",
+                                        [PSI_RISING] = "finite, > 0 and rising",
+                                        [PSI_RATES] = "finite and > 0"};
     return texts[range];
 }
 
@@ -101,7 +108,7 @@ static ps_status parse_hypers(const char *text, ps_optimizer *opt, struct psi_er
         char *end = NULL;
         const double value = strtod(number, &end);
         if (h->name == NULL || end == number || (*end != ',' && *end != '\0') ||
-            (h->range == PSI_SWITCH && !in_range(value, h->range))) {
+            (h->range == PSI_SWITCH && !psi_range_has(h->range, value))) {
             char quoted[PSI_QUOTE_MAX], known[PSI_OPTIMIZER_TEXT_MAX];
             return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s: hyperparameters are written NAME=NUMBER,...: %s",
                             psi_optimizer_name(opt->kind), psi_quote(quoted, sizeof(quoted), p, strlen(p)),
@@ -152,16 +159,22 @@ ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct ps
         if (dtype == PS_F32) {
             narrow = fabs(v) > FLT_MAX ? copysign(INFINITY, v) : (double)(float)v;
         }
-        if (!in_range(v, h->range) || !in_range(narrow, h->range)) {
+        if (!psi_range_has(h->range, v) || !psi_range_has(h->range, narrow)) {
             char text[40];
             return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %s, it must be %s in %s", row->name, h->name,
-                            format_double(v, text, sizeof(text)), psi_range_text(h->range), ps_dtype_name(dtype));
+                            psi_number_text(v, text, sizeof(text)), psi_range_text(h->range), ps_dtype_name(dtype));
         }
     }
-    return switches || opt->nesterov == 0
-               ? PS_OK
-               : psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: nesterov is %u, and it has no switch", row->name,
-                          opt->nesterov);
+    if (!switches && opt->nesterov != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: nesterov is %u, and it has no switch", row->name, opt->nesterov);
+    }
+    ps_status st = opt->kind == PS_OPT_NONE && opt->schedule != PS_SCHEDULE_NONE
+                       ? psi_fail(err, PS_INVALID_ARGUMENT, "no optimizer has no learning rate that could have a schedule")
+                       : psi_schedule_check(opt, dtype, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "optimizer %s", row->name);
+    }
+    return st;
 }
 
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
@@ -174,10 +187,18 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
             continue;
         }
         const double value = psi_hyper_value(opt, h);
-        const char *shown = h->range != PSI_SWITCH ? format_double(value, number, sizeof(number)) : value != 0 ? "true" : "false";
+        const char *shown = h->range != PSI_SWITCH ? psi_number_text(value, number, sizeof(number))
+                            : value != 0           ? "true"
+                                                   : "false";
         int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name, shown);
         PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
         used += (size_t)wrote;
+    }
+    if (opt->schedule != PS_SCHEDULE_NONE && used > 0) {
+        char schedule[PSI_SCHEDULE_TEXT_MAX];
+        int wrote =
+            snprintf(text + used, sizeof(text) - used, ", schedule=%s", psi_schedule_format(opt, schedule, sizeof(schedule)));
+        PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
     }
     const char *name = psi_optimizer_name(opt->kind);
     PSI_IGNORE(used == 0 ? snprintf(buf, n, "%s", name) : snprintf(buf, n, "%s(%s)", name, text));
@@ -191,7 +212,7 @@ bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
         const double x = psi_hyper_value(a, h), y = psi_hyper_value(b, h);
         same = memcmp(&x, &y, sizeof(x)) == 0;
     }
-    return same;
+    return same && psi_schedule_equal(a, b);
 }
 
 bool psi_optimizer_fits(const ps_optimizer *a, const ps_optimizer *b)
@@ -262,7 +283,7 @@ static ps_status check_constant(const ps_initializer *init, ps_dtype dtype, stru
     char a[40];
     if (!representable(init->a, dtype)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "initializer constant: %s is no finite value that dtype %s can hold",
-                        format_double(init->a, a, sizeof(a)), ps_dtype_name(dtype));
+                        psi_number_text(init->a, a, sizeof(a)), ps_dtype_name(dtype));
     }
     return PS_OK;
 }
@@ -290,7 +311,7 @@ static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct
         if (!representable(init->a, dtype) || !representable(init->b, dtype) || !representable(width, dtype) || width < 0) {
             return psi_fail(err, PS_INVALID_ARGUMENT,
                             "initializer uniform: low %s, high %s: finite, also high - low, low <= high",
-                            format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
+                            psi_number_text(init->a, a, sizeof(a)), psi_number_text(init->b, b, sizeof(b)));
         }
     }
     if (init->kind == PS_INIT_NORMAL || init->kind == PS_INIT_TRUNCATED_NORMAL) {
@@ -299,7 +320,7 @@ static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct
         if (!good || !representable(fabs(init->a) + 9 * init->b, dtype)) {
             return psi_fail(err, PS_INVALID_ARGUMENT,
                             "initializer %s: mean %s, stddev %s: finite, also mean +- 9 stddev, stddev >= 0", name,
-                            format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
+                            psi_number_text(init->a, a, sizeof(a)), psi_number_text(init->b, b, sizeof(b)));
         }
     }
     return PS_OK;

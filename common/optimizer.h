@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define PSI_OPTIMIZER_TEXT_MAX 384
+#define PSI_OPTIMIZER_TEXT_MAX 960
 #define PSI_OPTIMIZER_SLOTS_TEXT_MAX 64
 enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
 
@@ -31,7 +31,16 @@ enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
     X(clip_value)                                                                                                                \
     X(ema)
 
-enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_NOT_POSITIVE, PSI_UNIT, PSI_SWITCH };
+enum psi_range {
+    PSI_POSITIVE,
+    PSI_NOT_NEGATIVE,
+    PSI_NOT_POSITIVE,
+    PSI_UNIT,
+    PSI_SWITCH,
+    PSI_AT_LEAST_1,
+    PSI_RISING, /* a list of schedule.h: each above 0 and above the one before */
+    PSI_RATES   /* another one: each above 0 */
+};
 struct psi_hyper {
     const char *name; /* in texts, files and flags */
     size_t field;     /* offset in ps_optimizer: of a double, or of a uint32_t for a switch */
@@ -99,6 +108,10 @@ PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, 
 const char *psi_optimizer_name(uint32_t kind);
 /** Text of a range: "finite and > 0". */
 const char *psi_range_text(enum psi_range range);
+/** v is within the range. Of a list: v may be one of its numbers. */
+bool psi_range_has(enum psi_range range, double v);
+/** The shortest text that strtod() reads back to the same double. */
+const char *psi_number_text(double v, char *buf, size_t n);
 /**
  * Read "adam", or "adam:beta1=0.8,epsilon=1e-6"; the name of a switch is that of the optimizer with the switch on ("nesterov").
  * Hyperparameters that the text does not have are standard, and what has no standard value is as *opt has it. Ranges are not
@@ -106,9 +119,10 @@ const char *psi_range_text(enum psi_range range);
  * Errors  PS_INVALID_ARGUMENT with the names that there are.
  */
 PSI_MUST ps_status psi_optimizer_parse(const char *text, ps_optimizer *opt, struct psi_err *err);
-/** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
+/** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)", with the schedule, if there is
+ * one, as the last; values read back exactly. */
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
-/** Same kind and the same bits in every hyperparameter that the kind uses. */
+/** Same kind, the same bits in every hyperparameter that the kind uses, and the same schedule. */
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 /** Same kind and the same slots: what is fixed when a variable is created. */
 bool psi_optimizer_fits(const ps_optimizer *a, const ps_optimizer *b);

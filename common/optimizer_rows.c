@@ -159,7 +159,8 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
 };
 
 #define MEMBER(field) double field;
-_Static_assert(sizeof(ps_optimizer) == sizeof(size_t) + 2 * sizeof(uint32_t) + sizeof(struct {PSI_OPTIMIZER_DOUBLES(MEMBER)}),
+_Static_assert(offsetof(ps_optimizer, schedule) ==
+                   sizeof(size_t) + 2 * sizeof(uint32_t) + sizeof(struct {PSI_OPTIMIZER_DOUBLES(MEMBER)}),
                "the list has all doubles");
 
 static const struct psi_slot no_slot;

@@ -10,6 +10,7 @@
 
 static double (*power)(double, double);
 static float (*power_f)(float, float);
+static double (*logarithm)(double), (*cosine)(double);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void load_functions(void)
@@ -18,7 +19,9 @@ static void load_functions(void)
     PSI_ASSERT(library != NULL);
     *(void **)&power = dlsym(library, "pow");
     *(void **)&power_f = dlsym(library, "powf");
-    PSI_ASSERT(power != NULL && power_f != NULL);
+    *(void **)&logarithm = dlsym(library, "log");
+    *(void **)&cosine = dlsym(library, "cos");
+    PSI_ASSERT(power != NULL && power_f != NULL && logarithm != NULL && cosine != NULL);
 }
 
 double psi_pow(double x, double y)
@@ -31,4 +34,16 @@ float psi_powf(float x, float y)
 {
     (void)pthread_once(&once, load_functions);
     return power_f(x, y);
+}
+
+double psi_log(double x)
+{
+    (void)pthread_once(&once, load_functions);
+    return logarithm(x);
+}
+
+double psi_cos(double x)
+{
+    (void)pthread_once(&once, load_functions);
+    return cosine(x);
 }

@@ -207,6 +207,20 @@ typedef enum ps_opt_kind {
     PS_OPT_TORCH_RMSPROP_CENTERED = 24,
     PS_OPT_LAZY_ADAM = 25 /* adam, of which a push of rows moves these rows only */
 } ps_opt_kind;
+/** How a learning rate follows the global step: TensorFlow's functions of these names, README.md has the formulas. The numbers
+ * are on the wire and on disk: never reused. */
+typedef enum ps_schedule_kind {
+    PS_SCHEDULE_NONE = 0, /* the rate stays */
+    PS_SCHEDULE_CONSTANT = 1,
+    PS_SCHEDULE_EXPONENTIAL_DECAY = 2,
+    PS_SCHEDULE_INVERSE_TIME_DECAY = 3,
+    PS_SCHEDULE_POLYNOMIAL_DECAY = 4,
+    PS_SCHEDULE_PIECEWISE_CONSTANT = 5,
+    PS_SCHEDULE_COSINE_DECAY = 6,
+    PS_SCHEDULE_COSINE_DECAY_RESTARTS = 7
+} ps_schedule_kind;
+enum { PS_SCHEDULE_NUMBERS = 12, PS_SCHEDULE_BOUNDARIES_MAX = 6 };
+
 /** An optimizer with its hyperparameters. A kind uses the fields that its row in README.md names. The others are 0. Constructors
  * and ps_optimizer_parse() fill it in. A program that changes a field changes a copy that ps_optimizer_parse() made. */
 typedef struct ps_optimizer {
@@ -227,6 +241,14 @@ typedef struct ps_optimizer {
     double l2;                  /* any kind: l2 * variable is added to the gradient */
     double clip_value;          /* any kind: elements of the gradient are limited to +-clip_value; 0: no limit */
     double ema;                 /* any kind: decay of a moving average of the variable, in a slot of its own; 0: no average */
+    /* How learning_rate follows the global step, as ps_optimizer_schedule() (ps.h) fills it in from a text. */
+    uint32_t schedule;        /* ps_schedule_kind */
+    uint32_t schedule_switch; /* 0 or 1: staircase, cycle */
+    double warmup_steps;      /* the rate rises from warmup_rate to learning_rate first; 0: it does not */
+    double warmup_rate;
+    /* What the kind has, in the order of README.md. PIECEWISE_CONSTANT: from 0 on the boundaries, and from 6 on the rate behind
+     * each of them. The others are 0. */
+    double schedule_numbers[PS_SCHEDULE_NUMBERS];
 } ps_optimizer;
 
 /** What ps_cluster_resolve() knows besides the environment; the flags of psd and pstrain have these names. Texts may be NULL. */

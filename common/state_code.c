@@ -198,6 +198,7 @@ static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
         check_count(k, x->m, b);                                                                                                 \
     } while (0)
 #define CODE_SHAPE(m, b) code_shape(k, &x->m)
+#define CODE_SCHEDULE(m, b) code_schedule(k, x)
 #define CODE_OPTIMIZER(m, b) code_optimizer(k, &x->m)
 #define CODE_INITIALIZER(m, b) code_initializer(k, &x->m)
 #define CODE_SPEC(m, b) code_spec(k, &x->m)
@@ -224,6 +225,11 @@ static void code_dims(struct psi_code *k, ps_shape *x)
 static void code_shape(struct psi_code *k, ps_shape *x)
 {
     PSI_ROWS_SHAPE(CODE)
+}
+
+static void code_schedule(struct psi_code *k, ps_optimizer *x)
+{
+    PSI_ROWS_SCHEDULE(CODE)
 }
 
 static void code_optimizer(struct psi_code *k, ps_optimizer *x)

@@ -109,7 +109,14 @@ enum { PSI_STATE_VERSION = 5 };
     R(NUMBER, l2, 0, ALL, "") \
     R(NUMBER, clip_value, 0, ALL, "") \
     R(NUMBER, ema, 0, ALL, "") \
-    R(COUNTED_END, , , ALL, "")
+    R(COUNTED_END, , , ALL, "") \
+    R(U32, schedule, 0, SINCE(5), "`ps_schedule_kind`") \
+    R(SCHEDULE, schedule, 0, OF(schedule), "")
+#define PSI_ROWS_SCHEDULE(R) \
+    R(U32, schedule_switch, 1, ALL, "") \
+    R(F64, warmup_steps, 0, ALL, "") \
+    R(F64, warmup_rate, 0, ALL, "") \
+    R(NUMBERS, schedule_numbers, 12, ALL, "of its kind")
 #define PSI_ROWS_INITIALIZER(R) \
     R(U32, kind, 0, ALL, "`ps_init_kind`") \
     R(U32, fan, 0, ALL, "`ps_fan`") \
@@ -157,7 +164,8 @@ enum { PSI_STATE_VERSION = 5 };
     R(U64, chief_number, 0, ALL, "highest chief's number") \
     R(U64, chief_value, 0, ALL, "chief of the value") \
     R(U32, pin, 0, SINCE(2), "1 + index of the task that it is pinned to; 0: of none") \
-    R(QUEUE, state, 0, OF(queue), "")
+    R(QUEUE, state, 0, OF(queue), "") \
+    R(U64, step, 0, SINCE(5), "highest global step that a push carried")
 #define PSI_ROWS_QUEUE(R) \
     R(U64, size, UINT32_MAX, ALL, "elements in it") \
     R(U64, done, UINT32_MAX, ALL, "") \
@@ -243,7 +251,8 @@ enum { PSI_STATE_VERSION = 5 };
     R(U64, member, 0, ALL, "") \
     R(U64, round, 0, ALL, "") \
     R(U64, highest, 0, SINCE(5), "of rows: index of the last one") \
-    R(U64, last_index, 0, SINCE(5), "of rows: index of the last row that has come; 2^64 - 1: none has")
+    R(U64, last_index, 0, SINCE(5), "of rows: index of the last row that has come; 2^64 - 1: none has") \
+    R(U64, step, 0, SINCE(5), "1 + global step that it carries; 0: none")
 #define PSI_ROWS_ATTEMPTS(R) \
     R(COUNT, count, 0, ALL, "ATTEMPTs")
 #define PSI_ROWS_ATTEMPT(R) \

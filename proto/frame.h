@@ -85,6 +85,12 @@ struct ps_push_meta {
                          to the slot, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
+/* Behind the ps_push_meta of a PUSH or PUSHPULL, with PS_FEATURE_GLOBAL_STEP; it may be left out. */
+struct ps_push_step {
+    uint64_t
+        step; /* 1 + global step at which the schedule of the learning rate is evaluated, as the session knows it; 0: not said */
+};
+_Static_assert(sizeof(struct ps_push_step) == 8, "push step");
 /* At most one of these is set. */
 enum {
     PS_ASSIGN_INIT_ONLY = 1, /* swap in only if the variable is uninitialised then */
@@ -204,8 +210,9 @@ enum {
     PS_FEATURE_LONG_ADDS = 2,          /* ADD of more than 64 bytes, in as many frames as a PUSH */
     PS_FEATURE_TIMES = 4,              /* flag TIMES */
     PS_FEATURE_SESSION_CONTAINERS = 8, /* containers session/..., with their keys */
+    PS_FEATURE_GLOBAL_STEP = 16,       /* pushes carry the global step; optimizers have schedules */
     PS_FEATURE_ROWS = 32,              /* GATHER, PUSH_ROWS, SCATTER */
-    PS_FEATURES_KNOWN = 47             /* all other bits are of newer versions */
+    PS_FEATURES_KNOWN = 63             /* all other bits are of newer versions */
 };
 
 /* What HELLO's reply says about an unresolved number. */

@@ -235,7 +235,7 @@ struct psd_batch {
     uint64_t begun_ms, last_ms;
     char peer[96];
     char var[PS_NAME_BYTES_MAX + 1]; /* the first variable */
-    char detail[256];
+    char detail[PSI_OPTIMIZER_TEXT_MAX];
 };
 
 struct psd_task {

@@ -703,6 +703,20 @@ PS_API void ps_variable_spec_init(ps_variable_spec *spec);
  * Errors   INVALID_ARGUMENT   the text, or a value outside its range for PS_F32; ps_last_error() has what is allowed
  */
 PS_API ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer *optimizer, size_t optimizer_bytes);
+/**
+ * Let the learning rate of an optimizer follow the global step, by one of TensorFlow's schedules:
+ * "cosine_decay:decay_steps=1000", "piecewise_constant:boundaries=100/200,values=0.1/0.01/0.001", "none". README.md lists names,
+ * parameters and formulas. The ps evaluates the schedule at the global step that this session last read, added to or was told by
+ * a round when a push began; in rounds at the step of the round. A push of a session that knows no global step takes the highest
+ * that the variable has seen.
+ *
+ * optimizer       of ps_optimizer_parse(); optimizer_bytes is sizeof(*optimizer). Values of piecewise_constant bring its rate.
+ *
+ * Thread   any. Blocks never.
+ * Errors   INVALID_ARGUMENT   the text, a value outside its range for PS_F32, boundaries out of order; ps_last_error() has what
+ * is allowed, and the optimizer is as it was
+ */
+PS_API ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer, size_t optimizer_bytes);
 
 /**
  * Get or create a variable, which belongs to the session (freed at close). Blocks up to the operation timeout.
@@ -1227,6 +1241,8 @@ typedef struct ps_variable_info {
     double rate;    /* rate that ps_variable_set_rate() has put in force; 0: none */
     uint32_t order; /* rises with the order of creation, over all tasks */
     uint8_t reserved_order[4];
+    uint64_t step;        /* highest global step that a push to the variable carried */
+    double rate_in_force; /* learning rate at that step: the one that was set, or the schedule's, or the optimizer's own */
 } ps_variable_info;
 /** The devices in info, which ps_cluster_info() has filled. Returns their number, of which at most max are written; -1
  * (INTERNAL): the task's list makes no sense. devices may be NULL if max is 0. Contacts nobody. */

@@ -64,7 +64,7 @@ void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_op
  * Capture the scalars of one push. Changes no state: pushes in progress at the same time may capture the same powers.
  *
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
- * rate     in place of its learning rate; 0: none.
+ * rate     learning rate in force: its own, that of its schedule, or SET_RATE's.
  * pushes   to the variable so far.
  * scale    finite; 1 for none.
  */

@@ -89,8 +89,7 @@ void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const
                      float scale, struct psd_optim_scalars *out_scalars)
 {
     const struct psi_hyper *h = &psi_optimizer_rows[opt->kind].hypers[1];
-    const struct psd_optim_push push = {
-        .opt = opt, .rate = rate != 0 ? rate : opt->learning_rate, .dtype = dtype, .state = state, .pushes = pushes};
+    const struct psd_optim_push push = {.opt = opt, .rate = rate, .dtype = dtype, .state = state, .pushes = pushes};
     *out_scalars =
         (struct psd_optim_scalars){.rate = psd_optim_rounded(dtype, push.rate), .scale = (double)scale, .form = opt->nesterov};
     if (!h->quiet || opt->l2 > 0 || opt->clip_value > 0 || opt->ema > 0) {

@@ -108,7 +108,7 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
     psd_group_without(g, 0);
     g->phase = PSD_GROUP_SETTING;
     g->round = 1;
-    g->step = 0;
+    g->step = g->round_step = 0;
     g->attempt = 0;
     g->opened = g->used = g->over = g->failing = g->noted = g->anew = false;
     g->rate_asked = g->rate_taken = (struct psd_group_rate){0};
@@ -538,6 +538,7 @@ static bool begin_attempt(struct psd_group *g, uint64_t attempt, uint64_t now_ms
     if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed || g->hold_until_ms > now_ms) {
         return false;
     }
+    g->round_step = g->step + 1;
     g->rate_taken = g->rate_asked.until_ms > now_ms ? g->rate_asked : (struct psd_group_rate){0};
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
@@ -599,6 +600,7 @@ static void flip(struct psd_group *g, uint64_t now_ms)
         g->rate_asked = g->rate_asked.token == g->rate_done ? (struct psd_group_rate){0} : g->rate_asked;
     }
     g->rate_taken = (struct psd_group_rate){0};
+    g->round_step = 0;
     g->round++;
     g->since_ms = now_ms;
     move(g, PSD_GROUP_COLLECTING);

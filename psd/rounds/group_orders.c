@@ -201,7 +201,8 @@ static struct psd_round_spec round_spec(const struct psd_task *t, const struct p
                                    .members = members,
                                    .member_count = count,
                                    .set_rate = g->rate_taken.token != 0,
-                                   .rate = g->rate_taken.rate};
+                                   .rate = g->rate_taken.rate,
+                                   .step = g->round_step};
 }
 
 /* The names of the group's variables at peer i, [*out_count], to be freed by the caller; *out_step: the global step, if it is
@@ -416,6 +417,7 @@ void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const 
     bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
     m.set_rate = round && g->rate_taken.token != 0;
     m.rate = m.set_rate ? g->rate_taken.rate : 0;
+    m.round_step = round ? g->round_step : 0;
     psd_list_add(l, &ps_v1_RoundsItem_msg, &m);
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {

@@ -105,6 +105,8 @@ struct psd_group {
     /* the global step that its owner last reported; while COMMITTING it may already include the round under way */
     uint64_t step;
     uint64_t attempt; /* number of the attempt that is PREPARING or COMMITTING */
+    /* PREPARING, COMMITTING: 1 + global step that the round is built at; 0: not known, by a directory that found it decided */
+    uint64_t round_step;
     uint32_t workers; /* how many members must join before the rounds open: full less gone */
     uint32_t full;    /* how many members must join if no worker has finished before */
     uint32_t gone;    /* how many of `full` have finished and will not come */

@@ -321,6 +321,7 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
                                     .round = g->committed + 1,
                                     .members = members,
                                     .count = g->source_count,
+                                    .step = g->round_step,
                                     .scalars = g->scalars}};
     const bool set_rate = g->set_rate;
     const double rate = g->rate;
@@ -387,7 +388,7 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
         g->attempt = 0;
         return PS_OK;
     }
-    psd_rounds_build_begin(g, spec->members, spec->member_count, decided, spec->set_rate ? &spec->rate : NULL);
+    psd_rounds_build_begin(g, spec->members, spec->member_count, decided, spec->set_rate ? &spec->rate : NULL, spec->step);
     g->life = spec->life;
     g->attempt = spec->attempt;
     if (g->build == PSD_BUILD_GOES && !psi_list_linked(&g->building)) {
@@ -689,6 +690,7 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         spec.attempt = group.attempt;
         spec.set_rate = group.set_rate;
         spec.rate = group.rate;
+        spec.step = group.round_step;
         st = psd_rate_check(group.set_rate ? group.rate : 0, &err);
     }
     if (st == PS_OK) {

@@ -46,6 +46,7 @@ struct psd_round_spec {
     uint32_t member_count;
     bool set_rate; /* this round also sets the learning rate `rate` */
     double rate;
+    uint64_t step; /* 1 + global step that it is built at; 0: not said */
 };
 
 /** The group of the container at this task; NULL: none. */

@@ -162,6 +162,7 @@ struct asked {
     float scale;
     uint32_t assign_flags;
     uint64_t from;          /* as ps_push_meta.version, except for ASSIGN */
+    uint64_t step;          /* as ps_push_step.step */
     uint64_t chief_number;  /* ASSIGN; 0: not as a chief */
     uint64_t power_bits;    /* ASSIGN to a slot */
     uint64_t member, round; /* CONTRIBUTE */
@@ -188,16 +189,21 @@ static __attribute__((noinline)) struct asked parse_other(const struct psd_reque
 static struct asked parse(const struct psd_request *r)
 {
     struct ps_push_meta m;
+    struct ps_push_step at = {.step = 0};
     if (r->header.op >= PS_OP_CONTRIBUTE) {
         return parse_other(r);
     }
     memcpy(&m, r->meta, sizeof(m));
+    if (r->header.meta_bytes == sizeof(m) + sizeof(at)) {
+        memcpy(&at, r->meta + sizeof(m), sizeof(at));
+    }
     uint8_t kind = (uint8_t)kind_of(r->header.op, m.assign_flags);
     return (struct asked){.kind = kind,
                           .total_elements = m.total_elements,
                           .scale = m.scale,
                           .assign_flags = m.assign_flags,
                           .from = psd_push_is_assign(kind) ? 0 : m.version,
+                          .step = at.step,
                           .chief_number = kind == PSD_ASSIGN ? m.version : 0,
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
@@ -345,6 +351,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     p->last_index = psd_push_is_rows(p->kind) ? UINT64_MAX : 0;
     p->scale = m->scale;
     p->from = m->from;
+    p->step = m->step;
     p->chief_number = psd_push_slot(p->kind) != 0 ? m->power_bits : m->chief_number;
     p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
     p->member = m->member;
@@ -365,7 +372,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         }
     }
     if (psd_push_is_applied(p->kind) && p->staging == NULL) {
-        psd_variable_capture(v, m->scale, &p->scalars);
+        psd_variable_capture(v, p->step, m->scale, &p->scalars);
     }
     if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator; workers assign as part of their training */
         char who[96];
@@ -547,7 +554,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     }
     if (change.segment.last && psd_push_is_gradient(g->kind) &&
         g->staging != NULL) { /* an atomic variable uses the scalars in force at its last segment */
-        psd_variable_capture(v, g->scale, &scalars);
+        psd_variable_capture(v, g->step, g->scale, &scalars);
         change.segment.scalars = &scalars;
     }
     if (change.segment.last && v->dtype == PS_STRING) {

@@ -28,6 +28,8 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     a.handle = v->handle;
     a.atomic = v->atomic;
     a.rate = psd_variable_rate(v);
+    a.step = v->step;
+    a.rate_now = v->optimizer.schedule != PS_SCHEDULE_NONE ? psd_variable_rate_at(v, 0, a.rate) : 0;
     a.bytes = v->initialised ? v->bytes : 0;
     a.order = v->order;
     psd_list_add(l, &ps_v1_VarAnswer_msg, &a);

@@ -169,6 +169,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;
+        v->step = g->step > v->step + 1 ? g->step - 1 : v->step;
     }
     if (psd_push_is_rows(g->kind) && g->staging != NULL) {
         psd_rows_apply_staged(g);

@@ -513,7 +513,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         round_leave(t, c);
         break;
     case PSD_CHANGE_ROUND_FLIP:
-        psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.scalars);
+        psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.step, c->flip.scalars);
         break;
     case PSD_CHANGE_RATE:
         psd_variable_own(c->rate.variable)->rate = c->rate.rate;

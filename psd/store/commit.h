@@ -197,6 +197,7 @@ struct psd_change {
             uint64_t round;                        /* the current round of the group */
             const uint64_t *members;               /* each has contributed; ascending, as in the group */
             uint32_t count;
+            uint64_t step;                           /* 1 + global step that the round was built at; 0: not said */
             const struct psd_optim_scalars *scalars; /* of each variable of the group */
         } flip;
         struct {

@@ -77,7 +77,8 @@ void psd_entry_put_variable(struct psi_code *k, const struct psd_variable *v, ui
                                    .seed = v->seed,
                                    .chief_number = v->chief_number,
                                    .chief_value = v->chief_value,
-                                   .pin = v->pin};
+                                   .pin = v->pin,
+                                   .step = v->step};
     memcpy(x.giver, v->giver, sizeof(x.giver));
     memcpy(x.powers, v->optim_state.powers, sizeof(x.powers));
     if (v->queue != NULL) {
@@ -131,7 +132,8 @@ static void push(struct psi_code *k, const struct psd_progress *p)
                                .member = p->member,
                                .round = p->round,
                                .highest = p->highest,
-                               .last_index = p->last_index};
+                               .last_index = p->last_index,
+                               .step = p->step};
     psi_state_push(k, &x);
 }
 

@@ -200,6 +200,7 @@ const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct ps
     v->chief_number = x.chief_number;
     v->chief_value = x.chief_value;
     v->pin = x.pin;
+    v->step = x.step;
     if (v->queue != NULL) {
         fill_queue(k, &t->store, v->queue, &x.state);
     }
@@ -372,6 +373,7 @@ static void take_push(struct psi_code *k, struct psd_task *t, struct psd_record 
     p->round = x.round;
     p->highest = x.highest;
     p->last_index = x.last_index;
+    p->step = x.step;
     resume(k, t, r, p);
 }
 

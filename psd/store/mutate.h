@@ -120,7 +120,8 @@ void psd_member_add(struct psd_rounds *g, struct psd_member *m);
 void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16]);
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
 /** New values take the place of the old ones. They are built here unless they are READY. */
-void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars);
+void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, uint64_t step,
+                     const struct psd_optim_scalars *scalars);
 /** p, a CONTRIBUTE, begins and gets its area. */
 void psd_area_begin(struct psd_progress *p);
 /** p ends. complete: its last element has come. True: the contribution counts. */

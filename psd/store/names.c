@@ -44,7 +44,7 @@ void psd_directory_fini(struct psd_directory *d)
 }
 
 enum { OPTIMIZER_FROM = offsetof(ps_optimizer, kind), WORDS = (sizeof(ps_optimizer) - OPTIMIZER_FROM) / sizeof(uint64_t) };
-_Static_assert(sizeof(ps_optimizer) == OPTIMIZER_FROM + WORDS * sizeof(uint64_t) && WORDS <= 16, "a bit for each word");
+_Static_assert(sizeof(ps_optimizer) == OPTIMIZER_FROM + WORDS * sizeof(uint64_t) && WORDS <= 32, "a bit for each word");
 
 static uint32_t words_of(const ps_optimizer *optimizer, uint64_t words[WORDS])
 {
@@ -79,7 +79,7 @@ static void define(struct psd_name *n, const struct psd_definition *d)
     n->atomic = d->atomic;
     n->queue = d->queue;
     n->rank = (uint8_t)d->shape.rank;
-    n->optimizer_words = (uint16_t)words_of(&d->optimizer, words);
+    n->optimizer_words = words_of(&d->optimizer, words);
     char *at = (char *)(uintptr_t)n->name + strlen(n->name) + 1;
     memcpy(at, d->shape.dims, n->rank * sizeof(int64_t));
     at += n->rank * sizeof(int64_t);

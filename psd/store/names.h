@@ -17,10 +17,10 @@ struct psd_name {
     /* derived: */
     struct psi_list in; /* in psd_names_in.all */
     /* remembered: */
-    const char *name; /* lies behind `container` */
-    uint32_t owner;   /* peer index, psd/state.h */
+    const char *name;         /* lies behind `container` */
+    uint32_t owner;           /* peer index, psd/state.h */
+    uint32_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
     uint8_t dtype, rank;
-    uint16_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
     bool atomic, queue;
     /* volatile: */
     bool sure;      /* the owner has said that it has the name */

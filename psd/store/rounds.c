@@ -408,8 +408,9 @@ bool psd_area_end(struct psd_progress *p, bool complete)
     return complete;
 }
 
-static void take_rate(struct psd_rounds *g, const double *rate)
+static void take_rate(struct psd_rounds *g, const double *rate, uint64_t step)
 {
+    g->round_step = step;
     g->set_rate = rate != NULL;
     g->rate = rate != NULL ? *rate : 0;
 }
@@ -422,7 +423,7 @@ void psd_rounds_build_end(struct psd_rounds *g)
     g->part = 0;
     g->done = 0;
     g->decided = false;
-    take_rate(g, NULL);
+    take_rate(g, NULL, 0);
     psi_list_remove(&g->building);
 }
 
@@ -480,12 +481,10 @@ static uint32_t find_sources(struct psd_rounds *g, const uint64_t *members, uint
     return found;
 }
 
-static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalars)
+static void capture(const struct psd_rounds *g, uint32_t i, struct psd_optim_scalars *out)
 {
-    for (uint32_t i = 0; i < g->part_count; i++) {
-        const struct psd_variable *v = g->parts[i].variable;
-        psd_variable_capture_at(v, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, &scalars[i]);
-    }
+    const struct psd_variable *v = g->parts[i].variable;
+    psd_variable_capture_at(v, g->round_step, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, out);
 }
 
 /* True if the values that are built, or being built, are of exactly these members. */
@@ -499,9 +498,8 @@ static bool is_of(const struct psd_rounds *g, const struct psd_member *const *so
 static bool is_current(const struct psd_rounds *g)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
-        const struct psd_variable *v = g->parts[i].variable;
         struct psd_optim_scalars now;
-        psd_variable_capture_at(v, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, &now);
+        capture(g, i, &now);
         if (memcmp(&now, &g->scalars[i], sizeof(now)) != 0) {
             return false;
         }
@@ -509,14 +507,15 @@ static bool is_current(const struct psd_rounds *g)
     return true;
 }
 
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate)
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
+                            uint64_t step)
 {
     const struct psd_member *sources[PS_MEMBERS_MAX];
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
     bool same = g->missing_count == 0 && is_of(g, sources, found);
-    if (!(same && decided)) { /* a decided round is not rebuilt: another directory may not know its rate */
-        take_rate(g, rate);
+    if (!(same && decided)) { /* a decided round is not rebuilt: another directory may not know its rate and step */
+        take_rate(g, rate, step);
     }
     if (same && (decided || is_current(g))) {
         g->decided = decided;
@@ -531,8 +530,10 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     }
     memcpy(g->sources, sources, found * sizeof(*sources));
     g->source_count = found;
-    take_rate(g, rate);
-    capture(g, g->scalars);
+    take_rate(g, rate, step);
+    for (uint32_t i = 0; i < g->part_count; i++) {
+        capture(g, i, &g->scalars[i]);
+    }
     g->decided = decided;
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
 }
@@ -601,7 +602,7 @@ static void swap_memory(void **a, void **b)
 }
 
 /* A pull that is sending v goes on with the new values: each segment is composed from v when it is written. */
-static void flip_part(struct psd_part *p)
+static void flip_part(struct psd_part *p, uint64_t step)
 {
     struct psd_variable *v = psd_variable_own(p->variable);
     struct psd_sums sums = v->sums;
@@ -617,6 +618,7 @@ static void flip_part(struct psd_part *p)
     psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
     v->version++;
     v->pushes++;
+    v->step = step > v->step + 1 ? step - 1 : v->step;
 }
 
 static void count_step(struct psd_variable *v)
@@ -628,17 +630,18 @@ static void count_step(struct psd_variable *v)
     v->version++;
 }
 
-void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars)
+void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, uint64_t step,
+                     const struct psd_optim_scalars *scalars)
 {
     if (g->build != PSD_BUILD_READY) { /* a replay has built nothing */
-        psd_rounds_build_begin(g, members, count, true, NULL);
+        psd_rounds_build_begin(g, members, count, true, NULL, step);
         memcpy(g->scalars, scalars, g->part_count * sizeof(*scalars));
     }
     while (!psd_rounds_build(g, UINT64_MAX)) {
         PSI_ASSERT(g->build == PSD_BUILD_GOES);
     }
     for (uint32_t i = 0; i < g->part_count; i++) {
-        flip_part(&g->parts[i]);
+        flip_part(&g->parts[i], step);
     }
     if (g->step != NULL) {
         count_step(psd_variable_own(g->step));

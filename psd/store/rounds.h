@@ -114,6 +114,7 @@ struct psd_rounds {
     bool decided;           /* committed as soon as it is READY */
     bool set_rate; /* GOES, READY: built with `rate`, which the variables get at the flip. rate 0: their optimizers' own */
     double rate;
+    uint64_t round_step; /* GOES, READY: 1 + global step that it is built at; 0: each variable's highest so far */
     uint32_t source_count;
     const struct psd_member *sources[PS_MEMBERS_MAX]; /* GOES, READY: who is taken, by ascending task index */
     uint32_t missing_count;
@@ -176,8 +177,9 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
 /** Begin to build new values from the contributions of these members to the current round. build becomes GOES, READY if nothing
  * is left to do, or MISSING. The scalars are captured now; if decided and these members' values are already built, those stay. A
  * member named twice counts once. rate: a learning rate that replaces those in force; the caller makes it permanent at the flip;
- * 0: the optimizers' own; NULL: those in force. */
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate);
+ * 0: the optimizers' own; NULL: those in force. step: 1 + global step of the round; 0: not known. */
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
+                            uint64_t step);
 /** Build until about `bytes` of memory were moved. True: READY. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 void psd_rounds_build_end(struct psd_rounds *g);

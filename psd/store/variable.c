@@ -10,6 +10,7 @@
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
+#include "common/schedule.h"
 #include "common/rng.h"
 #include "common/shape.h"
 
@@ -217,14 +218,20 @@ ps_shape psd_variable_shape(const struct psd_variable *v)
     return shape;
 }
 
-void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out)
+double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double set_rate)
 {
-    psd_optim_begin(&v->optimizer, rate, v->dtype, &v->optim_state, v->pushes, scale, out);
+    return set_rate != 0 ? set_rate : psi_schedule_rate(&v->optimizer, step != 0 ? step - 1 : v->step);
 }
 
-void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
+void psd_variable_capture_at(const struct psd_variable *v, uint64_t step, double set_rate, float scale,
+                             struct psd_optim_scalars *out)
 {
-    psd_variable_capture_at(v, psd_variable_rate(v), scale, out);
+    psd_optim_begin(&v->optimizer, psd_variable_rate_at(v, step, set_rate), v->dtype, &v->optim_state, v->pushes, scale, out);
+}
+
+void psd_variable_capture(const struct psd_variable *v, uint64_t step, float scale, struct psd_optim_scalars *out)
+{
+    psd_variable_capture_at(v, step, psd_variable_rate(v), scale, out);
 }
 
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v)

@@ -50,12 +50,14 @@ struct psd_variable {
     uint32_t cut_refs;    /* volatile: references of a cut, which keep memory and are no pushes in progress */
     uint64_t elements;
     /* remembered: */
-    double rate; /* SET_RATE: learning rate in place of the optimizer's; 0: none */
+    double rate;   /* SET_RATE: learning rate in place of the optimizer's; 0: none */
+    uint64_t step; /* highest global step that a push carried; 0: none did */
     struct psd_optim_state optim_state;
     uint64_t chief_value;    /* number of the chief that gave the value or, if sealed, that sealed it; 0: none */
     struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
     struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
-    ps_optimizer optimizer;  /* remembered: kind and slots fixed at creation, hyperparameters as the chief says */
+    ps_optimizer optimizer;  /* remembered: kind and slots fixed at creation, hyperparameters as the chief says; its schedule is
+                              * the last of what requests look at, and few have one */
     /* remembered: */
     uint64_t creation; /* random: tells two creations of one name apart */
     ps_initializer init;
@@ -72,7 +74,8 @@ struct psd_variable {
     char name[]; /* remembered: with its NUL; behind it rank dimensions, int64_t each, unaligned */
 };
 enum { PSD_VARIABLE_HOT_BYTES = 384, PSD_WARM_MAX = 64 };
-_Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
+_Static_assert(offsetof(struct psd_variable, optimizer) + offsetof(ps_optimizer, warmup_steps) <= PSD_VARIABLE_HOT_BYTES,
+               "what requests look at");
 
 enum { PSD_AGES = 17 }; /* ages 0 to 15, and older */
 struct psd_container {
@@ -223,11 +226,16 @@ static inline bool psd_variable_is_provisional(const struct psd_variable *v)
     return !v->sealed && v->chief_value != 0;
 }
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
-/** psd_optim_begin() with the optimizer and the state in force, and with this learning rate. rate 0: the optimizer's own. */
-void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out);
+/** Learning rate of v at this global step (as ps_push_step.step; 0: the highest that a push to v carried): the one that SET_RATE
+ * has put in place of the optimizer's, set_rate; 0: that of the optimizer's schedule, or the optimizer's own. */
+double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double set_rate);
+/** psd_optim_begin() with the optimizer and the state in force, and psd_variable_rate_at(). */
+void psd_variable_capture_at(const struct psd_variable *v, uint64_t step, double set_rate, float scale,
+                             struct psd_optim_scalars *out);
 ps_shape psd_variable_shape(const struct psd_variable *v);
-/** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
-void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out);
+/** What a push that begins now and carries this step captures: psd_optim_begin() with the optimizer, state and learning rate that
+ * are in force. */
+void psd_variable_capture(const struct psd_variable *v, uint64_t step, float scale, struct psd_optim_scalars *out);
 /** References are volatile: they keep memory. */
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *v);

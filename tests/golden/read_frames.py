@@ -81,6 +81,9 @@ def message(name, data):
             if nested:
                 out.setdefault(name, []).append(value)
                 continue
+            if kind[-1] == "double":
+                out.setdefault(name, []).extend(struct.unpack(f"<{len(value) // 8}d", value) if wire == 2 else values)
+                continue
             if wire == 2:
                 values, inner = [], 0
                 while inner < len(value):
@@ -299,6 +302,12 @@ def init(f):
          optimizer={"kind": 2, "nesterov": 1, "learning_rate": 0.01, "momentum": 0.9})
 
 
+def init_schedule(f):
+    is_frame(f, "INIT", "CRC SEQ FIRST LAST", id=14, handle=5, payload=b"")
+    same(message("Init", f.meta), kind=4, a=-0.5, b=0.5, seed=42, chief_number=3,
+         optimizer={"kind": 1, "learning_rate": 0.5, "schedule": {"kind": 7, "warmup_steps": 50, "numbers": [1000, 1, 0.5]}})
+
+
 def beat(f):
     is_frame(f, "BEAT", "CRC", id=15)
     same(message("Beat", f.meta), global_step=1876)
@@ -314,6 +323,14 @@ def push_two_segments(f):
     same(f.push_meta(), total=16388, scale=0.25, assign=0, version=41)
     check([len(s) for s in f.segments] == [65536, 16], "segments")
     check(f.floats(16388) == [1.0] * 16388, "values")
+
+
+def push_step(f):
+    is_frame(f, "PUSH", "CRC SEQ FIRST LAST", id=16, handle=5, dtype=1, offset=0)
+    same(f.push_meta(), total=2, scale=0.25, assign=0, version=41)
+    at = PAGE.size("ps_push_meta")
+    check(len(f.meta) == at + PAGE.size("ps_push_step") and PAGE.unpack("ps_push_step", f.meta[at:])["step"] == 1001, "global step of a push")
+    check(f.floats(2) == [1.0, -1.0], "values")
 
 
 def push_reply(f):
@@ -810,6 +827,13 @@ def prepare_rate(f):
         GOLDEN_MEMBER], "PREPARE")
 
 
+def prepare_step(f):
+    is_frame(f, "PREPARE", "CRC", id=61)
+    check(items(f.payload, "RoundsItem", "MemberItem") == [
+        {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "attempt": 3, "round_step": 1876},
+        GOLDEN_MEMBER], "PREPARE with a global step")
+
+
 def set_rate_in_rounds(f):
     is_frame(f, "SET_RATE", "CRC", id=28)
     same(message("SetRate", f.meta), rate=0.125, token=0x1122334455667788)
@@ -1116,7 +1140,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "step_first": of_member("STEP", 78, "Step", timeout_ms=600000, member=MEMBER, round=1, open_timeout_ms=60000),
             "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
             "ages_answer": ages_answer, "rounds_unknown": rounds_unknown, "member_beat": member_beat, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
-            "prepare_rate": prepare_rate, "set_rate_in_rounds": set_rate_in_rounds,
+            "prepare_rate": prepare_rate, "prepare_step": prepare_step, "init_schedule": init_schedule, "push_step": push_step, "set_rate_in_rounds": set_rate_in_rounds,
             "prepare_missing": prepare_missing,
             "list_group": list_group, "chief_claim": of_member("CHIEF", 70, "Chief", claim=1, number=300, preferred=1, renew=1),
             "chief_answer": of_chief("CHIEF", 70, left_ms=7500, holder=CHIEF),

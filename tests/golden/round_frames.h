@@ -338,6 +338,22 @@ static inline void prepare_rate(struct wire *out)
     round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
 }
 
+/* At the global step 1875. */
+static inline void prepare_step(struct wire *out)
+{
+    ps_v1_RoundsItem m = golden_group();
+    m.round = 7;
+    m.life = 0x99;
+    m.attempt = 3;
+    m.round_step = 1876;
+    ps_v1_MemberItem member = golden_member();
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_RoundsItem_msg, &m);
+    list_add(&body, &ps_v1_MemberItem_msg, &member);
+    round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+}
+
 /* For a round to take along. */
 static inline void set_rate_in_rounds(struct wire *out)
 {

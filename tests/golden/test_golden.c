@@ -24,6 +24,7 @@
 
 #include "common/cluster.h"
 #include "common/name.h"
+#include "common/schedule.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -293,6 +294,18 @@ static void init_request(struct wire *out)
     control(out, &h, &ps_v1_Init_msg, &m, NULL);
 }
 
+/* A chief's learning rate follows the global step. */
+static void init_schedule(struct wire *out)
+{
+    ps_v1_Init m = {.kind = PS_INIT_UNIFORM, .a = -0.5, .b = 0.5, .seed = 42, .chief_number = 3, .has_optimizer = true};
+    ps_optimizer opt = *ps_sgd(0.5);
+    assert_int_equal(
+        psi_schedule_parse("cosine_decay_restarts:first_decay_steps=1000,t_mul=1,m_mul=0.5,warmup_steps=50", &opt, NULL), PS_OK);
+    psi_optimizer_to_msg(&opt, &m.optimizer);
+    struct ps_frame_header h = header_of(PS_OP_INIT, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 14, 5);
+    control(out, &h, &ps_v1_Init_msg, &m, NULL);
+}
+
 static void barrier_request(struct wire *out)
 {
     struct psi_buf body;
@@ -335,6 +348,23 @@ static void push(struct wire *out)
     for (size_t i = 0; i < 16388; i++) {
         g[i] = 1;
     }
+    h.dtype = PS_F32;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push_body(&q, &h, &m, g, sizeof(g), true), PS_OK);
+    drain(&q, out);
+}
+
+/* It carries the global step that its session knows. */
+static void push_step(struct wire *out)
+{
+    static const float g[2] = {1, -1};
+    struct {
+        struct ps_push_meta push;
+        struct ps_push_step at;
+    } m = {.push = {.total_elements = 2, .scale = 0.25F, .version = 41}, .at = {.step = 1001}};
+    struct psi_outq q;
+    struct ps_frame_header h = header_of(PS_OP_PUSH, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 16, 5);
     h.dtype = PS_F32;
     h.meta_bytes = sizeof(m);
     psi_outq_init(&q);
@@ -625,6 +655,9 @@ static const struct golden {
     {"task_leave", task_leave},
     {"prepare", prepare},
     {"prepare_rate", prepare_rate},
+    {"prepare_step", prepare_step},
+    {"init_schedule", init_schedule},
+    {"push_step", push_step},
     {"set_rate_in_rounds", set_rate_in_rounds},
     {"prepare_missing", prepare_missing},
     {"list_group", list_group},

@@ -99,6 +99,9 @@ static void begin(struct psd_codec *k, struct psd_change *c)
         PSD_CODE(k, p->highest);
         p->last_index = UINT64_MAX;
     }
+    if (psd_push_is_applied(p->kind)) {
+        PSD_CODE(k, p->step);
+    }
     if (p->kind == PSD_CONTRIBUTE) {
         PSD_CODE(k, p->member);
         PSD_CODE(k, p->round);
@@ -333,6 +336,7 @@ static void flip(struct psd_codec *k, struct psd_change *c)
     }
     PSD_CODE(k, c->flip.round);
     PSD_CODE(k, c->flip.count);
+    PSD_CODE(k, c->flip.step);
     c->flip.members = psd_code_array(k, c->flip.members, c->flip.count, sizeof(*c->flip.members));
     uint32_t parts = k->st == PS_OK ? c->flip.container->rounds->part_count : 0;
     c->flip.scalars = psd_code_array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));

@@ -481,8 +481,12 @@ ps_v1_OpenAnswer fc_ready(struct fc *c, const char *name, ps_dtype dtype, uint64
 
 void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *part)
 {
-    struct ps_push_meta m = {
-        .total_elements = part->total, .scale = part->scale, .assign_flags = part->assign_flags, .version = part->from};
+    const struct {
+        struct ps_push_meta push;
+        struct ps_push_step at;
+    } m = {
+        .push = {.total_elements = part->total, .scale = part->scale, .assign_flags = part->assign_flags, .version = part->from},
+        .at = {.step = part->step}};
     struct ps_contribute_meta contribute = {
         .total_elements = part->total, .scale = part->scale, .member = part->member, .round = part->round};
     struct wire_frame f = {
@@ -491,7 +495,7 @@ void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *par
                          (c->crc ? PS_FLAG_CRC : 0) | (c->times && part->first ? PS_FLAG_TIMES : 0));
     if (part->first) {
         f.meta = part->op == PS_OP_CONTRIBUTE ? (const void *)&contribute : &m;
-        f.meta_bytes = part->op == PS_OP_CONTRIBUTE ? sizeof(contribute) : sizeof(m);
+        f.meta_bytes = part->op == PS_OP_CONTRIBUTE ? sizeof(contribute) : sizeof(m.push) + (part->step != 0 ? sizeof(m.at) : 0);
     }
     f.payload = part->payload;
     f.payload_bytes = part->payload_bytes;

@@ -121,6 +121,7 @@ struct fc_part {
     float scale;
     uint32_t assign_flags;
     uint64_t from; /* ps_push_meta.version */
+    uint64_t step; /* ps_push_step.step; 0: the frame has none */
     bool first, last;
     uint64_t member, round; /* CONTRIBUTE */
 };

@@ -190,6 +190,8 @@ def decode(message, data):
             out[field] = decode(kind[-1], value)
         elif kind[0] != "repeated":
             out[field] = bytes(value) if kind[-1] == "bytes" else signed(value, kind[-1]) if wire == 0 else value
+        elif wire == 2 and kind[-1] == "double":  # packed
+            out[field] += struct.unpack("<%dd" % (len(value) // 8), value)
         elif wire == 2:  # packed
             inner = 0
             while inner < len(value):

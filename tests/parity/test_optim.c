@@ -110,7 +110,7 @@ static void run_case(size_t case_index, const struct optim_case *c, uint64_t row
         struct psd_optim_scalars scalars;
         unsigned char before[sizeof(run.var)];
         memcpy(before, run.var, sizeof(before));
-        psd_optim_begin(&c->opt, 0, c->dtype, &state, 0, 1.0f, &scalars);
+        psd_optim_begin(&c->opt, c->opt.learning_rate, c->dtype, &state, 0, 1.0f, &scalars);
         if (row == BY_ROW_ROWS) {
             psd_optim_apply(kind, c->dtype, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
         } else {

@@ -77,7 +77,7 @@ static void run_case(const struct rule_case *c, uint64_t row)
     for (int step = 1; step <= RULE_STEPS; step++) {
         struct psd_optim_scalars scalars;
         memcpy(before, now, sizeof(before));
-        psd_optim_begin(&c->opt, 0, c->dtype, &state, (uint64_t)step - 1, 1, &scalars);
+        psd_optim_begin(&c->opt, c->opt.learning_rate, c->dtype, &state, (uint64_t)step - 1, 1, &scalars);
         const char *grad = in + (size_t)step * bytes;
         if (row == BY_ROW_ROWS) {
             psd_optim_apply(c->opt.kind, c->dtype, c->dtype, &scalars, now[0], slots, grad, c->elements);

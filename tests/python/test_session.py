@@ -108,6 +108,11 @@ class Sessions(unittest.TestCase):
         w.set_rate(0.5)
         lion = psd.optimizer("lion:beta1=0.5", 0.25)
         self.assertEqual(repr(lion), "psd.optimizer('lion:beta1=0.5', 0.25)")
+        falls = psd.SGD(1.0, schedule="piecewise_constant:boundaries=10,values=0.5/0.25")
+        self.assertEqual(falls.hyper["learning_rate"], 0.5)
+        self.assertEqual(repr(falls), "psd.SGD(learning_rate=0.5, schedule='piecewise_constant:boundaries=10,values=0.5/0.25')")
+        with self.assertRaisesRegex(psd.InvalidArgument, "boundaries are out of order: 5 behind 10"):
+            psd.Adam(schedule="piecewise_constant:boundaries=10/5,values=3/2/1")
         np.testing.assert_array_equal(s.make("lion", 2, psd.ones(), lion).push_pull([3, -3]), [0.75, 1.25])
         self.assertIn("lion", [repr(i.optimizer) for t in (0, 1) for i in psd.admin.variables(s, t) if i.name == "lion"][0])
         with self.assertRaisesRegex(psd.InvalidArgument, "beta7"):

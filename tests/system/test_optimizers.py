@@ -74,6 +74,47 @@ class Optimizers(unittest.TestCase):
             "adamw(learning_rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08, weight_decay=0.01, l2=0.0001, ema=0.9)",
             ["exp_avg", "exp_avg_sq", "ExponentialMovingAverage"], ["beta1_power", "beta2_power"])
 
+    def test_a_schedule(self):
+        """The ps follows the global step; psctl shows it; a checkpoint and a file have it; set-lr replaces it; the event file has what was in force."""
+        c, report, text = self.start("first"), os.path.join(self.folder, "report.json"), "piecewise_constant:boundaries=100/200,values=0.5/0.25/0.125"
+        args = ["--ps_hosts", c.hosts, "--worker_hosts", f"127.0.0.1:{free_port()}", "--job_name", "worker", "--task_index", "0", "--model", "softmax",
+                "--optimizer", "sgd", "--lr_schedule", text, "--report", report]
+        self.assertIn(f"learning rate 0.5 at step 0, by {text}", self.good(PSTRAIN, *args, "--steps", "150"))
+        shown = self.good(PSCTL, "-t", c.addresses[0], "vars")
+        self.assertIn(f"sgd(learning_rate=0.5, schedule={text}), at step 149 0.25", shown)
+        metadata, _ = self.export(c, "first.safetensors")
+        of = {k: v["optimizer"].get("schedule") for k, v in json.loads(metadata["psd_variables"]).items()}
+        self.assertEqual({of["softmax/weights"], of["softmax/biases"]}, {text})
+        there = self.start("second")
+        self.good(PSCTL, "-t", there.addresses[0], "checkpoint", "import", os.path.join(self.folder, "first.safetensors"), "--yes")
+        self.assertIn(f"schedule={text}), at step 0 0.5", self.good(PSCTL, "-t", there.addresses[0], "vars"))
+        c.kill(0)
+        c.start(0, "--checkpoint_dir", os.path.join(self.folder, "first"), "--checkpoint_seconds", "0")
+        rows = {v["name"]: v for v in json.loads(self.good(PSCTL, "-t", c.addresses[0], "--json", "vars"))["variables"]}
+        self.assertEqual({k: rows["softmax/weights"][k] for k in ("learning_rate", "step", "set_lr")}, {"learning_rate": 0.25, "step": 149, "set_lr": None})
+        self.assertEqual(rows["softmax/weights"]["optimizer"]["schedule"], text)
+        self.good(PSCTL, "-t", c.addresses[0], "set-lr", "--all", "0.0625")
+        self.assertIn("0.0625 in force, by psctl set-lr", self.good(PSTRAIN, *args, "--steps", "250"))
+        rows = {v["name"]: v for v in json.loads(self.good(PSCTL, "-t", c.addresses[0], "--json", "vars"))["variables"]}
+        self.assertEqual({k: rows["softmax/weights"][k] for k in ("learning_rate", "step", "set_lr")},
+                         {"learning_rate": 0.0625, "step": 249, "set_lr": 0.0625})
+        self.good(PSCTL, "-t", c.addresses[0], "set-lr", "--all", "--clear")
+        self.assertIn("at step 249 0.125", self.good(PSCTL, "-t", c.addresses[0], "vars"))
+
+    def test_what_is_refused_of_a_schedule(self):
+        for text, says in (("cosine", "allowed are none, constant, exponential_decay"),
+                           ("cosine_decay", "give it decay_steps"),
+                           ("piecewise_constant:boundaries=200/100,values=1/2/3", "boundaries are out of order: 100 behind 200"),
+                           ("polynomial_decay:decay_steps=10,power=-1", "power is -1, it must be finite and > 0")):
+            code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--lr_schedule", text)
+            self.assertEqual(code, 2, err)
+            self.assertIn(f"--lr_schedule {text}: schedule", err)
+            self.assertIn(says, err)
+        code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--optimizer", "ftrl", "--lr_schedule", "cosine_decay:decay_steps=10")
+        self.assertEqual(code, 2, err)
+        self.assertIn("ftrl divides by the learning rate", err)
+        self.assertIn("first_decay_steps", run(PSTRAIN, "--help")[1])
+
     def test_what_is_refused(self):
         for text, says in (("adamw:weight_decay=-1", "weight_decay is -1, it must be finite and >= 0"),
                            ("ftrl:power=0.5", "power is 0.5, it must be finite and <= 0"),

@@ -23,6 +23,7 @@ from test_pstrain import ENDLESS, GOOD, SLOW, Case, child, psctl, psctl_of, step
 
 DIGITS = 1437  # training examples
 WHOLE = os.environ.get("PS_TEST_WHOLE", "") != ""
+SCHEDULE = ("--lr_schedule", "cosine_decay:decay_steps=30,warmup_steps=5")
 MATRIX = [(ps, workers, "--optimizer", rule, "--seed", seed) for workers in (1, 2, 4) for ps in (1, 2)
           for rule in ("sgd", "momentum", "adam") for seed in ("0", "7")]
 
@@ -122,7 +123,7 @@ class Sync(Case):
         """Some of the matrix; all of it with PS_TEST_WHOLE set."""
         some = [(1, 1, "--optimizer", "adam", "--seed", "7"), (2, 2, "--optimizer", "momentum", "--seed", "0"),
                 (1, 4, "--optimizer", "sgd", "--seed", "0"), (2, 4, "--optimizer", "adam", "--seed", "7"),
-                (1, 2, "--model", "mlp:512,512", "--threads", "3")]  # the second layer is a sum of what three make
+                (2, 2, "--optimizer", "adam", *SCHEDULE), (1, 2, "--model", "mlp:512,512", "--threads", "3")]  # the second layer is a sum of what three make
         for case in MATRIX if WHOLE else some:
             with self.subTest(case=case):
                 self.compare(*case)
@@ -130,7 +131,7 @@ class Sync(Case):
     @cluster.plain("the proxy reads frames on their way")
     def test_connections_that_are_cut(self):
         """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
-        for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam"),):
+        for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam", *SCHEDULE),):
             with self.subTest(ps=ps, workers=workers, args=args):
                 self.cut(ps, workers, "--epochs", "1", "--batch_size", "64", *args)
 

@@ -6,8 +6,10 @@
 #include "api.h"
 #include "common/abi.h"
 #include "common/optimizer.h"
+#include "common/schedule.h"
 
 #include <stddef.h>
+#include <string.h>
 
 ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer *optimizer, size_t optimizer_bytes)
 {
@@ -22,6 +24,28 @@ ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer *optimi
     if (st == PS_OK) {
         made.struct_bytes = optimizer_bytes;
         psi_struct_give(optimizer, optimizer_bytes, 0, &made, sizeof(made));
+    }
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer, size_t optimizer_bytes)
+{
+    struct psi_err err = {0};
+    ps_optimizer made = {.kind = PS_OPT_NONE};
+    ps_status st = psi_struct_bytes_check(optimizer_bytes, "ps_optimizer_schedule", &err);
+    if (st == PS_OK && (text == NULL || optimizer == NULL || optimizer_bytes < sizeof(made))) {
+        st = psi_fail(
+            &err, PS_INVALID_ARGUMENT,
+            "ps_optimizer_schedule(): text and optimizer must not be NULL, and optimizer_bytes must be sizeof(ps_optimizer)");
+    }
+    if (st == PS_OK) {
+        memcpy(&made, optimizer, sizeof(made));
+        st = psi_schedule_parse(text, &made, &err);
+    }
+    st = st == PS_OK ? psi_optimizer_check(&made, PS_F32, &err) : st;
+    if (st == PS_OK) {
+        memcpy(optimizer, &made, sizeof(made));
+        optimizer->struct_bytes = optimizer_bytes;
     }
     return psi_api_result(&err, st);
 }

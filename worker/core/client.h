@@ -182,6 +182,7 @@ struct psi_entry {
     uint32_t unit;         /* bytes of an element in frames, of a row with its index */
     uint64_t member;       /* CONTRIBUTE: id of the member; `round`: the round that it contributes to */
     uint64_t round;
+    uint64_t step; /* PUSH, PUSHPULL: psi_client.step when the number was given out: the same whenever it is sent */
     uint8_t op;
     bool multi;        /* it has several frames */
     bool queued;       /* out is in the send queue */

@@ -24,8 +24,13 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->task = peer->task;
     info->dtype = (ps_dtype)m->dtype;
     const bool good = psi_dtype_known(m->dtype) && psi_shape_from_dims(m->dims, m->dims_count, &info->shape, NULL) == PS_OK &&
-                      psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) && m->rate >= 0;
+                      psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) &&
+                      m->rate >= 0 && m->rate_now >= 0;
     info->optimizer.struct_bytes = sizeof(info->optimizer);
+    info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE
+                              ? m->rate_now /* an older task says none, and has no schedules */
+                          : m->rate > 0 ? m->rate
+                                        : info->optimizer.learning_rate;
     return good;
 }
 

@@ -21,7 +21,7 @@
 #define PSI_LISTS(LIST, OWN) \
     LIST(VARS, "vars", OF_TASK, variable, ps_variable_info, by_container_and_name, VarAnswer, \
          TEXT(container) TEXT(name) SAME(version) SAME(pushes) SAME(initialised) SAME(sealed) SAME(in_progress) SAME(atomic) \
-         SAME(bytes) SAME(rate) SAME(order) OTHER(take_definition)) \
+         SAME(bytes) SAME(rate) SAME(order) SAME(step) OTHER(take_definition)) \
     LIST(CONTAINERS, "containers", OF_TASK, container, ps_container_info, by_container, ContainerAnswer, \
          TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names) SAME(queues) \
          TEXT(chief) SAME(chief_number) SAME(chief_left_ms)) \

@@ -69,7 +69,10 @@ void psi_push_go(struct psi_request *req)
 
 union first_meta {
     struct ps_rows_meta rows;
-    struct ps_push_meta push;
+    struct {
+        struct ps_push_meta push;
+        struct ps_push_step at;
+    };
     struct ps_contribute_meta contribute;
 };
 
@@ -102,7 +105,13 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
         return sizeof(m->push);
     }
     m->push.assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
-    m->push.version = e->op == PS_OP_ASSIGN ? e->chief_number : e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL ? req->from : 0;
+    if (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) {
+        const bool says = e->step != 0 && (e->peer->features & PS_FEATURE_GLOBAL_STEP) != 0;
+        m->push.version = req->from;
+        m->at.step = e->step;
+        return sizeof(m->push) + (says ? sizeof(m->at) : 0);
+    }
+    m->push.version = e->op == PS_OP_ASSIGN ? e->chief_number : 0;
     return sizeof(m->push);
 }
 

@@ -54,6 +54,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->op = req->kind == PSI_REQ_PUSH && req->counter != 0 ? PS_OP_CONTRIBUTE : psi_kind_of(req)->op;
     e->member = peer->c->member.id;
     e->round = req->counter;
+    e->step = peer->c->step;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_request_unit(req) : 1; /* a queue has no values */

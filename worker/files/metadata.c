@@ -3,6 +3,7 @@
  * What an exported file says about its variables besides their values, so that an empty cluster can get them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
+ * in "optimizer" also "schedule":"cosine_decay:decay_steps=1000,alpha=0" if it has one,
  * "slots":["w/Adagrad"] if the file has tensors of its slots, "atomic" only if true, "shape":[2,3] for strings, whose tensors do
  * not have it. Unknown keys are ignored, for later versions. Failure mode: a text of another form is refused, and the variable is
  * named.
@@ -13,6 +14,7 @@
 #include "common/map.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
+#include "common/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,10 @@ static json_t *optimizer_json(const ps_optimizer *o)
         if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* a switch that is off is not there */
             good = json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_true() : json_real(value)) == 0;
         }
+    }
+    if (good && o->schedule != PS_SCHEDULE_NONE) {
+        char text[PSI_SCHEDULE_TEXT_MAX];
+        good = json_object_set_new(object, "schedule", json_string(psi_schedule_format(o, text, sizeof(text)))) == 0;
     }
     if (!good) {
         json_decref(object);
@@ -119,6 +125,10 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
             return refuse(err, name, text);
         }
         psi_hyper_set(out, h, h->range == PSI_SWITCH ? json_is_true(value) : json_number_value(value));
+    }
+    const json_t *schedule = json_object_get(object, "schedule");
+    if (schedule != NULL && (!json_is_string(schedule) || psi_schedule_parse(json_string_value(schedule), out, NULL) != PS_OK)) {
+        return refuse(err, name, "the schedule of its optimizer is none that is known");
     }
     return PS_OK;
 }

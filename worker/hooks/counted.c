@@ -43,14 +43,16 @@ static bool of_task(const char *device, const char *task)
 
 struct look_rate {
     struct trained trained;
-    double rate; /* 0: not found */
+    double rate;
+    bool found;
 };
 
 static void on_variable(void *ctx, const ps_variable_info *info)
 {
     struct look_rate *look = ctx;
     if (strcmp(info->container, look->trained.container) == 0 && strcmp(info->name, look->trained.name) == 0) {
-        look->rate = info->rate > 0 ? info->rate : info->optimizer.learning_rate;
+        look->rate = info->rate_in_force;
+        look->found = true;
     }
 }
 
@@ -64,7 +66,7 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
         }
     }
     *out_rate = look.rate;
-    return look.rate > 0;
+    return look.found;
 }
 
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean)

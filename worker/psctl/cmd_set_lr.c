@@ -90,7 +90,8 @@ const struct psctl_verb psctl_verb_set_lr = {
     .flags = PSCTL_FLAG(ALL) | PSCTL_FLAG(CLEAR) | PSCTL_FLAG(CONTAINER),
     .words = "variable",
     .run = run_set_lr,
-    .help = "For variable NAME, or with --all for every variable of a container that has an optimizer: from the next push\n"
+    .help = "For variable NAME, or with --all for every variable of a container that has an optimizer, in place of its rate and\n"
+            "of its schedule: from the next push\n"
             "that begins, in rounds from the next one that is closed, which --all waits for: all tasks have it from the same\n"
             "round on. It stays when the chief is started anew, until\n"
             "--clear (without RATE) brings the program's own back; `psctl vars` shows both. Does not ask.\n",

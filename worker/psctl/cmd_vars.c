@@ -8,9 +8,11 @@
 
 #include "common/name.h"
 #include "common/optimizer.h"
+#include "common/schedule.h"
 #include "value.h"
 
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <string.h>
 
 struct row {
@@ -55,7 +57,13 @@ static const char *optimizer_cell(const void *row, char *buf, size_t n)
     const ps_variable_info *v = &((const struct row *)row)->v;
     char text[PSI_OPTIMIZER_TEXT_MAX];
     const char *optimizer = psi_optimizer_format(&v->optimizer, text, sizeof(text));
-    (void)snprintf(buf, n, v->rate != 0 ? "%s, set-lr %.15g" : "%s", optimizer, v->rate);
+    if (v->rate != 0) {
+        (void)snprintf(buf, n, "%s, set-lr %.15g", optimizer, v->rate);
+    } else if (v->optimizer.schedule != PS_SCHEDULE_NONE) {
+        (void)snprintf(buf, n, "%s, at step %" PRIu64 " %.6g", optimizer, v->step, v->rate_in_force);
+    } else {
+        (void)snprintf(buf, n, "%s", optimizer);
+    }
     return buf;
 }
 
@@ -63,6 +71,12 @@ static json_t *rate_value(const void *row)
 {
     double rate = ((const struct row *)row)->v.rate;
     return rate != 0 ? cli_json_f64(rate) : json_null();
+}
+
+static json_t *rate_in_force_value(const void *row)
+{
+    const ps_variable_info *v = &((const struct row *)row)->v;
+    return v->optimizer.kind != PS_OPT_NONE ? cli_json_f64(v->rate_in_force) : json_null();
 }
 
 static json_t *optimizer_value(const void *row)
@@ -75,6 +89,10 @@ static json_t *optimizer_value(const void *row)
             continue;
         }
         (void)json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_boolean(value != 0) : cli_json_f64(value));
+    }
+    if (o->schedule != PS_SCHEDULE_NONE) {
+        char text[PSI_SCHEDULE_TEXT_MAX];
+        (void)json_object_set_new(object, "schedule", json_string(psi_schedule_format(o, text, sizeof(text))));
     }
     return object;
 }
@@ -95,6 +113,8 @@ static const struct cli_column columns[] = {
     {NULL, "atomic", FIELD(CLI_BOOL, v.atomic)},
     {"OPTIMIZER", "optimizer", CLI_OTHER, .cell = optimizer_cell, .value = optimizer_value},
     {NULL, "set_lr", CLI_OTHER, .value = rate_value},
+    {NULL, "learning_rate", CLI_OTHER, .value = rate_in_force_value},
+    {NULL, "step", FIELD(CLI_U64, v.step)},
 };
 
 static json_t *def_value(const void *row)
@@ -220,7 +240,8 @@ const struct psctl_verb psctl_verb_vars = {
     .words = "variable",
     .show = show,
     .help = "All variables of all tasks, with the optimizer as the program gave it and the rate that set-lr has put in its\n"
-            "place; or those that GLOB matches, such as 'layer1/*' (quote it), or of one container. STATE is\n"
+            "place; with a schedule, the rate at the highest global step that a push brought; or those that GLOB matches, such "
+            "as 'layer1/*' (quote it), or of one container. STATE is\n"
             "`uninitialised`, `initialised`, or `ready` once the chief has declared the model ready. Variables that a task\n"
             "has lost are named, with exit status 1.\n"
             "--def prints TensorFlow's VariableDef of each instead, as text: variable_name, initializer_name, snapshot_name.\n",

@@ -8,6 +8,7 @@
 #include "model.h"
 
 #include "common/optimizer.h"
+#include "common/schedule.h"
 #include "data/data.h"
 
 #include <math.h>
@@ -143,6 +144,9 @@ static const struct psi_option rows[] = {
         "learning_rate", learning_rate, REAL, "0.05", "R",
         "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
         .tag = TO_WORKERS),
+    FLAG("lr_schedule", lr_schedule, TEXT, "none", "SCHEDULE",
+         "How the learning rate follows the global step: one of those below, NAME:PARAMETER=VALUE,...; runs on the ps tasks",
+         .tag = TO_WORKERS),
     FLAG("momentum", momentum, REAL, "0.9", "M", "Of momentum and nesterov", .tag = TO_WORKERS),
     FLAG("batch_size", batch_size, INT, "32", "N", "Examples in a step of one worker", .tag = TO_WORKERS, .min = 1,
          .max = 1 << 20),
@@ -485,6 +489,15 @@ static int find_rule(struct flags *f, char *err)
         const bool plain = f->rule.kind == PS_OPT_SGD || f->rule.kind == PS_OPT_ADAGRAD;
         f->rule.learning_rate = plain ? SPARSE_RATE : f->learning_rate;
     }
+    if (st == PS_OK && strcmp(f->lr_schedule, "none") != 0) {
+        ps_optimizer with = f->rule;
+        ps_status of = psi_schedule_parse(f->lr_schedule, &with, &wrong);
+        of = of == PS_OK ? psi_schedule_check(&with, PS_F32, &wrong) : of;
+        if (of != PS_OK) {
+            return cli_error(err, "--lr_schedule %.200s: %s", f->lr_schedule, wrong.text);
+        }
+        f->rule = with;
+    }
     st = st == PS_OK ? psi_optimizer_check(&f->rule, PS_F32, &wrong) : st;
     if (st != PS_OK || f->rule.kind == PS_OPT_NONE) {
         return cli_error(err, "--optimizer %.100s: %s", f->optimizer, st != PS_OK ? wrong.text : "it must be one that trains");
@@ -628,6 +641,24 @@ static ps_status help_optimizers(struct psi_buf *text)
     return st;
 }
 
+/* The names that --lr_schedule takes, with their parameters; then those of all. */
+static ps_status help_schedules(struct psi_buf *text)
+{
+    const struct psi_schedule_row *row = NULL;
+    ps_status st = psi_buf_append_text(text, "\nSchedules of the learning rate, with their parameters:\n", NULL);
+    for (uint32_t kind = PS_SCHEDULE_CONSTANT; st == PS_OK && (row = psi_schedule_row(kind)) != NULL; kind++) {
+        st = psi_buf_printf(text, NULL, "  %s\n", row->name);
+        for (const struct psi_hyper *h = row->parameters; st == PS_OK && h->name != NULL; h++) {
+            st = h->quiet ? PS_OK : help_hyper(text, h);
+        }
+    }
+    st = st == PS_OK ? psi_buf_append_text(text, "  each of these\n", NULL) : st;
+    for (const struct psi_hyper *h = psi_schedule_row(PS_SCHEDULE_CONSTANT)->parameters; st == PS_OK && h->name != NULL; h++) {
+        st = help_hyper(text, h);
+    }
+    return st;
+}
+
 int flags_help(void)
 {
     uint8_t from[FLAGS_COUNT];
@@ -637,8 +668,8 @@ int flags_help(void)
     psi_buf_init(&text, HELP_BYTES_MAX);
     psi_options_init(&o, rows, ROWS, &defaults, from);
     bool ok = psi_buf_append_text(&text, usage_text, NULL) == PS_OK && psi_options_help(&o, &text, NULL) == PS_OK &&
-              help_optimizers(&text) == PS_OK && psi_buf_append_text(&text, end_text, NULL) == PS_OK &&
-              fwrite(text.data, 1, text.len, stdout) == text.len;
+              help_optimizers(&text) == PS_OK && help_schedules(&text) == PS_OK &&
+              psi_buf_append_text(&text, end_text, NULL) == PS_OK && fwrite(text.data, 1, text.len, stdout) == text.len;
     psi_buf_fini(&text);
     return ok && fflush(stdout) == 0 ? 0 : -1;
 }

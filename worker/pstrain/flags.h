@@ -54,9 +54,10 @@ struct flags {
     int64_t features; /* 0: as many as the files have */
     const char *model;
     const char *optimizer;
+    const char *lr_schedule;
     double learning_rate;
     double momentum;
-    ps_optimizer rule; /* from optimizer, learning_rate and momentum */
+    ps_optimizer rule; /* from optimizer, lr_schedule, learning_rate and momentum */
     int64_t batch_size;
     int64_t epochs;   /* epochs to train; not used if steps is above 0 */
     int64_t patience; /* epochs without a lower loss of validation; 0: no early stopping */

@@ -327,30 +327,28 @@ int session_directory(ps_session *s)
 
 struct rate_of {
     const char *container, *name;
-    double rate; /* 0: not found yet */
-    bool set;
+    struct session_rate *out;
 };
 
 static void on_variable(void *ctx, const ps_variable_info *info)
 {
     struct rate_of *of = ctx;
     if (strcmp(info->container, of->container) == 0 && strcmp(info->name, of->name) == 0) {
-        of->set = info->rate > 0;
-        of->rate = of->set ? info->rate : info->optimizer.learning_rate;
+        *of->out = (struct session_rate){.found = true, .set = info->rate > 0, .rate = info->rate_in_force, .step = info->step};
     }
 }
 
-double session_rate(ps_session *s, const char *container, const char *name, bool *out_set)
+struct session_rate session_rate(ps_session *s, const char *container, const char *name)
 {
-    struct rate_of of = {.container = container, .name = name};
+    struct session_rate rate = {.found = false};
+    struct rate_of of = {.container = container, .name = name, .out = &rate};
     const int tasks = ps_cluster_tasks(s);
-    for (int i = 0; i < tasks && of.rate == 0; i++) {
+    for (int i = 0; i < tasks && !rate.found; i++) {
         if (strncmp(ps_cluster_task_name(s, i), "/job:ps/", 8) == 0) {
             (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* without an answer there is no rate */
         }
     }
-    *out_set = of.set;
-    return of.rate;
+    return rate;
 }
 
 int session_call_failed(ps_status st, const char *what)

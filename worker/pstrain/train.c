@@ -29,6 +29,8 @@
 #include "stop.h"
 #include "team.h"
 
+#include "common/schedule.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -298,14 +300,17 @@ static void say_found(const struct trainer *t, int found)
 static void say_rate(const struct trainer *t)
 {
     const char *container = t->f->container[0] != '\0' ? t->f->container : "localhost";
-    char name[MODEL_NAME_BYTES];
-    bool set = false;
-    const double rate =
-        session_rate(t->session, container, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name), &set);
-    if (rate > 0 && set) {
-        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", rate, t->f->rule.learning_rate);
-    } else if (rate > 0) {
-        say_result("learning rate %.15g\n", rate);
+    const ps_optimizer *rule = &t->f->rule;
+    char name[MODEL_NAME_BYTES], schedule[PSI_SCHEDULE_TEXT_MAX];
+    const struct session_rate now =
+        session_rate(t->session, container, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name));
+    if (now.found && now.set) {
+        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", now.rate, rule->learning_rate);
+    } else if (now.found && rule->schedule != PS_SCHEDULE_NONE) {
+        say_result("learning rate %.15g at step %" PRIu64 ", by %s\n", now.rate, now.step,
+                   psi_schedule_format(rule, schedule, sizeof(schedule)));
+    } else if (now.found) {
+        say_result("learning rate %.15g\n", now.rate);
     }
 }
 

@@ -23,7 +23,7 @@ static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct si
     case SIM_VAR_MODEL: /* its pushes are only to be few */
         return p->sim->k.beside ? ps_adam(sim_chief_rate(p)) : ps_sgd(sim_chief_rate(p));
     case SIM_VAR_ROUND:
-        return v->dtype == PS_I64 ? ps_no_optimizer() : exact;
+        return v->dtype == PS_I64 ? ps_no_optimizer() : sim_rounds_optimizer(p->sim->k.beside);
     case SIM_VAR_HYPER:
         return ps_sgd(1.0 + (double)p->life / 1024.0);
     default:

@@ -189,6 +189,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, bytes);
     SAME_BYTES(psd_variable, optimizer);
     SAME_BYTES(psd_variable, rate);
+    SAME(psd_variable, step);
     SAME_BYTES(psd_variable, optim_state);
     SAME_BYTES(psd_variable, init);
     SAME(psd_variable, seed);
@@ -380,6 +381,7 @@ static void progresses(const struct look *l, const struct psd_progress *a, const
     SAME(psd_progress, number);
     SAME(psd_progress, variable->creation);
     SAME_BYTES(psd_progress, scalars);
+    SAME(psd_progress, step);
     SAME(psd_progress, total);
     SAME(psd_progress, staging_bytes);
     SAME(psd_progress, highest);

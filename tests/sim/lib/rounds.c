@@ -2,7 +2,8 @@
 /*
  * Workers that train in rounds: READY with the same options, JOIN, then a push to each variable and STEP, again and again, LEAVE;
  * while connections break, workers stand still, die and come back, tasks restart, and the container is reset. All pushes of round
- * r have the same gradient, 1 to 4, the rate is 1: so every variable tells which rounds it has seen.
+ * r have the same gradient, 1 to 4, and the rate is a power of 2 that a schedule makes of the global step: so every variable
+ * tells which rounds it has seen, and at which steps they were built.
  *
  * The oracle is a ledger of rounds and members, fed with the changes of the tasks and the calls of the programs:
  *   - every element of every variable is what the flips of its owner say, after every event: never part of a contribution, of a
@@ -25,6 +26,8 @@
 
 #include "psd/rounds/groups.h"
 #include "psd/state.h"
+
+#include "common/schedule.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>
@@ -42,6 +45,21 @@ enum {
 static double gradient_of(uint64_t round)
 {
     return (double)(round % GRADIENTS + 1);
+}
+
+const ps_optimizer *sim_rounds_optimizer(bool slot)
+{
+    static ps_optimizer made[2];
+    ps_optimizer *opt = &made[slot];
+    *opt = slot ? *ps_momentum(1.0, 0.0) : *ps_sgd(1.0); /* the same, with a slot */
+    ps_status st = psi_schedule_parse("piecewise_constant:boundaries=1/2/3/5/8,values=1/0.5/2/0.25/1/0.5", opt, NULL);
+    PSI_ASSERT(st == PS_OK);
+    return opt;
+}
+
+static double rate_at(uint64_t step)
+{
+    return psi_schedule_rate(sim_rounds_optimizer(false), step);
 }
 
 /* ---- the ledger ---- */
@@ -203,10 +221,28 @@ static void check_ready(struct sim *s, const struct sim_task *by, const struct s
     }
 }
 
+/* All owners build a round at the global step before it. Its owner may be dead: then it is what the first of the others says. */
+static void check_step(struct sim *s, const struct sim_task *by, const struct sim_round *r, const struct psd_change *c,
+                       bool first)
+{
+    for (uint32_t i = 0; first && i < s->task_count; i++) {
+        const struct psd_rounds *g = group_at(&s->task[i], r->generation);
+        if (g != NULL && g->step != NULL && c->flip.step != 1 + psd_step_value(g->step)) {
+            sim_fail(s, "WRONG STEP: %s:%u flips round %llu, built at step %llu - 1; the global step is %llu", by->job, by->index,
+                     (unsigned long long)r->round, (unsigned long long)c->flip.step, (unsigned long long)psd_step_value(g->step));
+        }
+    }
+    if (c->flip.step == 0 || c->flip.step != r->at) {
+        sim_fail(s, "TWO STEPS: %s:%u flips round %llu, built at step %llu - 1, and another owner built it at %llu - 1", by->job,
+                 by->index, (unsigned long long)r->round, (unsigned long long)c->flip.step, (unsigned long long)r->at);
+    }
+}
+
 static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
 {
     const struct psd_rounds *g = c->flip.container->rounds;
     struct sim_round *r = round_find(s, g->generation, c->flip.round);
+    const bool first = r == NULL;
     if (c->flip.round != g->committed + 1) {
         sim_fail(s, "%s:%u flips round %llu after round %llu", t->job, t->index, (unsigned long long)c->flip.round,
                  (unsigned long long)g->committed);
@@ -214,8 +250,12 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
     if (r == NULL) {
         s->round = room_for_one(s->round, s->round_count, &s->round_capacity, sizeof(s->round[0]));
         r = &s->round[s->round_count++];
-        *r = (struct sim_round){
-            .generation = g->generation, .round = c->flip.round, .count = c->flip.count, .step = -1, .life = s->task[0].life};
+        *r = (struct sim_round){.generation = g->generation,
+                                .round = c->flip.round,
+                                .count = c->flip.count,
+                                .step = -1,
+                                .at = c->flip.step,
+                                .life = s->task[0].life};
         if (r->count == 0 || r->count > SIM_ROUND_MEMBERS) {
             sim_fail(s, "round %llu takes %u members", (unsigned long long)r->round, r->count);
         }
@@ -242,9 +282,10 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
         sim_fail(s, "TWO SUMS: %s:%u takes other members in round %llu than another owner", t->job, t->index,
                  (unsigned long long)r->round);
     }
+    check_step(s, t, r, c, first);
     for (uint32_t i = 0; i < g->part_count; i++) {
         struct sim_birth *b = sim_birth_find(s, g->parts[i].variable->creation);
-        b->trained -= gradient_of(r->round);
+        b->trained -= gradient_of(r->round) * rate_at(r->at - 1);
     }
     if (g->step != NULL) {
         struct sim_birth *b = sim_birth_find(s, g->step->creation);

@@ -534,6 +534,7 @@ struct sim_round {
     uint32_t count;
     uint64_t member[SIM_ROUND_MEMBERS]; /* whose contributions it took */
     int64_t step;                       /* global step after it; -1: its owner has not flipped it yet */
+    uint64_t at;                        /* 1 + global step that the first owner built it at */
     uint32_t life;                      /* of the directory, when the first owner flipped it */
 };
 /* ... of a member. */
@@ -907,6 +908,8 @@ void sim_sums_done(struct sim *s, const struct sim_call *call);
 void sim_sums_free(struct sim *s);
 
 /* ---- rounds.c ---- */
+/** SGD, or momentum, which has a slot, whose rate follows the global step. */
+const ps_optimizer *sim_rounds_optimizer(bool slot);
 void sim_rounds_draw(struct sim *s);
 /** A change of t, before it is carried out. */
 void sim_rounds_change(struct sim *s, struct sim_task *t, const struct psd_change *c);

@@ -45,7 +45,7 @@ static struct psd_number *begin(struct life *l, const struct psd_variable *v, ui
     p->unit = 4;
     p->total = v->elements;
     p->scale = 1;
-    psd_variable_capture(v, 1, &p->scalars);
+    psd_variable_capture(v, 0, 1, &p->scalars);
     must(l, (struct psd_change){.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}});
     return (struct psd_number *)(uintptr_t)psd_record_find(l->records[1], number);
 }
@@ -309,7 +309,7 @@ static void round_of(struct life *l, const struct psd_variable *w, uint64_t roun
     while (n->progress != NULL) {
         segment(l, n);
     }
-    psd_variable_capture(w, 1, &scalars);
+    psd_variable_capture(w, 0, 1, &scalars);
     must(l, (struct psd_change){
                 .kind = PSD_CHANGE_ROUND_FLIP,
                 .flip = {.container = w->container, .round = round, .members = only_member, .count = 1, .scalars = &scalars}});

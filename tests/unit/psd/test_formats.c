@@ -130,7 +130,8 @@ static const struct psd_number *begin(struct life *l, const struct psd_variable 
     p->scale = 0.5f;
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (psd_push_is_applied(p->kind)) {
-        psd_variable_capture(v, 0.5f, &p->scalars);
+        p->step = kind == PSD_PUSH && v->optimizer.schedule != PS_SCHEDULE_NONE ? 1000 + number : 0;
+        psd_variable_capture(v, p->step, 0.5f, &p->scalars);
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}};
     must(l, c);
@@ -331,7 +332,8 @@ TEST(test_rows_in_progress)
     }
 }
 
-/* Three slots with a moving average behind them, all that any kind may have, and a push that has captured it, in the middle. */
+/* Three slots with a moving average behind them, the most numbers of a schedule, and a push that has captured its rate, in the
+ * middle. */
 TEST(test_the_most_of_an_optimizer)
 {
     struct life *l = (struct life *)(uintptr_t)reader();
@@ -340,6 +342,16 @@ TEST(test_the_most_of_an_optimizer)
     most.l2 = 0.25;
     most.clip_value = 2;
     most.ema = 0.75;
+    most.schedule = PS_SCHEDULE_PIECEWISE_CONSTANT;
+    most.warmup_steps = 10;
+    most.warmup_rate = 0.5;
+    for (uint32_t i = 0; i < PS_SCHEDULE_NUMBERS; i++) {
+        most.schedule_numbers[i] = 1 + i;
+    }
+    adamw.schedule = PS_SCHEDULE_POLYNOMIAL_DECAY;
+    adamw.schedule_switch = 1;
+    adamw.schedule_numbers[0] = 100;
+    adamw.schedule_numbers[2] = 1;
     const struct psd_variable *v = filled(l, "most", PS_F32, &most, ps_uniform(-1, 1));
     const struct psd_variable *w = filled(l, "wide", PS_F32, &adamw, ps_uniform(-1, 1));
     assert_memory_equal(v->slots[3], v->value, v->bytes); /* an average begins with the variable */
@@ -348,8 +360,17 @@ TEST(test_the_most_of_an_optimizer)
     segment(l, begin(l, v, PSD_PUSH, 6), grad, 6, true);
     assert_memory_not_equal(v->slots[3], v->value, v->bytes);
     segment(l, begin(l, v, PSD_PUSH, 6), grad, 3, false);
+    assert_true(v->step > 1000 && w->step > 1000 && v->step != w->step);
     struct checkpoint *c = saved(l);
     assert_same(again(l, c), c);
+    struct psd_task *t = task_new(l);
+    struct psi_err err;
+    assert_ok(load_into(t, c, &err), &err);
+    const struct psd_variable *back = psd_variable_find(psd_container_find(&t->store, "c"), "most");
+    assert_true(psi_optimizer_equal(&back->optimizer, &most) && back->step == v->step);
+    const struct psd_progress *p = psd_record_find(l->records[1], l->records[1]->highest)->progress;
+    assert_true(p->scalars.rate == 12); /* of the last value: the step is above all boundaries */
+    psd_task_free(t);
 }
 
 /* What is read of an older format is what was written then: written in this one, it is the same as that of this one. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MANY = 100000, BYTES_MAX = 896 };
+enum { MANY = 100000, BYTES_MAX = 1024 };
 
 static struct psd_store *store_of(const struct env *e)
 {

@@ -59,7 +59,7 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     size_t at = first * ps_dtype_bytes(dtype);
     void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at], &arrays->a[3][at], &arrays->a[4][at]};
     psd_optim_state_init(opt, dtype, &state);
-    psd_optim_begin(opt, 0, dtype, &state, 0, scale, &scalars);
+    psd_optim_begin(opt, opt->learning_rate, dtype, &state, 0, scale, &scalars);
     psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[GRAD][at], count);
 }
 
@@ -119,7 +119,7 @@ TEST(test_a_bfloat16_gradient_is_what_it_widens_to)
             struct psd_optim_scalars scalars;
             void *slots[PSD_OPTIM_SLOTS_MAX] = {narrow.a[1], narrow.a[2], narrow.a[3], narrow.a[4]};
             psd_optim_state_init(&opt, PS_F32, &state);
-            psd_optim_begin(&opt, 0, PS_F32, &state, 0, 0.7f, &scalars);
+            psd_optim_begin(&opt, opt.learning_rate, PS_F32, &state, 0, 0.7f, &scalars);
             psd_optim_apply(opt.kind, PS_F32, PS_BF16, &scalars, narrow.a[0], slots, grad, n);
             assert_memory_equal(&narrow, &wide, offsetof(struct arrays, a[GRAD]));
         }
@@ -267,14 +267,14 @@ TEST(test_scalars_are_rounded_to_the_dtype)
         p1 *= b1;
         p2 *= b2;
     }
-    psd_optim_begin(&adam, 0, PS_F32, &state, 0, 0.25f, &scalars);
+    psd_optim_begin(&adam, adam.learning_rate, PS_F32, &state, 0, 0.25f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.scale == 0.25);
     assert_true(scalars.beta1 == (double)0.9f);
     assert_true(scalars.beta2 == (double)0.999f);
     assert_true(scalars.epsilon == (double)1e-8f);
     assert_true(scalars.momentum == 0 && scalars.form == 0 && scalars.reserved == 0);
-    psd_optim_begin(&momentum, 0, PS_F32, &state, 0, 1.0f, &scalars);
+    psd_optim_begin(&momentum, momentum.learning_rate, PS_F32, &state, 0, 1.0f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.momentum == (double)0.9f);
     assert_true(scalars.form == 1 && scalars.alpha == 0 && scalars.beta1 == 0);
@@ -296,8 +296,8 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     struct psd_optim_scalars first;
     struct psd_optim_scalars second;
     psd_optim_state_init(&opts[4], PS_F32, &state);
-    psd_optim_begin(&opts[4], 0, PS_F32, &state, 0, 1.0f, &first);
-    psd_optim_begin(&opts[4], 0, PS_F32, &state, 0, 1.0f, &second);
+    psd_optim_begin(&opts[4], opts[4].learning_rate, PS_F32, &state, 0, 1.0f, &first);
+    psd_optim_begin(&opts[4], opts[4].learning_rate, PS_F32, &state, 0, 1.0f, &second);
     assert_memory_equal(&first, &second, sizeof(first));
 
     fill(&arrays, PS_F32, 3);
@@ -348,7 +348,7 @@ TEST(test_what_any_kind_may_have)
         struct psd_optim_state state;
         struct psd_optim_scalars scalars;
         psd_optim_state_init(&opt, PS_F64, &state);
-        psd_optim_begin(&opt, 0, PS_F64, &state, 0, (float)rows[i].scale, &scalars);
+        psd_optim_begin(&opt, opt.learning_rate, PS_F64, &state, 0, (float)rows[i].scale, &scalars);
         double v = rows[i].v, g = rows[i].g, e = rows[i].e;
         float narrow_v = (float)v, narrow_g = (float)g, narrow_e = (float)e;
         psd_optim_apply(PS_OPT_SGD, PS_F64, PS_F64, &scalars, &v, (void *[PSD_OPTIM_SLOTS_MAX]){&e}, &g, 1);
@@ -359,7 +359,7 @@ TEST(test_what_any_kind_may_have)
     const ps_optimizer opt = {.kind = PS_OPT_SGD, .learning_rate = 1, .clip_value = 1}; /* NaN stays NaN, infinity is limited */
     struct psd_optim_state state = {{0}};
     struct psd_optim_scalars scalars;
-    psd_optim_begin(&opt, 0, PS_F32, &state, 0, 1, &scalars);
+    psd_optim_begin(&opt, opt.learning_rate, PS_F32, &state, 0, 1, &scalars);
     float v[2] = {1, 1}, g[2] = {NAN, INFINITY};
     psd_optim_apply(PS_OPT_SGD, PS_F32, PS_F32, &scalars, v, (void *[PSD_OPTIM_SLOTS_MAX]){NULL}, g, 2);
     assert_true(isnan(v[0]) && v[1] == 0);
@@ -376,7 +376,7 @@ TEST(test_another_rate)
             other.learning_rate = 0.7;
             psd_optim_state_init(&opts[o], dtypes[d], &state);
             psd_optim_begin(&opts[o], 0.7, dtypes[d], &state, 0, 1, &with);
-            psd_optim_begin(&other, 0, dtypes[d], &state, 0, 1, &own);
+            psd_optim_begin(&other, other.learning_rate, dtypes[d], &state, 0, 1, &own);
             assert_memory_equal(&with, &own, sizeof(own));
             assert_true(with.rate == (dtypes[d] == PS_F32 ? (double)0.7F : 0.7));
         }

@@ -69,7 +69,7 @@ static void expect(const ps_optimizer *o, const uint32_t *members, uint32_t coun
         slot[k] = (float)psd_optim_slot_init(o, 0);
     }
     psd_optim_state_init(o, PS_F32, &state);
-    psd_optim_begin(o, 0, PS_F32, &state, 0, 1, &scalars);
+    psd_optim_begin(o, o->learning_rate, PS_F32, &state, 0, 1, &scalars);
     psd_optim_apply(o->kind, PS_F32, PS_F32, &scalars, want, slots, sum, RT_N);
 }
 

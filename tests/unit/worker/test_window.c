@@ -2,6 +2,7 @@
 /* worker/core/window.c and push.c: numbers, the window, refusals, deadlines, what HELLO's answer does to unresolved numbers. */
 #include "fake_test.h"
 
+#include "worker/core/client.h"
 #include "worker/core/rows.h"
 
 #include <stdlib.h>
@@ -590,6 +591,48 @@ TEST(test_add_and_init)
     assert_true(m.kind == PS_INIT_ZEROS && !m.force && m.optimizer.kind == PS_OPT_SGD && m.optimizer.learning_rate == 0.5);
     ok_reply(f, PS_OP_INIT, 2, 0);
     assert_int_equal(init->req.status, PS_OK);
+}
+
+/* A push carries the global step that the session knew when the push got its number, also where it is sent again. */
+TEST(test_push_carries_the_step)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", 16, 9, 1);
+    float *grad = numbers_from(16, 1);
+    struct {
+        struct ps_push_meta push;
+        struct ps_push_step at;
+    } m;
+    (void)fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    assert_int_equal(fake_take(f, 0, PS_OP_PUSH)->h.meta_bytes, sizeof(m.push)); /* it knows none */
+    ok_reply(f, PS_OP_PUSH, 1, 1);
+    f->c->step = 42;
+    (void)fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
+    assert_int_equal(frame->h.meta_bytes, sizeof(m));
+    memcpy(&m, frame->meta, sizeof(m));
+    assert_true(m.at.step == 42 && m.push.total_elements == 16 && m.push.scale == 1);
+    f->c->step = 50;
+    fake_cut(f, 0);
+    const struct fake_number states[] = {{2, PS_NUMBER_NOT_RECEIVED, 0, 0, 0}, {0}};
+    fake_hello(f, 0, 100, 200, states, NULL);
+    frame = fake_take(f, 0, PS_OP_PUSH);
+    memcpy(&m, frame->meta, sizeof(m));
+    assert_true(frame->h.id == 2 && m.at.step == 42);
+    ok_reply(f, PS_OP_PUSH, 2, 2);
+    (void)fake_begin(f, PSI_REQ_ADD, w, grad, NULL, 100000);
+    assert_int_equal(fake_take(f, 0, PS_OP_ADD)->h.meta_bytes, sizeof(m.push));
+}
+
+/* A task of an older release would close the connection. */
+TEST(test_no_step_to_an_older_task)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    f->told_lacks = PS_FEATURE_GLOBAL_STEP;
+    struct psi_var *w = fake_get(f, 0, "w", 16, 9, 1);
+    f->c->step = 42;
+    (void)fake_begin(f, PSI_REQ_PUSH, w, numbers_from(16, 1), NULL, 100000);
+    assert_int_equal(fake_take(f, 0, PS_OP_PUSH)->h.meta_bytes, sizeof(struct ps_push_meta));
 }
 
 /* An addition of several frames: as a push, from the caller's memory, also where it is resumed. */

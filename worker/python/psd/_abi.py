@@ -11,6 +11,8 @@ VERSION = "0.1.0"
 SOVERSION = 1
 
 
+PS_SCHEDULE_NUMBERS = 12
+PS_SCHEDULE_BOUNDARIES_MAX = 6
 PSD_CALL_PENDING = 1000
 PSD_CALL_KEY_BYTES = 16
 PSD_TEXT_BYTES_MAX = 511
@@ -149,6 +151,19 @@ class OptKind(IntEnum):
     TORCH_RMSPROP = 23
     TORCH_RMSPROP_CENTERED = 24
     LAZY_ADAM = 25
+
+
+class ScheduleKind(IntEnum):
+    """ps_schedule_kind"""
+
+    NONE = 0
+    CONSTANT = 1
+    EXPONENTIAL_DECAY = 2
+    INVERSE_TIME_DECAY = 3
+    POLYNOMIAL_DECAY = 4
+    PIECEWISE_CONSTANT = 5
+    COSINE_DECAY = 6
+    COSINE_DECAY_RESTARTS = 7
 
 
 class CheckpointState(IntEnum):
@@ -321,7 +336,7 @@ class ps_initializer(C.Structure):
 
 
 class ps_optimizer(C.Structure):
-    """ps_optimizer: 128 bytes"""
+    """ps_optimizer: 248 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -341,6 +356,11 @@ class ps_optimizer(C.Structure):
         l2: float
         clip_value: float
         ema: float
+        schedule: int
+        schedule_switch: int
+        warmup_steps: float
+        warmup_rate: float
+        schedule_numbers: Any
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -360,6 +380,11 @@ class ps_optimizer(C.Structure):
         ("l2", C.c_double),
         ("clip_value", C.c_double),
         ("ema", C.c_double),
+        ("schedule", C.c_uint32),
+        ("schedule_switch", C.c_uint32),
+        ("warmup_steps", C.c_double),
+        ("warmup_rate", C.c_double),
+        ("schedule_numbers", C.c_double * 12),
     ]
 
 
@@ -1067,7 +1092,7 @@ class ps_task_info(C.Structure):
 
 
 class ps_variable_info(C.Structure):
-    """ps_variable_info: 904 bytes"""
+    """ps_variable_info: 920 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -1090,6 +1115,8 @@ class ps_variable_info(C.Structure):
         rate: float
         order: int
         reserved_order: Any
+        step: int
+        rate_in_force: float
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -1100,7 +1127,7 @@ class ps_variable_info(C.Structure):
         ("dtype", C.c_int),
         ("shape", ps_shape),
         ("optimizer", ps_optimizer),
-        ("optimizer_room", C.c_uint8 * 256),
+        ("optimizer_room", C.c_uint8 * 136),
         ("version", C.c_uint64),
         ("pushes", C.c_uint64),
         ("initialised", C.c_bool),
@@ -1112,6 +1139,8 @@ class ps_variable_info(C.Structure):
         ("rate", C.c_double),
         ("order", C.c_uint32),
         ("reserved_order", C.c_uint8 * 4),
+        ("step", C.c_uint64),
+        ("rate_in_force", C.c_double),
     ]
 
 
@@ -2191,7 +2220,7 @@ class psd_server_counts(C.Structure):
 LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_shape: (72, "0 4 8"),
     ps_initializer: (24, "0 4 8 16"),
-    ps_optimizer: (128, "0 8 12 16 24 32 40 48 56 64 72 80 88 96 104 112 120"),
+    ps_optimizer: (248, "0 8 12 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 132 136 144 152"),
     ps_resolver_options: (96, "0 8 16 24 32 40 48 56 64 72 76 80 84 88 92"),
     ps_resolved: (1384, "0 16 80 84 360"),
     psd_call_row: (32, "0 8 16 24"),
@@ -2213,7 +2242,7 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_saved_container: (72, "0 64"),
     ps_saves_info: (1008, "0 1 2 3 4 5 8 16 24 32 40 48 56 64 68 72 76 80 84 88 96 104 112 120 124 128 416 420 424 428 432"),
     ps_task_info: (3960, "0 64 68 69 70 72 344 377 921 1184 1192 1200 1208 1216 1220 1224 1228 1232 1240 1248 1256 1264 1272 1280 1288 1296 1304 1312 1440 1696 1700 1704 1960 1964 1968 1976 1984 1992 2000 2128 2132 2136 2392 2396 2400 2401 2402 2408 2920 3928 3936 3944 3952 3956"),
-    ps_variable_info: (904, "0 8 72 328 392 396 400 472 600 856 864 872 873 874 875 876 880 888 896 900"),
+    ps_variable_info: (920, "0 8 72 328 392 396 400 472 720 856 864 872 873 874 875 876 880 888 896 900 904 912"),
     ps_config_info: (48, "0 8 16 24 32 40"),
     ps_session_info: (520, "0 8 72 76 80 145 210 227 228 229 232 240 248 256 264 268 272 280 376 510 519"),
     ps_right_info: (1200, "0 8 142 158 167 168 172"),
@@ -2433,6 +2462,7 @@ FUNCTIONS = {
     "ps_ops_options_init": "vp",
     "ps_ops_table": "pp",
     "ps_optimizer_parse": "isdpz",
+    "ps_optimizer_schedule": "ispz",
     "ps_optimizer_standard": "pid",
     "ps_param_fail": "ipis",
     "ps_param_get": "ppsApp",

@@ -142,6 +142,8 @@ class VariableInfo:
     bytes: int
     rate: float
     order: int
+    step: int
+    rate_in_force: float
 
 
 @dataclass(frozen=True)

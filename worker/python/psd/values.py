@@ -177,12 +177,18 @@ def he_uniform(fan: str = "in_out") -> Initializer:
 
 class Optimizer:
     """How the ps tasks apply a gradient to a variable: NoOptimizer, SGD, Momentum, Nesterov, Adagrad, Adam, with TensorFlow 1.15's
-    formulas. optimizer() makes one of any kind."""
+    formulas. optimizer() makes one of any kind. schedule: how the learning rate follows the global step, as in
+    "cosine_decay:decay_steps=1000"; README.md lists names and parameters."""
 
-    def __init__(self, made: int, **hyper: float) -> None:
+    def __init__(self, made: int, schedule: str | None = None, **hyper: float) -> None:
         self.struct = ps_optimizer.from_buffer_copy(C.string_at(made, C.sizeof(ps_optimizer)))
         self.hyper = hyper
-        self.text = f"psd.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in hyper.items())})"
+        said: dict[str, Any] = dict(hyper)
+        if schedule is not None:
+            check(lib.ps_optimizer_schedule(schedule.encode(), C.byref(self.struct), C.sizeof(self.struct)))
+            hyper["learning_rate"] = said["learning_rate"] = self.struct.learning_rate
+            said["schedule"] = schedule
+        self.text = f"psd.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in said.items())})"
 
     def __repr__(self) -> str:
         return self.text
@@ -198,47 +204,50 @@ class NoOptimizer(Optimizer):
 class SGD(Optimizer):
     """v -= learning_rate g"""
 
-    def __init__(self, learning_rate: float) -> None:
-        super().__init__(lib.ps_sgd(learning_rate), learning_rate=learning_rate)
+    def __init__(self, learning_rate: float, schedule: str | None = None) -> None:
+        super().__init__(lib.ps_sgd(learning_rate), schedule, learning_rate=learning_rate)
 
 
 class Momentum(Optimizer):
     """a = momentum a + g; v -= learning_rate a"""
 
-    def __init__(self, learning_rate: float, momentum: float = 0.9) -> None:
-        super().__init__(lib.ps_momentum(learning_rate, momentum), learning_rate=learning_rate, momentum=momentum)
+    def __init__(self, learning_rate: float, momentum: float = 0.9, schedule: str | None = None) -> None:
+        super().__init__(lib.ps_momentum(learning_rate, momentum), schedule, learning_rate=learning_rate, momentum=momentum)
 
 
 class Nesterov(Optimizer):
     """a = momentum a + g; v -= learning_rate (g + momentum a): PyTorch's SGD(nesterov=True)"""
 
-    def __init__(self, learning_rate: float, momentum: float = 0.9) -> None:
-        super().__init__(lib.ps_nesterov(learning_rate, momentum), learning_rate=learning_rate, momentum=momentum)
+    def __init__(self, learning_rate: float, momentum: float = 0.9, schedule: str | None = None) -> None:
+        super().__init__(lib.ps_nesterov(learning_rate, momentum), schedule, learning_rate=learning_rate, momentum=momentum)
 
 
 class Adagrad(Optimizer):
     """a += g g; v -= learning_rate g / sqrt(a)"""
 
-    def __init__(self, learning_rate: float, initial_accumulator: float = 0.1) -> None:
+    def __init__(self, learning_rate: float, initial_accumulator: float = 0.1, schedule: str | None = None) -> None:
         made = lib.ps_adagrad_from(learning_rate, initial_accumulator)
-        super().__init__(made, learning_rate=learning_rate, initial_accumulator=initial_accumulator)
+        super().__init__(made, schedule, learning_rate=learning_rate, initial_accumulator=initial_accumulator)
 
 
 class Adam(Optimizer):
     """TensorFlow's Adam: epsilon stands before the correction of the bias ("epsilon hat")."""
 
-    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
+                 schedule: str | None = None) -> None:
         made = lib.ps_adam_with(learning_rate, beta1, beta2, epsilon)
-        super().__init__(made, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        super().__init__(made, schedule, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
 
 
-def optimizer(text_of: str, learning_rate: float = 0.01) -> Optimizer:
+def optimizer(text_of: str, learning_rate: float = 0.01, schedule: str | None = None) -> Optimizer:
     """Any optimizer, of a text: optimizer("adamw:weight_decay=0.02,l2=1e-4", 0.001). README.md lists names, hyperparameters and their standard
-    values. learning_rate: if the text has none."""
+    values. learning_rate: if the text has none. schedule: as of Optimizer."""
     made = Optimizer(lib.ps_sgd(1.0))
     check(lib.ps_optimizer_parse(text_of.encode(), learning_rate, C.byref(made.struct), C.sizeof(made.struct)))
+    if schedule is not None:
+        check(lib.ps_optimizer_schedule(schedule.encode(), C.byref(made.struct), C.sizeof(made.struct)))
     made.hyper["learning_rate"] = made.struct.learning_rate
-    made.text = f"psd.optimizer({text_of!r}, {made.struct.learning_rate!r})"
+    made.text = f"psd.optimizer({text_of!r}, {made.struct.learning_rate!r}{'' if schedule is None else f', {schedule!r}'})"
     return made
 
 
@@ -251,7 +260,7 @@ def optimizer_of(o: ps_optimizer) -> Optimizer:
         OptKind.ADAM: lambda: Adam(o.learning_rate, o.beta1, o.beta2, o.epsilon),
     }
     made: Optimizer = makes.get(o.kind, NoOptimizer)()
-    if o.kind not in makes and o.kind != OptKind.NONE:
+    if (o.kind not in makes and o.kind != OptKind.NONE) or o.schedule != 0:
         made.struct = ps_optimizer.from_buffer_copy(o)
         made.text = f"<psd.Optimizer {OptKind(o.kind).name.lower() if o.kind in OptKind._value2member_map_ else o.kind}>"
     return made
