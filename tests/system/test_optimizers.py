@@ -5,6 +5,7 @@
 vars, a checkpoint, its export with slots, and their import."""
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,11 @@ import unittest
 import test_files
 from cluster import Cluster, free_port, main, path, run
 
+# the learning rate at which each learns the digits
+RATES = {"sgd": "0.5", "momentum": "0.1", "nesterov": "0.1", "adagrad": "0.2", "adam": "0.005", "adagrad_v2": "0.2", "adagrad_da": "0.5",
+         "adadelta": "5", "rmsprop": "0.005", "rmsprop_centered": "0.005", "adamw": "0.005", "adamw_tf": "0.005", "amsgrad": "0.005",
+         "adamax": "0.01", "nadam": "0.005", "ftrl": "0.5", "proximal_gd": "1", "proximal_adagrad": "0.5", "addsign": "0.1", "powersign": "0.1",
+         "lion": "0.001", "torch_adam": "0.005", "torch_adagrad": "0.05", "torch_rmsprop": "0.005", "torch_rmsprop_centered": "0.005"}
 PSCTL, PSTRAIN = path("bin/psctl"), path("bin/pstrain")
 
 
@@ -100,6 +106,19 @@ class Optimizers(unittest.TestCase):
                          {"learning_rate": 0.0625, "step": 249, "set_lr": 0.0625})
         self.good(PSCTL, "-t", c.addresses[0], "set-lr", "--all", "--clear")
         self.assertIn("at step 249 0.125", self.good(PSCTL, "-t", c.addresses[0], "vars"))
+
+    def test_each_learns_the_digits(self):
+        """Each at a rate of its own: RATES has a row for each that pstrain knows. FTRL and the proximal ones by softmax, 10 epochs all."""
+        known = re.findall(r"^  (\w+)(?: \(.*\))?$", run(PSTRAIN, "--help")[1].split("\nOptimizers")[1].split("  each of these")[0], re.M)
+        self.assertEqual(sorted(known), sorted(RATES))
+        report = os.path.join(self.folder, "report.json")
+        for name, rate in RATES.items():
+            with self.subTest(optimizer=name):
+                plain = name.startswith(("ftrl", "proximal"))
+                self.good(PSTRAIN, "--serial", "1", "--optimizer", name, "--learning_rate", rate, "--report", report,
+                          *(("--model", "softmax") if plain else ()))
+                with open(report, encoding="utf-8") as file:
+                    self.assertGreaterEqual(json.load(file)["test_accuracy"], 0.94)
 
     def test_what_is_refused_of_a_schedule(self):
         for text, says in (("cosine", "allowed are none, constant, exponential_decay"),

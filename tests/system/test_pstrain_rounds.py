@@ -128,6 +128,19 @@ class Sync(Case):
             with self.subTest(case=case):
                 self.compare(*case)
 
+    def test_each_optimizer(self):
+        """Of every kind: limited gradients, l2, a moving average and a schedule do not change that."""
+        help_text = cluster.run(cluster.path("bin/pstrain"), "--help")[1]
+        kinds = re.findall(r"^  (\w+)(?: \(.*\))?$", help_text.split("\nOptimizers")[1].split("  each of these")[0], re.M)
+        self.assertGreater(len(kinds), 24)
+        for kind in kinds:
+            with self.subTest(kind=kind):
+                args = ("--epochs", "1", "--model", "softmax", "--batch_size", "64", "--optimizer", kind + ":clip_value=0.01,l2=1e-3,ema=0.9",
+                        "--learning_rate", "0.01", "--lr_schedule", "exponential_decay:decay_steps=3,decay_rate=0.5")
+                p = self.start("--local", "ps=1,workers=2", "--sync", *args, "--report", self.path("sync.json"))
+                self.assertEqual(p.end(), 0, p.lines)
+                self.assertEqual(self.report("sync.json")["params_sha256"], self.reference(2, *args), kind)
+
     @cluster.plain("the proxy reads frames on their way")
     def test_connections_that_are_cut(self):
         """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
