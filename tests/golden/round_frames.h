@@ -307,51 +307,39 @@ static inline void task_leave(struct wire *out)
     round_frame(out, PS_OP_TASK_LEAVE, 0, 63, NULL, NULL, &body);
 }
 
-static inline void prepare(struct wire *out)
+/* PREPARE of round 7; more: with what else it says. */
+static inline void prepare_with(struct wire *out, ps_v1_RoundsItem more)
 {
     ps_v1_RoundsItem m = golden_group();
     m.round = 7;
     m.life = 0x99;
     m.attempt = 3;
+    m.set_rate = more.set_rate;
+    m.rate = more.rate;
+    m.round_step = more.round_step;
     ps_v1_MemberItem member = golden_member();
     struct psi_buf body;
     psi_buf_init(&body, PS_CONTROL_BODY_MAX);
     list_add(&body, &ps_v1_RoundsItem_msg, &m);
     list_add(&body, &ps_v1_MemberItem_msg, &member);
     round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+}
+
+static inline void prepare(struct wire *out)
+{
+    prepare_with(out, (ps_v1_RoundsItem){0});
 }
 
 /* With another learning rate. */
 static inline void prepare_rate(struct wire *out)
 {
-    ps_v1_RoundsItem m = golden_group();
-    m.round = 7;
-    m.life = 0x99;
-    m.attempt = 3;
-    m.set_rate = true;
-    m.rate = 0.125;
-    ps_v1_MemberItem member = golden_member();
-    struct psi_buf body;
-    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
-    list_add(&body, &ps_v1_RoundsItem_msg, &m);
-    list_add(&body, &ps_v1_MemberItem_msg, &member);
-    round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+    prepare_with(out, (ps_v1_RoundsItem){.set_rate = true, .rate = 0.125});
 }
 
 /* At the global step 1875. */
 static inline void prepare_step(struct wire *out)
 {
-    ps_v1_RoundsItem m = golden_group();
-    m.round = 7;
-    m.life = 0x99;
-    m.attempt = 3;
-    m.round_step = 1876;
-    ps_v1_MemberItem member = golden_member();
-    struct psi_buf body;
-    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
-    list_add(&body, &ps_v1_RoundsItem_msg, &m);
-    list_add(&body, &ps_v1_MemberItem_msg, &member);
-    round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+    prepare_with(out, (ps_v1_RoundsItem){.round_step = 1876});
 }
 
 /* For a round to take along. */
