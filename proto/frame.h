@@ -85,10 +85,10 @@ struct ps_push_meta {
                          to the slot, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
-/* Behind the ps_push_meta of a PUSH or PUSHPULL, with PS_FEATURE_GLOBAL_STEP; it may be left out. */
+/* Behind the ps_push_meta of a PUSH or PUSHPULL, with PS_FEATURE_GLOBAL_STEP; it may be left out. The schedule of the learning
+ * rate is evaluated at that step. */
 struct ps_push_step {
-    uint64_t
-        step; /* 1 + global step at which the schedule of the learning rate is evaluated, as the session knows it; 0: not said */
+    uint64_t step; /* 1 + the global step, as the session knows it; 0: not said */
 };
 _Static_assert(sizeof(struct ps_push_step) == 8, "push step");
 /* At most one of these is set. */
