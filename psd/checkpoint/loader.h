@@ -29,7 +29,7 @@
 
 struct psd_checkpoint;
 
-/* What the directory does about a load. loader.c has the table of ways from one phase to another. */
+/* What the directory does about a load. loader_phase.c has the table of ways from one phase to another. */
 enum psd_loader_phase {
     PSD_LOADER_IDLE,     /* nothing is to be decided, as far as is known */
     PSD_LOADER_DUE,      /* something may have to be loaded: that is decided as soon as nothing is in the way */
@@ -186,17 +186,17 @@ static inline bool psd_loader_is_of_some(const struct psd_loader *s)
 {
     return s->asked_of.count > 0;
 }
+/** The end of an event: a load begins when it can. */
+void psd_loader_turn(struct psd_task *t);
+void psd_loader_tick(struct psd_task *t);
+
+/* ---- loader_phase.c ---- */
 /** Something may have to be loaded: that is decided at the end of an event. */
 void psd_loader_look(struct psd_task *t);
 /** NOTING: what psd_loader_note_anew() has asked for is on our disk, or has failed. */
 void psd_loader_noted(struct psd_task *t, bool failed);
 /** What was found out cannot be kept, for want of memory: what is chosen or loaded now is given up, and decided again later. */
 void psd_loader_again_later(struct psd_task *t);
-/** The end of an event: a load begins when it can. */
-void psd_loader_turn(struct psd_task *t);
-void psd_loader_tick(struct psd_task *t);
-
-/* ---- loader.c, for the next two ---- */
 /** The phase changes. */
 void psd_loader_move(struct psd_task *t, enum psd_loader_phase to);
 /** Nothing is loaded any more, and the phase changes. */
@@ -209,8 +209,6 @@ bool psd_loader_anything_lives(const struct psd_task *t);
 /* ---- loader_load.c: LOADING ---- */
 /** Checkpoint c is loaded by those who have a duty, for psd_loader.reason. spreads: its values are dealt over all tasks. */
 void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads);
-/** Some of c, which may be NULL, cannot be read. */
-void psd_loader_spoil(struct psd_checkpoint *c, const struct psi_err *why);
 
 /* ---- loader_place.c: PLACING ---- */
 /** All have loaded. */

@@ -12,16 +12,6 @@
 
 #include "common/mem.h"
 
-#include <stdio.h>
-
-/* Some of it cannot be read. */
-void psd_loader_spoil(struct psd_checkpoint *c, const struct psi_err *why)
-{
-    if (c != NULL && c->bad[0] == '\0') {
-        PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", why->text)); /* cut is fine */
-    }
-}
-
 /* The reason may pass by itself: no memory, or a disk that is busy. */
 static bool passes(ps_status code)
 {
@@ -63,7 +53,7 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     if (!passes(err->code) && s->reason == PSD_LOAD_TOGETHER && !p->waits) {
         s->spared = s->number;
     } else if (!passes(err->code) && !psd_loader_is_asked(s)) { /* an asked one leaves all as it was */
-        psd_loader_spoil(c, err);
+        psd_saver_spoil(c, err);
     }
     load_over(t, p);
 }

@@ -368,7 +368,7 @@ void psd_loader_place(struct psd_task *t)
         }
     }
     if (missed && s->spared == s->number) {
-        psd_loader_spoil(c, &s->why);
+        psd_saver_spoil(c, &s->why);
         s->spared = 0;
         psd_loader_end(t, PSD_LOADER_DUE);
     } else if (st != PS_OK || missed || c == NULL) {

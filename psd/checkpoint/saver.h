@@ -170,6 +170,8 @@ struct psd_checkpoint *psd_saver_known(const struct psd_task *t, uint64_t number
 struct psd_saver_listed *psd_saver_listed_of(const struct psd_saver_peer *of, uint64_t number);
 /** What was found to be bad, and who was refused, is looked at again. */
 void psd_saver_look_again(struct psd_task *t);
+/** Some of c cannot be read; c NULL: nothing is noted. */
+void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why);
 /** p has its part of it. */
 bool psd_saver_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 

@@ -3,6 +3,8 @@
  * none. */
 #include "saver.h"
 
+#include <stdio.h>
+
 struct psd_checkpoint *psd_saver_known(const struct psd_task *t, uint64_t number)
 {
     struct psi_list *it = NULL;
@@ -39,5 +41,12 @@ void psd_saver_look_again(struct psd_task *t)
         PSI_LIST_FOREACH(it, &t->saver->known) {
             PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->bad[0] = '\0';
         }
+    }
+}
+
+void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why)
+{
+    if (c != NULL && c->bad[0] == '\0') {
+        PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", why->text)); /* cut is fine */
     }
 }
