@@ -139,7 +139,10 @@ class Ssh(unittest.TestCase):
     def test_ends_with_its_children(self):
         for how, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)):
             mark = "launch-test-%d-%d" % (os.getpid(), how)
-            process = subprocess.Popen(self.command("h0 ps=1\nh1 worker=2\n", "bash", "-c", "echo runs; exec -a %s sleep 1000" % mark),
+            folder = os.path.join(self.folder.name, mark)
+            os.mkdir(folder)
+            script = "(exec -a %s sleep 1000) & trap 'kill $!; touch %s/$$; exit 0' TERM; echo runs; wait" % (mark, folder)
+            process = subprocess.Popen(self.command("h0 ps=1\nh1 worker=2\n", "bash", "-c", script),
                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, preexec_fn=die_with_parent)
             for _ in range(3):
                 self.assertIn("runs", process.stdout.readline())
@@ -150,6 +153,7 @@ class Ssh(unittest.TestCase):
             while alive(mark):
                 self.assertLess(time.monotonic(), end, how)
                 time.sleep(0.05)  # sleep: sshd tells nobody when its session has ended
+            self.assertEqual(len(os.listdir(folder)), 3, "SIGTERM comes first")
 
     def test_a_host_that_is_not_there(self):
         code, _, err = run(*self.command("h0 ps=1\nnowhere.invalid worker=1\n", "sleep", "1000"), timeout=100)
