@@ -118,6 +118,12 @@ class Values(unittest.TestCase):
                 self.assertEqual(got[name, of(t["task"])], t[field], name)
             self.assertEqual(got["psd_build_info", of(t["task"]) + ',version="%s"' % t["version"]], 1)
             self.assertAlmostEqual(got["psd_uptime_seconds", of(t["task"])], t["uptime_ms"] / 1000, delta=60)
+        with open("/proc/%d/stat" % self.exporter.process.pid, encoding="ascii") as stat, open("/proc/uptime", encoding="ascii") as up:
+            began = time.time() - float(up.read().split()[0]) + int(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        self.assertAlmostEqual(got["process_start_time_seconds", ""], began, delta=2)
+        with open("/proc/%d/statm" % self.exporter.process.pid, encoding="ascii") as statm:
+            resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        self.assertAlmostEqual(got["process_resident_memory_bytes", ""] / resident, 1, delta=0.5)
         for v in psctl(self.target, "vars")["variables"]:
             labels = 'task="%s",container="%s",variable="%s"' % (v["task"], v["container"], v["name"])
             self.assertEqual(got["psd_variable_bytes", labels], v["bytes"])

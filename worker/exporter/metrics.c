@@ -446,20 +446,35 @@ static void put_variables(const struct look *l, FILE *to)
 
 /* ---- the exporter itself ---- */
 
-/* When this process began, Unix time: boot time and field 22 of /proc/self/stat. 0: not known. */
+/* Number `field` (from 0) of the words of a file behind `after` (0: from its start); 0: there is none. */
+static uint64_t read_number(const char *path, char after, int field)
+{
+    char text[1024];
+    FILE *f = fopen(path, "re");
+    size_t n = f == NULL ? 0 : fread(text, 1, sizeof(text) - 1, f);
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    text[n] = '\0';
+    const char *at = after == 0 ? text : strrchr(text, after);
+    at = at == NULL ? "" : at + (after != 0);
+    for (int i = 0; i < field; i++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+    }
+    return strtoull(at, NULL, 10);
+}
+
+enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words of /proc/self/stat behind the name's bracket, and of statm */
+
+/* When this process began, Unix time, by the time of the boot. */
 static double start_seconds(void)
 {
     static double known;
     struct timespec now, boot;
-    unsigned long long ticks = 0;
-    FILE *f = known == 0 ? fopen("/proc/self/stat", "re") : NULL;
-    if (f != NULL) {
-        if (fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ticks) ==
-                1 &&
-            clock_gettime(CLOCK_REALTIME, &now) == 0 && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
-            known = (double)(now.tv_sec - boot.tv_sec) + (double)ticks / (double)sysconf(_SC_CLK_TCK);
-        }
-        (void)fclose(f);
+    if (known == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0 && clock_gettime(CLOCK_BOOTTIME, &boot) == 0) {
+        known = (double)(now.tv_sec - boot.tv_sec) +
+                (double)read_number("/proc/self/stat", ')', STAT_START) / (double)sysconf(_SC_CLK_TCK);
     }
     return known;
 }
@@ -485,13 +500,7 @@ static void put_certificate(const struct look *l, FILE *to)
 static void put_process(const struct look *l, FILE *to)
 {
     struct timespec cpu = {0};
-    unsigned long long pages = 0;
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (f != NULL) {
-        pages = fscanf(f, "%*u %llu", &pages) == 1 ? pages : 0;
-        (void)fclose(f);
-    }
     family(to, "psd_exporter_build_info", "gauge", "1, with the version of psd-exporter.");
     (void)fprintf(to, "psd_exporter_build_info{version=\"%s\"} 1\n", ps_version());
     family(to, "psd_exporter_ask_seconds", "gauge", "How long the tasks took to answer when they were asked last.");
@@ -502,7 +511,8 @@ static void put_process(const struct look *l, FILE *to)
     family(to, "process_cpu_seconds_total", "counter", "CPU time of psd-exporter.");
     (void)fprintf(to, "process_cpu_seconds_total %.3f\n", (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9);
     family(to, "process_resident_memory_bytes", "gauge", "Resident memory of psd-exporter.");
-    (void)fprintf(to, "process_resident_memory_bytes %llu\n", pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+    (void)fprintf(to, "process_resident_memory_bytes %" PRIu64 "\n",
+                  read_number("/proc/self/statm", 0, STATM_RESIDENT) * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 void metrics_write(struct look *l, FILE *to)
