@@ -143,7 +143,7 @@ class Values(unittest.TestCase):
     def test_status(self):
         got = json.loads(self.exporter.get("/api/status"))
         moves = ("time", "uptime_ms", "heard_ms", "age_ms", "sessions", "connections", "bytes_in", "bytes_out", "records_bytes",
-                 "memory_bytes", "bytes_per_second", "pushes_per_second", "sessions_connected", "copies_bytes", "staged_bytes")
+                 "memory_bytes", "bytes_per_second", "pushes_per_second", "sessions_connected", "copies_bytes", "staged_bytes", "handshakes_done", "handshakes_under_way")
 
         def still(value):
             if isinstance(value, dict):
