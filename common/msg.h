@@ -6,6 +6,7 @@
 
 #include "buf.h"
 #include "control.pb.h"
+#include "partition.h"
 
 /** The container of a program that names none. */
 #define PSI_CONTAINER_DEFAULT "localhost"
@@ -38,6 +39,9 @@ PSI_MUST ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size
 #define PSI_BYTES_SET(field, s) psi_bytes_set((pb_bytes_array_t *)(void *)&(field), sizeof((field).bytes), (s))
 #define PSI_BYTES_TEXT(field, dst, cap) psi_bytes_text((const pb_bytes_array_t *)(const void *)&(field), (dst), (cap))
 
+void psi_part_to_msg(const struct psi_part *from, ps_v1_PartOf *to);
+/** All 0 where the message has none. The caller calls psi_part_check(). */
+void psi_part_from_msg(const ps_v1_PartOf *from, bool there, struct psi_part *to);
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to);
 /** struct_bytes becomes 0: within psd the struct has one size. Hyperparameters are not checked here: psi_optimizer_check().
  * Errors: PS_INVALID_ARGUMENT: unknown kind. */

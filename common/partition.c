@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static uint64_t ceiling(uint64_t a, uint64_t b)
 {
@@ -148,4 +149,66 @@ ps_status psi_part_name(char out[PS_NAME_BYTES_MAX + 1], const char *whole, uint
                ? PS_OK
                : psi_fail(err, PS_INVALID_ARGUMENT, "'%s/part_%" PRIu32 "' has %d bytes, a name has at most %d", whole, index, n,
                           PS_NAME_BYTES_MAX);
+}
+
+ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, const char *name, struct psi_err *err)
+{
+    char want[PS_NAME_BYTES_MAX + 1], whole[PS_NAME_BYTES_MAX + 1];
+    if (part->count == 0) {
+        return psi_part_equal(part, &(struct psi_part){.count = 0})
+                   ? PS_OK
+                   : psi_fail(err, PS_INVALID_ARGUMENT, "a part of a variable that has 0 parts");
+    }
+    if (part->index >= part->count || part->axis >= shape->rank) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "part %" PRIu32 " of %" PRIu32 " along axis %" PRIu32 " of %" PRIu32,
+                        part->index, part->count, part->axis, shape->rank);
+    }
+    const struct psi_parts p = psi_part_whole(part, shape);
+    ps_status st = psi_shape_check(&p.shape, err);
+    st = st == PS_OK ? psi_parts_check(&p, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    if (shape->dims[part->axis] != rows_of(&p, part->index)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "part %" PRIu32 " of %" PRId64 " rows in %" PRIu32 " parts has %" PRId64 " rows, not %" PRId64,
+                        part->index, part->rows, part->count, rows_of(&p, part->index), shape->dims[part->axis]);
+    }
+    psi_part_whole_name(part, name, whole);
+    st = psi_part_name(want, whole, part->index, err);
+    return st != PS_OK || strcmp(want, name) == 0
+               ? st
+               : psi_fail(err, PS_INVALID_ARGUMENT, "part %" PRIu32 " is named '%s': its name ends in /part_%" PRIu32,
+                          part->index, name, part->index);
+}
+
+bool psi_part_equal(const struct psi_part *a, const struct psi_part *b)
+{
+    return a->count == b->count && a->index == b->index && a->axis == b->axis && a->layout == b->layout && a->rows == b->rows;
+}
+
+struct psi_parts psi_part_whole(const struct psi_part *part, const ps_shape *shape)
+{
+    struct psi_parts p = {.shape = *shape, .axis = part->axis, .count = part->count, .layout = part->layout};
+    p.shape.dims[part->axis] = part->rows;
+    return p;
+}
+
+void psi_part_whole_name(const struct psi_part *part, const char *name, char out[PS_NAME_BYTES_MAX + 1])
+{
+    const char *end = part->count > 0 ? strrchr(name, '/') : NULL;
+    (void)snprintf(out, PS_NAME_BYTES_MAX + 1, "%.*s", (int)(end != NULL ? (size_t)(end - name) : strlen(name)), name);
+}
+
+const char *psi_part_format(const struct psi_part *part, const ps_shape *shape, char *buf, size_t n)
+{
+    char text[PSI_SHAPE_TEXT_MAX];
+    buf[0] = '\0';
+    if (part->count > 0) {
+        const struct psi_parts p = psi_part_whole(part, shape);
+        (void)snprintf(buf, n, " as part %" PRIu32 " of %" PRIu32 " of %s along axis %" PRIu32 ", layout %s", part->index,
+                       part->count, psi_shape_format(&p.shape, text, sizeof(text)), part->axis,
+                       part->layout == PSI_LAYOUT_MOD ? "mod" : "div");
+    }
+    return buf;
 }

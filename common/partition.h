@@ -13,9 +13,9 @@
 #include "status.h"
 
 enum {
-    PSI_PARTS_MAX = 4096,            /* one CREATE holds all parts of a variable */
+    PSI_PARTS_MAX = 256,             /* one frame of CREATE holds all parts of a variable, whatever their names */
     PSI_PARTITION_STRING_BYTES = 16, /* what a string counts, as in TensorFlow */
-    PSI_PART_NAME_EXTRA = 16,        /* bytes that "/part_4095" adds to a name, at most */
+    PSI_PART_NAME_EXTRA = 16,        /* bytes that "/part_255" adds to a name, at most */
 };
 
 typedef enum psi_partitioner_kind {
@@ -54,6 +54,27 @@ PSI_MUST ps_status psi_partition_count(const struct psi_partitioner *p, ps_dtype
 
 /** Check axis, count and layout against the shape. INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_parts_check(const struct psi_parts *p, struct psi_err *err);
+
+/* What the definition of a part says of its whole, beside its own name and shape. All 0: the variable is no part. */
+struct psi_part {
+    uint32_t count;  /* of the whole's parts */
+    uint32_t index;  /* of this one */
+    uint32_t axis;   /* along which the whole is cut */
+    uint32_t layout; /* psi_layout */
+    int64_t rows;    /* of the whole along the axis */
+};
+
+/** Check a part's definition against its own shape and name: NAME/part_INDEX. A variable that is no part passes.
+ * INVALID_ARGUMENT. */
+PSI_MUST ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, const char *name, struct psi_err *err);
+bool psi_part_equal(const struct psi_part *a, const struct psi_part *b);
+/** The parts that this one, of a checked definition and of this shape, is one of. part->count is not 0. */
+struct psi_parts psi_part_whole(const struct psi_part *part, const ps_shape *shape);
+/** The name of the whole, of a checked definition: name without its end. A variable that is no part: name. */
+void psi_part_whole_name(const struct psi_part *part, const char *name, char out[PS_NAME_BYTES_MAX + 1]);
+#define PSI_PART_TEXT_MAX 256
+/** " as part 0 of 4 of (1000, 16) along axis 0, layout div"; "" where it is no part. Returns buf. */
+const char *psi_part_format(const struct psi_part *part, const ps_shape *shape, char *buf, size_t n);
 
 /* p passed psi_parts_check() for all functions below. */
 

@@ -201,6 +201,7 @@ static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
 #define CODE_SCHEDULE(m, b) code_schedule(k, x)
 #define CODE_OPTIMIZER(m, b) code_optimizer(k, &x->m)
 #define CODE_INITIALIZER(m, b) code_initializer(k, &x->m)
+#define CODE_PART(m, b) code_part(k, &x->m)
 #define CODE_SPEC(m, b) code_spec(k, &x->m)
 #define CODE_QUEUE(m, b) psi_state_queue(k, &x->m)
 #define CODE_ELEMENT(m, b) psi_state_element(k, &x->m)
@@ -240,6 +241,11 @@ static void code_optimizer(struct psi_code *k, ps_optimizer *x)
 static void code_initializer(struct psi_code *k, ps_initializer *x)
 {
     PSI_ROWS_INITIALIZER(CODE)
+}
+
+static void code_part(struct psi_code *k, struct psi_part *x)
+{
+    PSI_ROWS_PART(CODE)
 }
 
 static void code_component(struct psi_code *k, struct psi_queue_component *x)

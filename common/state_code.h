@@ -13,6 +13,7 @@
 #include "../proto/frame.h"
 #include "buf.h"
 #include "limits.h"
+#include "partition.h"
 #include "queue_spec.h"
 #include "state_rows.h"
 
@@ -52,6 +53,7 @@ struct psi_code {
 #define PSI_HAS_SHAPE(m, b) ps_shape m;
 #define PSI_HAS_OPTIMIZER(m, b) ps_optimizer m;
 #define PSI_HAS_INITIALIZER(m, b) ps_initializer m;
+#define PSI_HAS_PART(m, b) struct psi_part m;
 #define PSI_HAS_SPEC(m, b) struct psi_queue_spec m;
 #define PSI_HAS_QUEUE(m, b) struct psi_state_queue m;
 #define PSI_HAS_ELEMENT(m, b) struct psi_state_element m;

@@ -122,12 +122,19 @@ enum { PSI_STATE_VERSION = 5 };
     R(U32, fan, 0, ALL, "`ps_fan`") \
     R(F64, a, 0, ALL, "") \
     R(F64, b, 0, ALL, "")
+#define PSI_ROWS_PART(R) \
+    R(U32, count, PSI_PARTS_MAX, ALL, "of the whole's parts; 0: no part, and all of this is 0") \
+    R(U32, index, 0, ALL, "of this part") \
+    R(U32, axis, 0, ALL, "along which the whole is cut") \
+    R(U32, layout, 1, ALL, "0: div, 1: mod") \
+    R(I64, rows, 0, ALL, "of the whole, along the axis")
 #define PSI_ROWS_DEFINITION(R) \
     R(U32, dtype, 0, ALL, "`ps_dtype`") \
     R(SHAPE, shape, 0, ALL, "") \
     R(OPTIMIZER, optimizer, 0, ALL, "") \
     R(FLAG, atomic, 0, ALL, "") \
-    R(FLAG, queue, 0, ALL, "and none of the above")
+    R(FLAG, queue, 0, ALL, "and none of the above") \
+    R(PART, part, 0, SINCE(5), "what it is a part of")
 #define PSI_ROWS_COMPONENT(R) \
     R(U32, dtype, 0, ALL, "`ps_dtype`") \
     R(FLAG, shaped, 0, ALL, "its shape is declared") \

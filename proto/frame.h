@@ -212,7 +212,8 @@ enum {
     PS_FEATURE_SESSION_CONTAINERS = 8, /* containers session/..., with their keys */
     PS_FEATURE_GLOBAL_STEP = 16,       /* pushes carry the global step; optimizers have schedules */
     PS_FEATURE_ROWS = 32,              /* GATHER, PUSH_ROWS, SCATTER */
-    PS_FEATURES_KNOWN = 63             /* all other bits are of newer versions */
+    PS_FEATURE_PARTS = 64,             /* parts of variables: Part in CREATE, OPEN, VARS */
+    PS_FEATURES_KNOWN = 127            /* all other bits are of newer versions */
 };
 
 /* What HELLO's reply says about an unresolved number. */

@@ -70,8 +70,8 @@ ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER
 
 static ps_status queue_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err)
 {
-    if (item->dtype != 0 || item->dims_count != 0 || item->has_optimizer || item->atomic) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' with dtype, shape, optimizer or atomic, which variables have",
+    if (item->dtype != 0 || item->dims_count != 0 || item->has_optimizer || item->atomic || item->has_part) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' with dtype, shape, optimizer, atomic or part, which variables have",
                         out->name);
     }
     out->queue = psi_calloc(1, sizeof(*out->queue));
@@ -110,6 +110,7 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
     if (st == PS_OK) {
         out->definition.dtype = (ps_dtype)item->dtype; /* checked below */
         out->definition.atomic = item->atomic;
+        psi_part_from_msg(&item->part, item->has_part, &out->definition.part);
         out->pinned = item->pinned;
         st = psd_definition_check(&out->definition, out->name, err);
     }
@@ -136,6 +137,8 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     out->dims_count = (pb_size_t)create->definition.shape.rank;
     memcpy(out->dims, create->definition.shape.dims, create->definition.shape.rank * sizeof(int64_t));
     out->atomic = create->definition.atomic;
+    out->has_part = create->definition.part.count > 0;
+    psi_part_to_msg(&create->definition.part, &out->part);
     out->has_optimizer = true;
     psi_optimizer_to_msg(&create->definition.optimizer, &out->optimizer);
 }

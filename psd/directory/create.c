@@ -95,8 +95,18 @@ static ps_status room_for_name(struct psd_task *t, const struct psd_create *item
                                                : psd_store_full(&t->store, "the directory's record of", item->name, bytes, err);
 }
 
-/* Find the name or record it; on PS_OK item->owner says where. */
-static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_err *err)
+/* An owner of a release without parts would make a variable that is none. */
+static ps_status knows_parts(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err)
+{
+    return item->definition.part.count == 0 || (owner->features & PS_FEATURE_PARTS) != 0
+               ? PS_OK
+               : psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,
+                             "variable '%s': /job:%s/task:%u is of a release without partitioned variables; upgrade it",
+                             item->name, owner->job, owner->task);
+}
+
+/* Find the name or, where it is new, record it; on PS_OK item->owner says where. looks: nothing is recorded. */
+static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
     st = st == PS_OK ? psd_peers_begun(t, err) : st;
@@ -111,10 +121,12 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
             st = owner_up(t, &t->peers[item->requested], item->name, err);
         }
         st = st == PS_OK ? psd_own_owner_check(&t->peers[item->requested], item, err) : st;
+        st = st == PS_OK ? knows_parts(&t->peers[item->requested], item, err) : st;
+        st = st == PS_OK ? psd_parts_whole_check(t, item, err) : st;
         if (st == PS_OK) {
             st = room_for_name(t, item, err);
         }
-        if (st == PS_OK) {
+        if (st == PS_OK && !looks) {
             st = psd_name_record(t, item, &t->peers[item->requested], err);
         }
         item->owner = item->requested;
@@ -170,7 +182,7 @@ static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct 
 static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, bool *out_asked, struct psi_err *err)
 {
     struct psd_create *item = &w->creates[i];
-    ps_status st = place(t, item, err);
+    ps_status st = place(t, item, false, err);
     if (st != PS_OK) {
         return st;
     }
@@ -375,6 +387,33 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
     }
 }
 
+/* Decide over the items from `first` on that belong together: one, or the parts of a variable. Parts that are not all there, or
+ * of which one may not be made, are all refused before any is recorded. Returns their number. */
+static uint32_t refuse_together(struct psd_task *t, struct psd_wait *w, uint32_t first)
+{
+    struct psd_create *items = &w->creates[first];
+    struct psi_err err = {0};
+    uint32_t parts = 0;
+    const uint32_t span = psd_parts_span(items, w->create_count - first, &parts);
+    if (parts == 0) {
+        return 1;
+    }
+    ps_status st = psd_parts_complete(items, span, &err);
+    for (uint32_t i = 0; i < span && st == PS_OK; i++) {
+        st = items[i].done ? items[i].status : place(t, &items[i], true, &err);
+        if (st != PS_OK && items[i].done) {
+            st = psi_fail_as(&err, st, items[i].reason, "another part is refused: %s",
+                             items[i].text != NULL ? items[i].text : "refused");
+        }
+    }
+    for (uint32_t i = 0; i < span && st != PS_OK; i++) {
+        if (!items[i].done) {
+            item_end(t, w, &items[i], &err);
+        }
+    }
+    return span;
+}
+
 void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     bool old = false;
@@ -391,6 +430,9 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
         return;
     }
     uint32_t start_ms = psd_beside_retry_ms(t);
+    for (uint32_t i = 0; i < w->create_count;) {
+        i += refuse_together(t, w, i);
+    }
     for (uint32_t i = 0; i < w->create_count; i++) {
         struct psd_create *item = &w->creates[i];
         bool asked = false;

@@ -61,6 +61,13 @@ bool psd_own_lives(const struct psd_task *t, const char *container, const uint8_
 /** May something be created there: PERMISSION_DENIED. */
 ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
 /** May it be made at that task: UNIMPLEMENTED, a task of an older release would make it for everybody, and save it. */
+/** Number of items from the first one on that are parts of one variable, as far as the request says; *out_parts: how many its
+ * definition says, 0: the first item is no part. Items that are refused already count as what is asked for. */
+uint32_t psd_parts_span(const struct psd_create *items, uint32_t count, uint32_t *out_parts);
+/** These are all parts of the variable, in the order of their index. INVALID_ARGUMENT: what is missing. */
+ps_status psd_parts_complete(const struct psd_create *items, uint32_t span, struct psi_err *err) PSI_MUST;
+/** SHAPE_MISMATCH: a whole variable has the name of item's whole, or item is whole and parts of its name are there. */
+ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
 ps_status psd_own_owner_check(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err) PSI_MUST;
 /** May the name be looked for, or deleted: PERMISSION_DENIED, INVALID_ARGUMENT. */
 ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *item, const char *container,

@@ -208,6 +208,8 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     memcpy(m.key.bytes, item->key.bytes, item->key.size);
     m.dtype = item->dtype;
     m.atomic = item->atomic;
+    m.has_part = item->has_part;
+    m.part = item->part;
     m.dims_count = item->dims_count;
     memcpy(m.dims, item->dims, sizeof(m.dims));
     ps_status st = psd_create_parse(&m, out, err);
@@ -419,6 +421,9 @@ static void list_variable(struct psd_list *l, const struct psd_variable *v)
     PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* fits: checked names */
     item.dtype = (uint32_t)v->dtype;
     item.atomic = v->atomic;
+    const struct psi_part part = psd_variable_part_of(v);
+    item.has_part = v->is_part;
+    psi_part_to_msg(&part, &item.part);
     const ps_shape shape = psd_variable_shape(v);
     item.dims_count = (pb_size_t)shape.rank;
     memcpy(item.dims, shape.dims, shape.rank * sizeof(int64_t));

@@ -40,7 +40,7 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
 static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
 {
     const struct psd_definition *d = &item->definition;
-    return psd_definition_memory_bytes(d) + psd_variable_record_bytes(item->name, d->shape.rank) +
+    return psd_definition_memory_bytes(d) + psd_variable_record_bytes(item->name, d->shape.rank, d->part.count > 0) +
            (item->queue != NULL ? psd_arena_bytes(sizeof(struct psd_queue)) : 0) + (in == NULL ? PSD_CONTAINER_BYTES : 0);
 }
 

@@ -48,7 +48,8 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
         st = psd_definition_check(&want, v->name, err);
     }
     if (st == PS_OK) {
-        st = psi_initializer_check(&out->initializer, v->dtype, &have.shape, err);
+        const ps_shape whole = have.part.count > 0 ? psi_part_whole(&have.part, &have.shape).shape : have.shape;
+        st = psi_initializer_check(&out->initializer, v->dtype, &whole, err);
         psi_err_prefix(st == PS_OK ? NULL : err, "variable '%s'", v->name);
     }
     return st == PS_OK && out->force ? psd_round_check(t, v, err) : st;

@@ -40,6 +40,9 @@ static void describe(const struct psd_task *t, const struct psd_variable *v, ps_
     a->seal_number = v->sealed ? v->chief_value : 0;
     a->container_chief = psd_chief_number(&t->chiefs, v->container->name);
     a->atomic = v->atomic;
+    const struct psi_part part = psd_variable_part_of(v);
+    a->has_part = v->is_part;
+    psi_part_to_msg(&part, &a->part);
     a->rate = psd_variable_rate(v);
     a->rounds = v->part == NULL ? 0 : v->part->rounds->generation;
     a->rounds_mode = v->part == NULL ? PSD_SYNC_NONE : v->part->rounds->options.mode;

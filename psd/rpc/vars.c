@@ -27,6 +27,9 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     a.in_progress = v->in_progress;
     a.handle = v->handle;
     a.atomic = v->atomic;
+    const struct psi_part part = psd_variable_part_of(v);
+    a.has_part = v->is_part;
+    psi_part_to_msg(&part, &a.part);
     a.rate = psd_variable_rate(v);
     a.step = v->step;
     a.rate_now = v->optimizer.schedule != PS_SCHEDULE_NONE ? psd_variable_rate_at(v, 0, a.rate) : 0;

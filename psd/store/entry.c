@@ -62,6 +62,7 @@ void psd_entry_put_variable(struct psi_code *k, const struct psd_variable *v, ui
                                    .optimizer = d.optimizer,
                                    .atomic = d.atomic,
                                    .queue = d.queue,
+                                   .part = d.part,
                                    .creation = v->creation,
                                    .order = v->order,
                                    .file = file,
@@ -221,6 +222,7 @@ void psd_entry_put_name(struct psi_code *k, const struct psd_task *t, const stru
                                .optimizer = d.optimizer,
                                .atomic = d.atomic,
                                .queue = d.queue,
+                               .part = d.part,
                                .job = t->peers[n->owner].job,
                                .task = t->peers[n->owner].task};
     psi_state_name(k, &x);

@@ -72,8 +72,12 @@ static struct psd_variable *make_variable(struct psi_code *k, struct psd_task *t
 {
     struct psd_store *s = &t->store;
     struct psd_variable *v = NULL;
-    const struct psd_definition d = {
-        .dtype = (ps_dtype)x->dtype, .shape = x->shape, .optimizer = x->optimizer, .atomic = x->atomic, .queue = x->queue};
+    const struct psd_definition d = {.dtype = (ps_dtype)x->dtype,
+                                     .shape = x->shape,
+                                     .optimizer = x->optimizer,
+                                     .atomic = x->atomic,
+                                     .queue = x->queue,
+                                     .part = x->part};
     const struct psd_container *c = psd_container_find(s, x->container);
     if (c == NULL || psd_definition_check(&d, x->name, NULL) != PS_OK || psd_variable_find(c, x->name) != NULL || x->order == 0 ||
         x->order >= s->next_order || psd_variable_by_handle(s, x->order) != NULL ||
@@ -526,10 +530,18 @@ static void take_name(struct psi_code *k, struct psd_task *t)
     if (owner >= t->peer_count) {
         return;
     }
-    const struct psd_definition d = {
-        .dtype = (ps_dtype)x.dtype, .shape = x.shape, .optimizer = x.optimizer, .atomic = x.atomic, .queue = x.queue};
+    const struct psd_definition d = {.dtype = (ps_dtype)x.dtype,
+                                     .shape = x.shape,
+                                     .optimizer = x.optimizer,
+                                     .atomic = x.atomic,
+                                     .queue = x.queue,
+                                     .part = x.part};
     if (psd_directory_find(&t->names, x.container, x.name) != NULL) {
         psi_code_wrong(k, "a name comes twice");
+        return;
+    }
+    if (psi_part_check(&x.part, &x.shape, x.name, NULL) != PS_OK) {
+        psi_code_wrong(k, "a part that cannot be");
         return;
     }
     k->st = psd_name_reserve(&t->names, x.container, x.name, &d, &made, k->err);

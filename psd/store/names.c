@@ -56,20 +56,20 @@ static uint32_t words_of(const ps_optimizer *optimizer, uint64_t words[WORDS])
     return bits;
 }
 
-static size_t definition_bytes(uint32_t rank, uint32_t optimizer_words)
+static size_t definition_bytes(uint32_t rank, uint32_t optimizer_words, bool part)
 {
-    return (rank + (uint32_t)__builtin_popcount(optimizer_words)) * sizeof(uint64_t);
+    return (rank + (uint32_t)__builtin_popcount(optimizer_words)) * sizeof(uint64_t) + (part ? sizeof(struct psi_part) : 0);
 }
 
-static size_t piece_bytes(const char *container, const char *name, uint32_t rank, uint32_t optimizer_words)
+static size_t piece_bytes(const char *container, const char *name, uint32_t rank, uint32_t optimizer_words, bool part)
 {
-    return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words);
+    return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words, part);
 }
 
 /* Budget bytes of a name, with its map entry. */
 static uint64_t counted_bytes(const struct psd_name *n)
 {
-    return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words)) + PSI_MAP_ENTRY_BYTES;
+    return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words, n->part)) + PSI_MAP_ENTRY_BYTES;
 }
 
 static void define(struct psd_name *n, const struct psd_definition *d)
@@ -78,6 +78,7 @@ static void define(struct psd_name *n, const struct psd_definition *d)
     n->dtype = (uint8_t)d->dtype;
     n->atomic = d->atomic;
     n->queue = d->queue;
+    n->part = d->part.count > 0;
     n->rank = (uint8_t)d->shape.rank;
     n->optimizer_words = words_of(&d->optimizer, words);
     char *at = (char *)(uintptr_t)n->name + strlen(n->name) + 1;
@@ -88,6 +89,9 @@ static void define(struct psd_name *n, const struct psd_definition *d)
             memcpy(at, &words[i], sizeof(words[i]));
             at += sizeof(words[i]);
         }
+    }
+    if (n->part) {
+        memcpy(at, &d->part, sizeof(d->part));
     }
 }
 
@@ -105,6 +109,9 @@ struct psd_definition psd_name_definition(const struct psd_name *n)
         }
     }
     memcpy((char *)&d.optimizer + OPTIMIZER_FROM, words, sizeof(words));
+    if (n->part) {
+        memcpy(&d.part, at, sizeof(d.part));
+    }
     return d;
 }
 
@@ -133,7 +140,8 @@ uint64_t psd_name_bytes(const struct psd_directory *d, const char *container, co
                         const struct psd_definition *definition)
 {
     uint64_t words[WORDS];
-    const size_t piece = piece_bytes(container, name, definition->shape.rank, words_of(&definition->optimizer, words));
+    const size_t piece =
+        piece_bytes(container, name, definition->shape.rank, words_of(&definition->optimizer, words), definition->part.count > 0);
     return psi_malloc_bytes(piece) + PSI_MAP_ENTRY_BYTES + (find_in(d, container) == NULL ? in_counted_bytes(container) : 0);
 }
 
@@ -230,12 +238,14 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *container, const
 {
     uint64_t words[WORDS];
     const uint32_t rank = definition->shape.rank, optimizer_words = words_of(&definition->optimizer, words);
+    const bool part = definition->part.count > 0;
     const struct psd_name *known = psd_directory_find(d, container, name);
     *out = NULL;
-    if (known != NULL && definition_bytes(rank, optimizer_words) == definition_bytes(known->rank, known->optimizer_words)) {
+    if (known != NULL &&
+        definition_bytes(rank, optimizer_words, part) == definition_bytes(known->rank, known->optimizer_words, known->part)) {
         return PS_OK;
     }
-    struct psd_name *n = psi_malloc(piece_bytes(container, name, rank, optimizer_words));
+    struct psd_name *n = psi_malloc(piece_bytes(container, name, rank, optimizer_words, part));
     if (n == NULL || psi_map_reserve(&d->names, KEY_MAX, err) != PS_OK || !reserve_in(d, container)) {
         psi_free(n);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: memory for variable '%s'", name);

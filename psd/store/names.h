@@ -21,14 +21,14 @@ struct psd_name {
     uint32_t owner;           /* peer index, psd/state.h */
     uint32_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
     uint8_t dtype, rank;
-    bool atomic, queue;
+    bool atomic, queue, part;
     /* volatile: */
     bool sure;      /* the owner has said that it has the name */
     uint8_t rounds; /* role in the container's group: 1 trainable, 2 the global step, 0 none */
     bool by_rounds; /* as psd_container.by_rounds */
     /* remembered: */
-    char container[]; /* with its NUL; behind it the name with its NUL, the dimensions, and the stored words of the optimizer, 8
-                         bytes each */
+    char container[]; /* with its NUL; behind it the name with its NUL, the dimensions, the stored words of the optimizer, 8
+                         bytes each, and of a part a struct psi_part */
 };
 struct psd_definition psd_name_definition(const struct psd_name *n);
 

@@ -63,7 +63,7 @@ void psd_store_fini(struct psd_store *s)
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err)
 {
     if (d->queue) {
-        return d->dtype == PS_DTYPE_NONE && d->optimizer.kind == PS_OPT_NONE && !d->atomic
+        return d->dtype == PS_DTYPE_NONE && d->optimizer.kind == PS_OPT_NONE && !d->atomic && d->part.count == 0
                    ? PS_OK
                    : psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': it has neither dtype nor optimizer, and is not atomic",
                               name);
@@ -72,6 +72,7 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
     if (st == PS_OK) {
         st = psi_optimizer_check(&d->optimizer, d->dtype, err);
     }
+    st = st == PS_OK ? psi_part_check(&d->part, &d->shape, name, err) : st;
     if (st != PS_OK) {
         psi_err_prefix(err, "variable '%s'", name);
     }
@@ -87,26 +88,29 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
                            ps_reason_name(PS_REASON_SHAPE_MISMATCH), name, where, have->queue ? "queue" : "variable",
                            want->queue ? "queue" : "variable");
     }
-    bool same_shape = have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape);
+    bool same_shape =
+        have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape) && psi_part_equal(&have->part, &want->part);
     bool same_optimizer = psi_optimizer_fits(&have->optimizer, &want->optimizer);
     if (same_shape && same_optimizer && have->atomic == want->atomic) {
         return PS_OK;
     }
+    char p[PSI_PART_TEXT_MAX], q[PSI_PART_TEXT_MAX];
     char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX], x[PSI_OPTIMIZER_SLOTS_TEXT_MAX], y[PSI_OPTIMIZER_SLOTS_TEXT_MAX];
     ps_reason reason = psi_mismatch(same_shape, same_optimizer);
     return psi_fail_as(
         err, PS_INVALID_ARGUMENT, reason,
-        "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s" PSI_MISMATCH_REMEDY,
+        "%s: variable '%s' exists at %s as %s%s %s%s optimizer %s; asked for as %s%s %s%s optimizer %s" PSI_MISMATCH_REMEDY,
         ps_reason_name(reason), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
-        psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_slots_text(&have->optimizer, x, sizeof(x)),
-        want->atomic ? "atomic " : "", ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)),
+        psi_shape_format(&have->shape, a, sizeof(a)), psi_part_format(&have->part, &have->shape, p, sizeof(p)),
+        psi_optimizer_slots_text(&have->optimizer, x, sizeof(x)), want->atomic ? "atomic " : "", ps_dtype_name(want->dtype),
+        psi_shape_format(&want->shape, b, sizeof(b)), psi_part_format(&want->part, &want->shape, q, sizeof(q)),
         psi_optimizer_slots_text(&want->optimizer, y, sizeof(y)));
 }
 
 bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b)
 {
     return a->queue == b->queue && a->dtype == b->dtype && psi_shape_equal(&a->shape, &b->shape) && a->atomic == b->atomic &&
-           psi_optimizer_equal(&a->optimizer, &b->optimizer);
+           psi_optimizer_equal(&a->optimizer, &b->optimizer) && psi_part_equal(&a->part, &b->part);
 }
 
 const struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
@@ -208,7 +212,8 @@ struct psd_definition psd_variable_definition(const struct psd_variable *v)
                                    .shape = psd_variable_shape(v),
                                    .optimizer = v->optimizer,
                                    .atomic = v->atomic,
-                                   .queue = v->queue != NULL};
+                                   .queue = v->queue != NULL,
+                                   .part = psd_variable_part_of(v)};
 }
 
 ps_shape psd_variable_shape(const struct psd_variable *v)
@@ -216,6 +221,15 @@ ps_shape psd_variable_shape(const struct psd_variable *v)
     ps_shape shape = {.rank = v->rank};
     memcpy(shape.dims, v->name + strlen(v->name) + 1, v->rank * sizeof(shape.dims[0]));
     return shape;
+}
+
+struct psi_part psd_variable_part_of(const struct psd_variable *v)
+{
+    struct psi_part part = {.count = 0};
+    if (v->is_part) {
+        memcpy(&part, v->name + strlen(v->name) + 1 + v->rank * sizeof(int64_t), sizeof(part));
+    }
+    return part;
 }
 
 double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double set_rate)
@@ -251,14 +265,14 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
 }
 
 /* Bytes of the record of a variable, with its name and dimensions. */
-static uint64_t piece_bytes(const char *name, uint32_t rank)
+static uint64_t piece_bytes(const char *name, uint32_t rank, bool is_part)
 {
-    return sizeof(struct psd_variable) + strlen(name) + 1 + rank * sizeof(int64_t);
+    return sizeof(struct psd_variable) + strlen(name) + 1 + rank * sizeof(int64_t) + (is_part ? sizeof(struct psi_part) : 0);
 }
 
-uint64_t psd_variable_record_bytes(const char *name, uint32_t rank)
+uint64_t psd_variable_record_bytes(const char *name, uint32_t rank, bool is_part)
 {
-    return psd_arena_bytes(piece_bytes(name, rank)) + (uint64_t)3 * PSI_MAP_ENTRY_BYTES; /* by name, handle, creation */
+    return psd_arena_bytes(piece_bytes(name, rank, is_part)) + (uint64_t)3 * PSI_MAP_ENTRY_BYTES; /* by name, handle, creation */
 }
 
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
@@ -276,10 +290,10 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     }
     s->promised_bytes -= psd_variable_promised_bytes(v);
     psd_queue_free(s, v->queue);
-    const uint64_t record_bytes = psd_variable_record_bytes(v->name, v->rank);
+    const uint64_t record_bytes = psd_variable_record_bytes(v->name, v->rank, v->is_part);
     s->gone_bytes -= v->gone ? record_bytes : 0;
     psd_store_uncount(s, PSD_MEMORY_VARIABLES, record_bytes);
-    psd_arena_free(&s->records, v, piece_bytes(v->name, v->rank));
+    psd_arena_free(&s->records, v, piece_bytes(v->name, v->rank, v->is_part));
 }
 
 static uint64_t element_count(const struct psd_definition *d)
@@ -426,17 +440,19 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
     }
-    uint64_t record_bytes = psd_variable_record_bytes(name, d->shape.rank);
+    const bool is_part = d->part.count > 0;
+    const uint64_t piece = piece_bytes(name, d->shape.rank, is_part);
+    uint64_t record_bytes = psd_variable_record_bytes(name, d->shape.rank, is_part);
     if (psd_store_missing(s, bytes + record_bytes) > 0) {
         return psd_store_full(s, d->queue ? "queue" : "variable", name, bytes + record_bytes, err);
     }
-    struct psd_variable *v = psd_arena_alloc(&s->records, piece_bytes(name, d->shape.rank));
+    struct psd_variable *v = psd_arena_alloc(&s->records, piece);
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
     }
     ps_status st = reserve_places(s, c, name, err);
     if (st != PS_OK) {
-        psd_arena_free(&s->records, v, piece_bytes(name, d->shape.rank));
+        psd_arena_free(&s->records, v, piece);
         return st;
     }
     s->promised_bytes += bytes;
@@ -445,7 +461,12 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     v->dtype = d->dtype;
     v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
     v->rank = (uint8_t)d->shape.rank;
-    memcpy(v->name + strlen(name) + 1, d->shape.dims, v->rank * sizeof(d->shape.dims[0]));
+    char *behind = v->name + strlen(name) + 1;
+    memcpy(behind, d->shape.dims, v->rank * sizeof(d->shape.dims[0]));
+    v->is_part = is_part;
+    if (is_part) {
+        memcpy(behind + v->rank * sizeof(d->shape.dims[0]), &d->part, sizeof(d->part));
+    }
     v->elements = element_count(d);
     v->bytes = value_bytes(d);
     v->atomic = d->atomic;
@@ -483,7 +504,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* returns v */
     v->gone = true;
     v->container = NULL;
-    s->gone_bytes += psd_variable_record_bytes(v->name, v->rank);
+    s->gone_bytes += psd_variable_record_bytes(v->name, v->rank, v->is_part);
     s->variable_count--;
     s->variable_bytes -= v->bytes;
     if (v->queue != NULL) {
@@ -506,6 +527,26 @@ static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimize
     const ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
     const ps_shape shape = psd_variable_shape(v);
     psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
+}
+
+/* Fill elements [first, first + count) of the value. Those of a part are the whole variable's. */
+static void fill_value(const struct psd_variable *v, const struct psd_making *m, uint64_t first, uint64_t count, void *dst)
+{
+    const ps_shape shape = psd_variable_shape(v);
+    if (!v->is_part) {
+        psi_init_fill(&m->init, v->dtype, &shape, m->seed, v->name, first, count, dst);
+        return;
+    }
+    char whole[PS_NAME_BYTES_MAX + 1];
+    const struct psi_part part = psd_variable_part_of(v);
+    const struct psi_parts parts = psi_part_whole(&part, &shape);
+    psi_part_whole_name(&part, v->name, whole);
+    for (uint64_t done = 0; done < count;) {
+        const struct psi_part_run run = psi_part_run(&parts, part.index, first + done, count - done);
+        psi_init_fill(&m->init, v->dtype, &parts.shape, m->seed, whole, run.whole, run.count,
+                      (uint8_t *)dst + done * v->element_bytes);
+        done += run.count;
+    }
 }
 
 static void make_slots(struct psd_variable *v, const void *value)
@@ -606,14 +647,12 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
     uint64_t all = v->elements * (1 + psd_optim_slot_count(&v->optimizer));
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes;
-    const ps_shape shape = psd_variable_shape(v);
     while (left > 0 && m->done < all) {
         uint64_t block = m->done / v->elements; /* 0: the value; then the slots */
         uint64_t first = m->done % v->elements;
         uint64_t count = v->elements - first < left ? v->elements - first : left;
         if (block == 0) {
-            psi_init_fill(&m->init, v->dtype, &shape, m->seed, v->name, first, count,
-                          (uint8_t *)m->value + first * v->element_bytes);
+            fill_value(v, m, first, count, (uint8_t *)m->value + first * v->element_bytes);
         } else {
             const uint64_t at = first * v->element_bytes;
             fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count, (const uint8_t *)m->value + at,
@@ -708,7 +747,7 @@ void psd_store_check_invariants(const struct psd_store *s)
                 queues++;
             }
             count++;
-            records += psd_variable_record_bytes(v->name, v->rank);
+            records += psd_variable_record_bytes(v->name, v->rank, v->is_part);
             bytes += v->bytes;
         }
     }

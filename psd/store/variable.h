@@ -10,6 +10,7 @@
 #include "common/list.h"
 #include "common/map.h"
 #include "common/name.h"
+#include "common/partition.h"
 #include "psd/optim/optim.h"
 #include "sums.h"
 
@@ -40,6 +41,7 @@ struct psd_variable {
     /* volatile: */
     bool gone;    /* reset or deleted: lives on for those who hold a reference */
     uint8_t rank; /* remembered: of the shape, whose dimensions lie behind the name: psd_variable_shape() */
+    bool is_part; /* remembered: of a partitioned variable: psd_variable_part_of() */
     uint32_t refs;
     struct psd_sums sums;    /* of the value */
     struct psi_list waiters; /* requests that wait for its value or its seal: psd/session/wait.h */
@@ -71,7 +73,8 @@ struct psd_variable {
     uint64_t checkpoint, checkpoint_version; /* checkpoint that gave the value (place.h), and the version in it; 0: none */
     uint64_t cut;                            /* serial of the last cut that has it: psd/store/cut.h */
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of value and slots: psd/store/kept.h; NULL: no cut keeps it */
-    char name[]; /* remembered: with its NUL; behind it rank dimensions, int64_t each, unaligned */
+    /* remembered: with its NUL; behind it rank dimensions, int64_t each, and of a part a struct psi_part, all unaligned */
+    char name[];
 };
 enum { PSD_VARIABLE_HOT_BYTES = 384, PSD_WARM_MAX = 64 };
 _Static_assert(offsetof(struct psd_variable, optimizer) + offsetof(ps_optimizer, warmup_steps) <= PSD_VARIABLE_HOT_BYTES,
@@ -162,7 +165,8 @@ struct psd_definition {
     ps_shape shape;
     ps_optimizer optimizer;
     bool atomic;
-    bool queue; /* if set, none of the above counts; only its owner knows its psi_queue_spec */
+    bool queue;           /* if set, none of the above counts; only its owner knows its psi_queue_spec */
+    struct psi_part part; /* what the variable is a part of */
 };
 
 /* Budget bytes of a container: its record, its entry in the map of all containers, and the first tables of its own map. */
@@ -174,13 +178,13 @@ void psd_store_fini(struct psd_store *s);
 /** Check that the dtype is known, and that shape and optimizer are legal for it. INVALID_ARGUMENT names the variable and what is
  * allowed. */
 ps_status psd_definition_check(const struct psd_definition *d, const char *name, struct psi_err *err) PSI_MUST;
-/** Compare dtype, shape, kind of optimizer, atomic, and variable or queue. INVALID_ARGUMENT names both sides.
- * psi_queue_spec_compare() compares the rest of two queues. */
+/** Compare dtype, shape, what it is a part of, kind of optimizer, atomic, and variable or queue. INVALID_ARGUMENT names both
+ * sides. psi_queue_spec_compare() compares the rest of two queues. */
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
 
 /** Budget bytes of the record of a variable or queue, with its entries in tables. */
-uint64_t psd_variable_record_bytes(const char *name, uint32_t rank);
+uint64_t psd_variable_record_bytes(const char *name, uint32_t rank, bool is_part);
 /** Arena bytes of value and slots. */
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 
@@ -233,6 +237,8 @@ double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double 
 void psd_variable_capture_at(const struct psd_variable *v, uint64_t step, double set_rate, float scale,
                              struct psd_optim_scalars *out);
 ps_shape psd_variable_shape(const struct psd_variable *v);
+/** What v is a part of; all 0: of nothing. */
+struct psi_part psd_variable_part_of(const struct psd_variable *v);
 /** What a push that begins now and carries this step captures: psd_optim_begin() with the optimizer, state and learning rate that
  * are in force. */
 void psd_variable_capture(const struct psd_variable *v, uint64_t step, float scale, struct psd_optim_scalars *out);

@@ -144,6 +144,7 @@ void psd_code_definition(struct psd_codec *k, const struct psd_definition **d)
     PSD_CODE(k, own->optimizer);
     psd_code_flag(k, &own->atomic);
     psd_code_flag(k, &own->queue);
+    PSD_CODE(k, own->part);
     own->dtype = (ps_dtype)dtype;
     if (own->shape.rank > PS_RANK_MAX) {
         own->shape.rank = 0; /* a copy of the definition takes as many dimensions as this rank says */

@@ -308,6 +308,31 @@ ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer 
     return r.status == PS_OK ? (ps_status)own.status : r.status;
 }
 
+ps_status fc_create_list(struct fc *c, const ps_v1_CreateItem *items, uint32_t count, ps_v1_CreateAnswer *answers)
+{
+    struct wire body, back;
+    const uint64_t id = c->next_id++;
+    wire_init(&body);
+    wire_init(&back);
+    for (uint32_t i = 0; i < count; i++) {
+        wire_item(&body, &ps_v1_CreateItem_msg, &items[i]);
+    }
+    const struct fc_reply r = call(c, PS_OP_CREATE, 0, id, 0, NULL, 0, &body, &back);
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    for (uint32_t i = 0; r.status == PS_OK && i < count; i++) {
+        if (!fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &answers[i])) {
+            broken("a reply without its item");
+        }
+    }
+    if (r.status == PS_OK) {
+        fc_ack(c, id);
+    }
+    wire_fini(&body);
+    wire_fini(&back);
+    return r.status;
+}
+
 static ps_v1_NameItem name_in(const char *container, const char *name)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;

@@ -80,6 +80,8 @@ bool fc_item(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m);
 void fc_create_item(ps_v1_CreateItem *m, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 /** CREATE, OPEN, FIND of one item; the item's own status, or the request's when it failed. answer may be NULL. CREATE ACKs. */
 ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer *answer);
+/** CREATE of several items in one request, and its ACK. answers [count], in the order of the items. The status of the request. */
+ps_status fc_create_list(struct fc *c, const ps_v1_CreateItem *items, uint32_t count, ps_v1_CreateAnswer *answers);
 /** Likewise, of a variable that is like this and nothing else. */
 ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer);

@@ -186,6 +186,8 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, dtype);
     const ps_shape of_a = psd_variable_shape(a), of_b = psd_variable_shape(b);
     CHECK(psd_variable, rank, memcmp(&of_a, &of_b, sizeof(of_a)) == 0);
+    const struct psi_part part_a = psd_variable_part_of(a), part_b = psd_variable_part_of(b);
+    CHECK(psd_variable, is_part, a->is_part == b->is_part && psi_part_equal(&part_a, &part_b));
     SAME(psd_variable, bytes);
     SAME_BYTES(psd_variable, optimizer);
     SAME_BYTES(psd_variable, rate);
@@ -445,6 +447,7 @@ static void definitions(const struct look *l, const struct psd_definition *a, co
     SAME_BYTES(psd_definition, optimizer);
     SAME(psd_definition, atomic);
     SAME(psd_definition, queue);
+    SAME_BYTES(psd_definition, part);
 }
 
 static void names(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
@@ -461,6 +464,7 @@ static void names(const struct look *l, const struct psi_map *ma, const struct p
         SAME(psd_name, optimizer_words);
         SAME(psd_name, atomic);
         SAME(psd_name, queue);
+        SAME(psd_name, part);
         const struct psd_definition of_a = psd_name_definition(a), of_b = psd_name_definition(b);
         definitions(l, &of_a, &of_b);
     }

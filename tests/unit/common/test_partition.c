@@ -32,7 +32,7 @@ TEST(test_counts)
         {{PSI_PARTITION_FIXED, 0, 1, 0}, PS_F32, {1, -1, -1}, 1},
         /* variable_axis_size_partitioner(max_shard_bytes, axis, max_shards): TF testVariableAxisSizePartitioner */
         {{PSI_PARTITION_AXIS_SIZE, 0, 0, 4}, PS_F32, {1, 1, 1}, 1},
-        {{PSI_PARTITION_AXIS_SIZE, 3 - 1, 0, 4}, PS_F32, {1, 1, 1024}, 1024},
+        {{PSI_PARTITION_AXIS_SIZE, 2, 0, 16}, PS_F32, {1, 1, 1024}, 256},
         {{PSI_PARTITION_AXIS_SIZE, 2, 0, 64}, PS_F32, {1, 1, 1024}, 64},
         {{PSI_PARTITION_AXIS_SIZE, 2, 0, 1024}, PS_F32, {1, 1, 1024}, 4},
         {{PSI_PARTITION_AXIS_SIZE, 2, 0, 4096}, PS_F32, {1, 1, 1024}, 1},
@@ -85,8 +85,8 @@ TEST(test_refused)
         {{PSI_PARTITION_FIXED, 0, 5, 0}, {0, 4}, "0 parts of shape (0, 4)"},
         {{PSI_PARTITION_AXIS_SIZE, 0, 0, 0}, {4, 4}, "parts of 0 bytes"},
         {{PSI_PARTITION_MIN_MAX, 0, 4, 0}, {4, 4}, "parts of 0 bytes"},
-        {{PSI_PARTITION_EXACT, 0, PSI_PARTS_MAX + 1, 0}, {1 << 20, 1}, "4097 parts, a variable has at most 4096"},
-        {{PSI_PARTITION_AXIS_SIZE, 0, 0, 4}, {1 << 20, 1}, "1048576 parts, a variable has at most 4096"},
+        {{PSI_PARTITION_EXACT, 0, PSI_PARTS_MAX + 1, 0}, {1 << 20, 1}, "257 parts, a variable has at most 256"},
+        {{PSI_PARTITION_AXIS_SIZE, 0, 0, 4}, {1 << 20, 1}, "1048576 parts, a variable has at most 256"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         const ps_shape shape = shape_of(rows[i].dims[0], rows[i].dims[1], -1);

@@ -373,6 +373,28 @@ TEST(test_the_most_of_an_optimizer)
     psd_task_free(t);
 }
 
+/* What a variable, and a name of the directory, are parts of. */
+TEST(test_parts_of_variables)
+{
+    static const struct psi_part part = {.count = 3, .index = 1, .axis = 0, .layout = PSI_LAYOUT_MOD, .rows = 6};
+    const struct psd_definition d = {
+        .dtype = PS_F32, .shape = {.rank = 2, .dims = {2, 3}}, .optimizer = *ps_adagrad_from(0.5, 0.25), .part = part};
+    struct life *l = (struct life *)(uintptr_t)reader();
+    struct psi_err err;
+    PSI_IGNORE(made(l, "p/part_1", &d, 0)); /* it stays without a value */
+    must(l, (struct psd_change){.kind = PSD_CHANGE_NAME,
+                                .name = {.container = "c", .name = "p/part_1", .definition = &d, .job = "ps", .task = 0}});
+    struct checkpoint *c = saved(l);
+    assert_same(again(l, c), c);
+    struct psd_task *t = task_new(l);
+    assert_ok(load_into(t, c, &err), &err);
+    const struct psi_part of = psd_variable_part_of(psd_variable_find(psd_container_find(&t->store, "c"), "p/part_1"));
+    assert_true(psi_part_equal(&of, &part));
+    const struct psd_definition named = psd_name_definition(psd_directory_find(&t->names, "c", "p/part_1"));
+    assert_true(psi_part_equal(&named.part, &part));
+    psd_task_free(t);
+}
+
 /* What is read of an older format is what was written then: written in this one, it is the same as that of this one. */
 TEST(test_older_formats)
 {

@@ -90,7 +90,7 @@ TEST(test_a_container_at_the_limit)
         variable_item(&m, "", "first");
         assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
         const struct psd_definition d = psd_variable_definition(psd_variable_find(psd_container_find(s, "localhost"), "first"));
-        const uint64_t needs = PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1) + psd_definition_memory_bytes(&d) +
+        const uint64_t needs = PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1, false) + psd_definition_memory_bytes(&d) +
                                psd_name_bytes(&e->t->core->names, "another", "v", &d);
         variable_item(&m, "another", "v");
         const uint64_t taken = psd_store_taken(s);

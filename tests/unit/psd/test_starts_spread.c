@@ -444,7 +444,8 @@ TEST(test_spread_of_parts_onto_little_memory)
     PSI_IGNORE(made_at(s, &s->at1, "y", 1));
     assert_int_equal(save(s), 1);
     const uint64_t one = psd_variable_promised_bytes(psd_variable_find(psd_container_find(&t->store, "localhost"), "v")) +
-                         psd_variable_record_bytes("v", 1) + PSD_CONTAINER_BYTES; /* each of the two parts has its container */
+                         psd_variable_record_bytes("v", 1, false) +
+                         PSD_CONTAINER_BYTES; /* each of the two parts has its container */
     const uint64_t lives = psd_store_taken(&t->store);
     char why[200];
     (void)snprintf(why, sizeof(why),

@@ -93,7 +93,7 @@ TEST(test_create_goes_to_its_owner)
 
 static void no_memory(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = PSD_CONTAINER_BYTES + psd_variable_record_bytes("x", 1) + psd_arena_bytes(40);
+    config->memory_budget_bytes = PSD_CONTAINER_BYTES + psd_variable_record_bytes("x", 1, false) + psd_arena_bytes(40);
 }
 
 /* The owner's own refusal is the answer, and takes the name away. */

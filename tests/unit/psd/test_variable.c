@@ -179,7 +179,7 @@ TEST(test_stage_and_swap_in)
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_sgd(1));
-    psd_store_init(&s, seed, 2 * VALUE + PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1));
+    psd_store_init(&s, seed, 2 * VALUE + PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1, false));
     struct psd_variable *v = make(&s, "c", "v", &d);
     float *staged = psd_store_stage(&s, 4000);
     assert_non_null(staged);
@@ -210,7 +210,7 @@ TEST(test_budget_at_its_limit)
         struct psd_variable *v = NULL;
         struct psi_err err;
         struct psd_definition d = definition(PS_F64, 1000, ps_adam(1));
-        const uint64_t values = psd_definition_memory_bytes(&d), record = psd_variable_record_bytes("v", 1);
+        const uint64_t values = psd_definition_memory_bytes(&d), record = psd_variable_record_bytes("v", 1, false);
         assert_int_equal(values, 3 * 2 * VALUE);
         psd_store_init(&s, seed, values + record + PSD_CONTAINER_BYTES + (uint64_t)delta);
         assert_int_equal(container(&s, "c", &c, &err), PS_OK);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of variables at the directory and at their owners: all that one CREATE has are made, in the order of their index, or none
+ * is recorded; what a part is of comes with OPEN, is compared, and survives a restart of the directory; first values are those of
+ * the whole variable.
+ */
+#include "cluster_test.h"
+
+#include "common/rng.h"
+
+enum { ROWS = 10, PARTS = 3 };
+
+/* Part i of a (ROWS, 2) variable, placed at ps task i % 2. */
+static ps_v1_CreateItem part_item(const char *whole, uint32_t i, uint32_t layout)
+{
+    const struct psi_parts cut = {.shape = {.rank = 2, .dims = {ROWS, 2}}, .axis = 0, .count = PARTS, .layout = layout};
+    const ps_shape shape = psi_part_shape(&cut, i);
+    char name[PS_NAME_BYTES_MAX + 1];
+    ps_v1_CreateItem m;
+    struct psi_err err = {0};
+    assert_ok(psi_part_name(name, whole, i, &err), &err);
+    fc_create_item(&m, name, PS_F32, 1, ps_sgd(1));
+    m.dims_count = 2;
+    m.dims[0] = shape.dims[0];
+    m.dims[1] = 2;
+    m.task = i % 2;
+    m.has_part = true;
+    m.part = (ps_v1_PartOf){.count = PARTS, .index = i, .axis = 0, .layout = layout, .rows = ROWS};
+    return m;
+}
+
+/* All parts of `whole`, in order. */
+static void part_items(const char *whole, uint32_t layout, ps_v1_CreateItem items[PARTS])
+{
+    for (uint32_t i = 0; i < PARTS; i++) {
+        items[i] = part_item(whole, i, layout);
+    }
+}
+
+/* Nothing of what `answers` refuse is recorded. */
+static void refused(struct cl *cl, const ps_v1_CreateItem *items, uint32_t count, const char *says_it)
+{
+    ps_v1_CreateAnswer answers[PARTS + 1];
+    assert_int_equal(fc_create_list(&cl->c, items, count, answers), PS_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[PS_NAME_BYTES_MAX + 1];
+        assert_int_equal(PSI_BYTES_TEXT(items[i].name, name, sizeof(name)), PS_OK);
+        assert_int_not_equal(answers[i].status, PS_OK);
+        if (!says(&answers[i], says_it)) {
+            fail_msg("'%s': %.*s", name, (int)answers[i].text.size, (const char *)answers[i].text.bytes);
+        }
+        assert_int_equal(fc_find(&cl->c, name, NULL), PS_NOT_FOUND);
+    }
+}
+
+TEST(test_all_or_none)
+{
+    ps_v1_CreateItem items[PARTS + 1];
+    ps_v1_CreateAnswer answers[PARTS + 1];
+    ps_v1_OpenAnswer v;
+    struct cl *cl = cl_new();
+    part_items("w", PSI_LAYOUT_DIV, items);
+    refused(cl, items, 1, "has 3 parts: the request has 1 from part 0 on");
+    refused(cl, items, 2, "has 3 parts: the request has 2 from part 0 on");
+    refused(cl, &items[1], 2, "the request has 2 from part 1 on");
+    items[1] = part_item("w", 2, PSI_LAYOUT_DIV);
+    refused(cl, items, 1, "the request has 1 from part 0 on");
+    items[1] = part_item("other", 1, PSI_LAYOUT_DIV);
+    refused(cl, items, 3, "has 3 parts: the request has");
+    part_items("w", PSI_LAYOUT_DIV, items);
+    items[2].dtype = PS_F64;
+    refused(cl, items, 3, "has 3 parts: the request has");
+    part_items("w", PSI_LAYOUT_DIV, items);
+    items[2].atomic = true;
+    refused(cl, items, 3, "has 3 parts: the request has");
+    part_items("w", PSI_LAYOUT_DIV, items);
+    items[1].part.layout = PSI_LAYOUT_MOD;
+    refused(cl, items, 3, "has 3 parts: the request has");
+    /* a part that is refused by itself takes the others with it */
+    part_items("w", PSI_LAYOUT_DIV, items);
+    items[2].task = 7;
+    refused(cl, items, 2, "has 3 parts");
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_true(says(&answers[0], "another part is refused: variable 'w/part_2': there is no /job:'ps'/task:7"));
+    assert_int_equal(fc_find(&cl->c, "w/part_0", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_NOT_FOUND);
+    /* all of them, beside another variable */
+    part_items("w", PSI_LAYOUT_DIV, items);
+    fc_create_item(&items[PARTS], "whole", PS_F32, 4, ps_sgd(1));
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS + 1, answers), PS_OK);
+    for (uint32_t i = 0; i <= PARTS; i++) {
+        assert_int_equal(answers[i].status, PS_OK);
+        assert_true(answers[i].created);
+    }
+    assert_int_equal(fc_open(&cl->at1, "w/part_1", &v), PS_OK);
+    assert_true(v.has_part && v.part.count == PARTS && v.part.index == 1 && v.part.rows == ROWS);
+    assert_int_equal(fc_open(&cl->c, "whole", &v), PS_OK);
+    assert_false(v.has_part);
+    /* and once more: they are there */
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS + 1, answers), PS_OK);
+    assert_true(answers[1].status == PS_OK && !answers[1].created);
+}
+
+TEST(test_definitions_that_cannot_be)
+{
+    struct cl *cl = cl_new();
+    static const struct {
+        ps_v1_PartOf part;
+        const char *says;
+    } rows[] = {
+        {{.count = 3, .index = 3, .rows = 10}, "part 3 of 3"},
+        {{.count = 3, .index = 0, .axis = 2, .rows = 10}, "along axis 2"},
+        {{.count = 3, .index = 0, .layout = 2, .rows = 10}, "there is no layout 2"},
+        {{.count = 3, .index = 0, .rows = 9}, "has 3 rows, not 4"},
+        {{.count = 3, .index = 0, .rows = -1}, "(-1, 2)"},
+        {{.count = 3, .index = 0, .rows = INT64_MAX}, "("},
+        {{.count = 257, .index = 0, .rows = 1028}, "257 parts"},
+        {{.count = 0, .index = 1, .rows = 10}, "a part of a variable that has 0 parts"},
+        {{.count = 3, .index = 1, .rows = 12}, "its name ends in /part_1"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        ps_v1_CreateItem m = part_item("w", 0, PSI_LAYOUT_DIV);
+        ps_v1_CreateAnswer a;
+        m.part = rows[i].part;
+        assert_int_equal(fc_create_list(&cl->c, &m, 1, &a), PS_OK);
+        assert_int_equal(a.status, PS_INVALID_ARGUMENT);
+        if (!says(&a, rows[i].says)) {
+            fail_msg("row %zu: %.*s", i, (int)a.text.size, (const char *)a.text.bytes);
+        }
+    }
+}
+
+TEST(test_other_layouts)
+{
+    ps_v1_CreateItem items[PARTS];
+    ps_v1_CreateAnswer answers[PARTS], a;
+    struct cl *cl = cl_new();
+    part_items("w", PSI_LAYOUT_DIV, items);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_int_equal(answers[2].status, PS_OK);
+    part_items("w", PSI_LAYOUT_MOD, items);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        assert_int_equal(answers[i].reason, PS_REASON_SHAPE_MISMATCH);
+        assert_true(
+            says(&answers[i], "exists at /job:ps/task:0 as float32 (4, 2) as part 0 of 3 of (10, 2) along axis 0, layout div"));
+        assert_true(says(&answers[i], "asked for as float32 (4, 2) as part 0 of 3 of (10, 2) along axis 0, layout mod"));
+    }
+    assert_int_equal(cl_create(cl, "w", "ps", 0, false, &a), PS_INVALID_ARGUMENT);
+    assert_true(says(&a, "SHAPE_MISMATCH: 'w/part_0' exists as part 0 of 3"));
+    assert_int_equal(cl_create(cl, "x", "ps", 0, false, &a), PS_OK);
+    part_items("x", PSI_LAYOUT_DIV, items);
+    refused(cl, items, PARTS, "SHAPE_MISMATCH: 'x' exists as a whole variable");
+    /* a variable that is only called like a part is none */
+    assert_int_equal(cl_create(cl, "y/part_0", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "y", "ps", 0, false, &a), PS_OK);
+}
+
+/* The values of a part are the whole's at its rows, to the bit; also where they are made in slices. */
+TEST(test_first_values)
+{
+    for (uint32_t layout = 0; layout <= PSI_LAYOUT_MOD; layout++) {
+        const ps_shape whole = {.rank = 2, .dims = {ROWS, 2}};
+        float want[ROWS * 2], got[ROWS * 2];
+        ps_v1_CreateItem items[PARTS];
+        ps_v1_CreateAnswer answers[PARTS];
+        struct cl *cl = cl_new();
+        psi_init_fill(ps_normal(0, 1), PS_F32, &whole, 17, "a/w", 0, ROWS * 2, want);
+        part_items("a/w", layout, items);
+        assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+        for (uint32_t i = 0; i < PARTS; i++) {
+            const struct psi_parts cut = {.shape = whole, .axis = 0, .count = PARTS, .layout = layout};
+            const ps_shape shape = psi_part_shape(&cut, i);
+            struct fc *owner = i % 2 == 0 ? &cl->c : &cl->at1;
+            char name[PS_NAME_BYTES_MAX + 1];
+            ps_v1_OpenAnswer v;
+            assert_int_equal(PSI_BYTES_TEXT(items[i].name, name, sizeof(name)), PS_OK);
+            assert_int_equal(fc_open(owner, name, &v), PS_OK);
+            assert_applied(fc_init_var(owner, v.handle, ps_normal(0, 1), ps_sgd(1), 17, false));
+            assert_int_equal(fc_pull(owner, &v, 0, (uint32_t)ps_shape_elements(&shape), got).status, PS_OK);
+            for (int64_t k = 0; k < shape.dims[0]; k++) {
+                assert_memory_equal(&got[2 * k], &want[2 * psi_part_row(&cut, i, k)], 2 * sizeof(float));
+            }
+        }
+    }
+}
