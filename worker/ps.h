@@ -679,7 +679,7 @@ typedef struct ps_variable_spec {
     size_t struct_bytes; /* filled by ps_variable_spec_init */
     const char *name;    /* NULL or "": the first of `Variable`, `Variable_1`, ... that this session has not got in its scope */
     ps_dtype dtype;
-    uint32_t partitions; /* 0 or 1: the variable is not partitioned; more is UNIMPLEMENTED in this release */
+    uint32_t partitions; /* parts along partition_axis: ps_partition(); 0 or 1: the variable is whole */
     ps_shape shape;
     const ps_initializer *init;    /* NULL: zeros */
     const ps_optimizer *optimizer; /* NULL: none */
@@ -687,11 +687,41 @@ typedef struct ps_variable_spec {
     const char *type;              /* shown in the placement log and given to setters; NULL: "Variable" */
     bool atomic;                   /* for at most PS_ATOMIC_BYTES_MAX: pushes take effect as a whole, and every read is exact */
     bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable does */
-    uint8_t reserved[2];
-    ps_dtype wire_dtype; /* dtype in which pushes and pulls of a PS_F32 variable travel: PS_BF16, PS_F16, or PS_F32;
-                          * PS_DTYPE_NONE: as the session's options say */
+    uint8_t partition_axis;
+    uint8_t partition_layout; /* ps_layout */
+    ps_dtype wire_dtype;      /* dtype in which pushes and pulls of a PS_F32 variable travel: PS_BF16, PS_F16, or PS_F32;
+                               * PS_DTYPE_NONE: as the session's options say */
 } ps_variable_spec;
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
+
+/** Which part of a partitioned variable has which row (slice along its axis) of the whole. */
+typedef enum ps_layout {
+    PS_LAYOUT_DIV = 0, /* rows that lie beside each other; the first rows mod parts parts have one more */
+    PS_LAYOUT_MOD = 1  /* row mod parts: rows that are used much by their index are spread */
+} ps_layout;
+
+/**
+ * Have a variable made in parts, each of which is placed like a variable of its own: partitions of *spec becomes the number of
+ * parts that one of TensorFlow's partitioners gives for its dtype, shape and partition_axis, which are set before.
+ *
+ * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
+ * are those of the whole variable, whatever the number of parts. ps_variable_get() makes it; read, assign, push and push_pull
+ * take its values in the order of the whole, and reach all parts. An operation that fails at one part says which parts it was
+ * applied to. ps_partition             exactly `parts`; more than there are rows are refused ps_partition_fixed_size
+ * tf.fixed_size_partitioner: `parts`, at most one a row ps_partition_axis_size   tf.variable_axis_size_partitioner: parts of at
+ * most part_bytes_max, or of one row; at most parts_max, 0: any number ps_partition_min_max     tf.min_max_variable_partitioner:
+ * at most parts_max, of part_bytes_min or more
+ *
+ * spec     filled by ps_variable_spec_init(); changed on success only.
+ *
+ * Thread   any. Blocks never.
+ * Errors   INVALID_ARGUMENT   an axis that the shape does not have, 0 parts, more than rows or than 256; ps_last_error() has what
+ * is allowed Source   TF 1.15 python/ops/partitioned_variables.py
+ */
+PS_API ps_status ps_partition(ps_variable_spec *spec, uint32_t parts);
+PS_API ps_status ps_partition_fixed_size(ps_variable_spec *spec, uint32_t parts);
+PS_API ps_status ps_partition_axis_size(ps_variable_spec *spec, uint64_t part_bytes_max, uint32_t parts_max);
+PS_API ps_status ps_partition_min_max(ps_variable_spec *spec, uint32_t parts_max, uint64_t part_bytes_min);
 /**
  * Make an optimizer of a text: "NAME" or "NAME:HYPERPARAMETER=NUMBER,...", as in "adamw:weight_decay=0.02,l2=1e-4". README.md
  * lists names, hyperparameters and the standard values of those that the text does not have.
@@ -760,7 +790,11 @@ PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable *
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
-PS_API int ps_variable_task(const ps_variable *v);           /* index of its task in the job */
+PS_API int ps_variable_task(const ps_variable *v); /* index of its task in the job; partitioned: of part 0's */
+/** Number of its parts; 0: the variable is whole. */
+PS_API uint32_t ps_variable_partitions(const ps_variable *v);
+/** Part `index` of a partitioned variable, which the variable owns: where it is, and its version. NULL: there is none. */
+PS_API ps_variable *ps_variable_partition(const ps_variable *v, uint32_t index);
 PS_API const char *ps_variable_device(const ps_variable *v); /* where it is: "/job:ps/task:0/device:CPU:0" */
 /** The device that its scopes asked for, in canonical form; "" if none did, or the variable had to exist (found,
  * PS_REUSE_ALWAYS). */

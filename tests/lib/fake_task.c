@@ -596,6 +596,8 @@ void fake_open(struct fake *f, uint32_t task, uint32_t handle, uint64_t incarnat
             }
             a.dtype = (uint32_t)var->dtype;
             a.atomic = var->atomic;
+            a.has_part = var->part.count > 0;
+            psi_part_to_msg(&var->part, &a.part);
             a.dims_count = (pb_size_t)var->shape.rank;
             memcpy(a.dims, var->shape.dims, sizeof(a.dims));
             a.has_optimizer = true;

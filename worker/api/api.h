@@ -80,6 +80,8 @@ struct ps_variable {
     char name[PS_NAME_BYTES_MAX + 1];    /* full name */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     char requested[PS_DEVICE_BYTES];     /* device that its scopes asked for; "": none */
+    ps_variable **parts;                 /* [cut.count], of the session; NULL: the variable is whole. With parts `var` is NULL */
+    struct psi_parts cut;
 };
 
 struct ps_session {
@@ -112,8 +114,9 @@ struct ps_session {
     uint32_t inside;           /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
     struct psi_training train; /* parameters, and the calls that train them */
     struct psi_list variables, queues;
-    struct psi_list plans; /* ps_plan.link */
-    uint32_t plan_count;   /* number of plans made so far */
+    struct psi_list wholes; /* ps_variable.link of partitioned variables, whose parts are in `variables` */
+    struct psi_list plans;  /* ps_plan.link */
+    uint32_t plan_count;    /* number of plans made so far */
     /* for worker/plan: started runs that wait for a thread, oldest first; number of threads that take them */
     struct psi_list plan_runs;
     uint32_t plan_threads;
@@ -458,21 +461,38 @@ struct psi_api_get {
     enum psi_scope_how how;
     bool queue; /* it is a queue, and v belongs to a ps_queue */
     struct psi_queue_spec elements;
-    bool sticks;         /* a failure sticks to the session */
-    bool only_reads;     /* of an evaluator: it is not created */
-    bool got;            /* the session has v */
-    bool deleted;        /* with `got`: and has deleted the variable or queue: nobody is to make it again */
-    bool differs;        /* got again by a recovery, with another definition */
-    uint64_t creation;   /* creation number when it was last got */
-    uint64_t checkpoint; /* number of the checkpoint that it came from in this recovery; 0: none */
-    ps_variable *v;      /* its public record, which the get owns until the session has it */
-    ps_variable **out;   /* gets v on success */
-    bool *out_open;      /* set on success, under the lock; NULL: not wanted */
+    struct psi_part part; /* what it is a part of; all 0: of nothing */
+    bool sticks;          /* a failure sticks to the session */
+    bool only_reads;      /* of an evaluator: it is not created */
+    bool got;             /* the session has v */
+    bool deleted;         /* with `got`: and has deleted the variable or queue: nobody is to make it again */
+    bool differs;         /* got again by a recovery, with another definition */
+    uint64_t creation;    /* creation number when it was last got */
+    uint64_t checkpoint;  /* number of the checkpoint that it came from in this recovery; 0: none */
+    ps_variable *v;       /* its public record, which the get owns until the session has it */
+    ps_variable **out;    /* gets v on success */
+    bool *out_open;       /* set on success, under the lock; NULL: not wanted */
 };
 /** Make a get: name, place and public record of a variable in the session's scopes; the definition is checked. given: of a
  * header of any version. *out_variable is kept until it is got. */
 ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
+/** Get all of the list, in this order, after those that were put aside, and empty the list. Blocks. *err is PS_OK before: the
+ * first error in order. */
+void psi_api_gets_run(ps_session *s, struct psi_list *gets, struct psi_err *err);
+/** Copy a spec of a header of any version. optimizer: memory for that of the spec. */
+ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, ps_optimizer *optimizer,
+                            struct psi_err *err) PSI_MUST;
+/** Get or create, or look up, a whole variable in the session's scopes, and publish. given: of a header of any version. *err is
+ * PS_OK before. */
+ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                          struct psi_err *err) PSI_MUST;
+/** Free gets that are not tried. */
+void psi_api_gets_drop(ps_session *s, struct psi_list *gets);
+/** A recovery does not get v again. v may be NULL. */
+void psi_api_get_once(ps_session *s, const ps_variable *v);
+/** An evaluator's get becomes a look-up. */
+void psi_api_get_looks(const ps_session *s, struct psi_api_get *get);
 /** Get it now, after those that were put aside. Blocks. *err is PS_OK before. */
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
 /** Copy what the owner has said about v->var into the public record. Loop thread. */
@@ -614,5 +634,10 @@ ps_status psi_session_add_key(ps_session *s, const char *container, const uint8_
                               struct psi_err *err) PSI_MUST;
 /** Undo one psi_session_add_key(). When all are undone, requests carry the key no more. Does not wait. */
 ps_status psi_session_drop_key(ps_session *s, const char *container, struct psi_err *err) PSI_MUST;
+
+/* ---- parts.c: partitioned variables ---- */
+/** Run one operation on all parts of v at once. *req has the result on PS_OK. An error says which part failed, and which parts a
+ * change was applied to. */
+ps_status psi_api_parts_run(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
 
 #endif

@@ -36,7 +36,8 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
                                         .soft_placement = call->session->allow_soft_placement,
                                         .place = &get->scoped.place,
                                         .queue = get->queue,
-                                        .elements = &get->elements};
+                                        .elements = &get->elements,
+                                        .part = get->part.count > 0 ? &get->part : NULL};
     ps_status st = psi_client_variable_in(call->client, &get->spec, &scope, get->how == PSI_SCOPE_FIND, &get->v->var, err);
     call->req.var = get->v->var;
     return st;
@@ -65,9 +66,8 @@ static void finish_get(struct psi_api_call *call)
     }
 }
 
-/* optimizer: memory for that of the spec. */
-static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, ps_optimizer *optimizer,
-                           struct psi_err *err)
+ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, ps_optimizer *optimizer,
+                            struct psi_err *err)
 {
     if (from == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the spec is NULL");
@@ -126,7 +126,7 @@ static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_
     ps_optimizer optimizer;
     struct psi_scoped scoped;
     ps_status st = psi_api_check(s, true, err);
-    st = st == PS_OK ? spec_take(given, how, &spec, &optimizer, err) : st;
+    st = st == PS_OK ? psi_api_spec_take(given, how, &spec, &optimizer, err) : st;
     st = st == PS_OK ? psi_api_scope(s, &spec, how, elements, &scoped, err) : st;
     if (st != PS_OK) {
         return st;
@@ -317,6 +317,25 @@ static void give_up(ps_session *s, struct psi_list *gets)
         psi_api_unscope(s, &get->scoped);
         get_free(get);
     }
+}
+
+void psi_api_gets_drop(ps_session *s, struct psi_list *gets)
+{
+    give_up(s, gets);
+}
+
+void psi_api_get_once(ps_session *s, const ps_variable *v)
+{
+    struct psi_list *it = NULL;
+    if (s->monitor == NULL || v == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->monitor->gets) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        get->deleted = get->deleted || get->v == v;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* Run the gets that were put aside, and then these, which may be none. */
@@ -529,21 +548,25 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
     return err->code;
 }
 
-/* An evaluator's get becomes a look-up. */
-static void only_look_up(const ps_session *s, struct psi_api_get *get)
+void psi_api_gets_run(ps_session *s, struct psi_list *gets, struct psi_err *err)
+{
+    run(s, gets, err);
+}
+
+void psi_api_get_looks(const ps_session *s, struct psi_api_get *get)
 {
     get->only_reads = !get->scoped.must_exist && psi_api_evaluates(s);
     get->scoped.must_exist = get->scoped.must_exist || get->only_reads;
 }
 
 /* Get or create, or look up, in the session's scopes, and publish. given: of a header of any version. *err is PS_OK before. */
-static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
-                         struct psi_err *err)
+ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
+                          struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
     ps_status st = psi_api_get_new(s, given, how, out_variable, &get, err);
     if (st == PS_OK && how == PSI_SCOPE_GET) {
-        only_look_up(s, get);
+        psi_api_get_looks(s, get);
     }
     return st == PS_OK ? psi_api_get_run(s, get, err) : st;
 }
@@ -567,13 +590,8 @@ static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum p
     PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
-                                        : get_one(s, spec, how, out_variable, &err);
+                                        : psi_api_get_one(s, spec, how, out_variable, &err);
     return psi_api_result(&err, st);
-}
-
-ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable)
-{
-    return open_public(s, spec, PSI_SCOPE_GET, out_variable);
 }
 
 ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable)
@@ -597,7 +615,7 @@ static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_var
     if (count > 0 && (specs == NULL || out_variables == NULL)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", specs == NULL ? "specs" : "out_variables");
     }
-    ps_status st = count > 0 ? spec_take(specs, PSI_SCOPE_GET, &spec, &optimizer, err) : PS_OK;
+    ps_status st = count > 0 ? psi_api_spec_take(specs, PSI_SCOPE_GET, &spec, &optimizer, err) : PS_OK;
     for (size_t i = 1; st == PS_OK && i < count; i++) {
         size_t bytes = spec_at(specs, i)->struct_bytes;
         if (bytes != specs->struct_bytes) {
@@ -625,7 +643,7 @@ ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t 
         out_variables[i] = NULL;
         st = psi_api_get_new(s, spec_at(specs, i), PSI_SCOPE_GET, &out_variables[i], &get, &err);
         if (st == PS_OK) {
-            only_look_up(s, get);
+            psi_api_get_looks(s, get);
             psi_list_push_back(&gets, &get->link);
         } else if (refused.code == PS_OK) {
             psi_err_prefix(&err, "spec %zu", i);
@@ -651,7 +669,7 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
         ps_variable_spec_init(&spec);
         spec.name = global_step_name;
         spec.dtype = PS_I64;
-        st = get_one(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
+        st = psi_api_get_one(s, &spec, PSI_SCOPE_GLOBAL, &known, err);
         if (st != PS_OK) {
             return st;
         }

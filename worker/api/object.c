@@ -38,6 +38,7 @@ void psi_api_session_init(ps_session *s)
     (void)pthread_cond_init(&s->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     psi_list_init(&s->variables);
+    psi_list_init(&s->wholes);
     psi_training_init(&s->train);
     psi_list_init(&s->queues);
     psi_list_init(&s->plans);

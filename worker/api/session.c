@@ -213,8 +213,11 @@ static void session_free(ps_session *s)
         psi_api_gets_free(&s->monitor->gets);
     }
     struct psi_list *it;
+    psi_list_move_all(&s->variables, &s->wholes);
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
+        ps_variable *v = PSI_CONTAINER_OF(it, ps_variable, link);
+        psi_free(v->parts);
+        psi_free(v);
     }
     psi_api_queues_free(s);
     opening_free(s->monitor != NULL ? s->monitor->opening : NULL);

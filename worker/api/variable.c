@@ -107,6 +107,10 @@ void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err)
 {
+    if (v->parts != NULL) {
+        return psi_fail(err, PS_UNIMPLEMENTED, "'%s' is partitioned: this call takes a whole variable, or one of its parts",
+                        v->name);
+    }
     return v->var != NULL
                ? PS_OK
                : psi_fail(err, PS_FAILED_PRECONDITION, "'%s': the session was lost, and it has not been got again", v->name);
@@ -161,7 +165,7 @@ static ps_status run(ps_variable *v, struct psi_request req, struct psi_request 
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    st = psi_api_operate(v, &req, &err);
+    st = v->parts != NULL ? psi_api_parts_run(v, &req, &err) : psi_api_operate(v, &req, &err);
     if (st == PS_OK && out_req != NULL) {
         *out_req = req;
     }
@@ -226,6 +230,10 @@ static ps_status add(ps_variable *v, struct psi_request req, const char *call, v
 {
     struct psi_err err = {0};
     ps_status st = out_value != NULL ? psi_api_room_check(v, call, out_bytes, &err) : PS_OK;
+    if (st == PS_OK && out_value != NULL && v != NULL && v->parts != NULL) {
+        st = psi_fail(&err, PS_UNIMPLEMENTED, "%s of '%s', which is partitioned: its new value does not come back, read it", call,
+                      v->name);
+    }
     if (st == PS_OK && out_value != NULL && v != NULL && v->dtype != PS_BOOL && v->bytes > PS_RESULT_BYTES_MAX) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT,
                       "%s of '%s': its new value has %llu bytes, and comes back where it has %d at most: give no memory for it, "
@@ -279,6 +287,13 @@ ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized)
     bool initialised = false;
     if (v == NULL) {
         return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL"));
+    }
+    for (uint32_t i = 0; v->parts != NULL && i < v->cut.count; i++) {
+        const ps_status st = ps_variable_is_initialized(v->parts[i], &initialised);
+        if (st != PS_OK || !initialised || i + 1 == v->cut.count) {
+            *(out_initialized != NULL ? out_initialized : &initialised) = initialised;
+            return st;
+        }
     }
     struct psi_api_call call = {.session = v->session,
                                 .finish = psi_api_finish_status,

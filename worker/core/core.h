@@ -227,6 +227,7 @@ struct psi_var {
     /* what this program asks for */
     ps_dtype wire_asked; /* of a variable that is only looked up: PS_F32, whatever the session's wire dtype is */
     ps_shape shape;
+    struct psi_part part; /* what the variable is a part of; all 0: of nothing */
     ps_optimizer optimizer;
     ps_initializer init;
     uint64_t seed;
@@ -334,6 +335,8 @@ struct psi_var_scope {
     const uint8_t *key;
     bool queue;                            /* it is a queue; only device and type count in the variable's spec */
     const struct psi_queue_spec *elements; /* definition of the queue; NULL: it is only looked up */
+    /* what the variable is a part of; the spec's shape is the part's, its initializer the whole's. NULL: of nothing */
+    const struct psi_part *part;
 };
 /** Check everything about a variable that needs no task, but its name. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;

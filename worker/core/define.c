@@ -17,12 +17,19 @@
 #include <stdio.h>
 #include <string.h>
 
-ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err)
+/* The shape that the initializer is for: a part's is that of its whole. */
+static ps_shape initial_shape(const ps_variable_spec *spec, const struct psi_part *part)
+{
+    return part != NULL && part->count > 0 ? psi_part_whole(part, &spec->shape).shape : spec->shape;
+}
+
+static ps_status definition_check(const ps_variable_spec *spec, const struct psi_part *part, struct psi_err *err)
 {
     const ps_initializer *init = spec->init != NULL ? spec->init : ps_zeros();
     const ps_optimizer *optimizer = spec->optimizer != NULL ? spec->optimizer : ps_no_optimizer();
     if (spec->partitions > 1) {
-        return psi_fail(err, PS_UNIMPLEMENTED, "%u partitions; only whole variables for now", spec->partitions);
+        return psi_fail(err, PS_UNIMPLEMENTED, "%u partitions: only ps_variable_get() makes a variable in parts",
+                        spec->partitions);
     }
     ps_status st = psi_variable_check(spec->dtype, &spec->shape, spec->atomic, err);
     if (st == PS_OK && spec->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(spec->dtype, (uint32_t)spec->wire_dtype)) {
@@ -30,8 +37,16 @@ ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_e
                       "wire dtype %s for %s values; allowed are bfloat16 and float16, for float32 values",
                       ps_dtype_name(spec->wire_dtype), ps_dtype_name(spec->dtype));
     }
-    st = st == PS_OK ? psi_initializer_check(init, spec->dtype, &spec->shape, err) : st;
+    if (st == PS_OK) {
+        const ps_shape shape = initial_shape(spec, part);
+        st = psi_initializer_check(init, spec->dtype, &shape, err);
+    }
     return st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
+}
+
+ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err)
+{
+    return definition_check(spec, NULL, err);
 }
 
 ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err)
@@ -48,7 +63,8 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
     return PS_OK;
 }
 
-static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spec *spec, const char *container, const char *name)
+static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spec *spec, const char *container, const char *name,
+                               const struct psi_part *part)
 {
     struct psi_var *v = psi_aligned_calloc(PSI_CACHE_LINE, sizeof(*v));
     if (v == NULL) {
@@ -56,11 +72,13 @@ static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spe
     }
     snprintf(v->container, sizeof(v->container), "%s", container);
     snprintf(v->name, sizeof(v->name), "%s", name);
-    v->init = psi_initializer_plain(spec->init != NULL ? spec->init : ps_zeros(), &spec->shape);
+    const ps_shape shape = initial_shape(spec, part);
+    v->init = psi_initializer_plain(spec->init != NULL ? spec->init : ps_zeros(), &shape);
     v->optimizer = spec->optimizer != NULL ? *spec->optimizer : *ps_no_optimizer();
     v->seed = c->seed;
     v->dtype = spec->dtype;
     v->shape = spec->shape;
+    v->part = part != NULL ? *part : (struct psi_part){.count = 0};
     v->atomic = spec->atomic;
     v->wire_asked = spec->wire_dtype;
     v->owner = UINT32_MAX;
@@ -82,7 +100,15 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     if (st != PS_OK) {
         return st;
     }
-    struct psi_var *v = var_new(c, spec, container, name);
+    if (scope->part != NULL) {
+        st = psi_shape_check(&spec->shape, err);
+        st = st == PS_OK ? psi_part_check(scope->part, &spec->shape, name, err) : st;
+        if (st != PS_OK) {
+            psi_err_prefix(err, "variable '%s'", name);
+            return st;
+        }
+    }
+    struct psi_var *v = var_new(c, spec, container, name, scope->part);
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory", name);
     }
@@ -102,7 +128,7 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     v->apart = scope->apart;
     v->must_exist = find_only || scope->must_exist;
     if (!find_only) {
-        st = scope->queue ? psi_queue_spec_check(scope->elements, err) : psi_client_definition_check(spec, err);
+        st = scope->queue ? psi_queue_spec_check(scope->elements, err) : definition_check(spec, scope->part, err);
         st = st == PS_OK ? psi_var_wire(c, v, spec->wire_dtype, err) : st;
         if (scope->queue) {
             v->queue->spec = *scope->elements;

@@ -21,6 +21,7 @@
 #define VAR_RETRY_MS 50u
 #define VAR_RETRY_MAX_MS 1000u
 #define BATCH_ITEMS_MAX 4096u
+#define CREATE_ITEM_BYTES_MAX 700u /* with names of full length, and every number of the optimizer */
 
 /* End get-or-create with this error: all requests that wait for it fail. */
 static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at, const char *text)
@@ -213,6 +214,8 @@ static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const 
         memcpy(m.dims, var->shape.dims, var->shape.rank * sizeof(m.dims[0]));
         m.has_optimizer = true;
         psi_optimizer_to_msg(&var->optimizer, &m.optimizer);
+        m.has_part = var->part.count > 0;
+        psi_part_to_msg(&var->part, &m.part);
     }
     PSI_BYTES_SET(m.job, at->job);
     m.task = at->task;
@@ -244,6 +247,44 @@ static void give_time(struct psi_client *c, struct psi_ask *ask, uint64_t deadli
     PSI_ASSERT(st == PS_OK); /* the message is one number */
 }
 
+/* The record of part 0, whose whole var is a part of. The records of the parts lie behind each other, in the order of their
+ * index. NULL: they are not all there. */
+static struct psi_var *first_part(const struct psi_client *c, struct psi_var *var)
+{
+    struct psi_list *it = &var->link;
+    for (uint32_t i = 0; i < var->part.index && it != &c->variables; i++) {
+        it = it->prev;
+    }
+    struct psi_var *first = it != &c->variables ? PSI_CONTAINER_OF(it, struct psi_var, link) : NULL;
+    for (uint32_t i = 0; i < var->part.count; i++, it = it->next) {
+        const struct psi_var *part = it != &c->variables ? PSI_CONTAINER_OF(it, struct psi_var, link) : NULL;
+        if (part == NULL || part->part.index != i || part->part.count != var->part.count ||
+            strcmp(part->container, var->container) != 0) {
+            return NULL;
+        }
+    }
+    return first;
+}
+
+/* Choose the task of var; of a part those of all parts, which one CREATE names, each with its own turn. */
+static ps_status place_one(struct psi_client *c, struct psi_var *var, struct psi_err *err)
+{
+    const uint32_t count = var->part.count > 0 ? var->part.count : 1;
+    struct psi_var *it = var->part.count > 0 ? first_part(c, var) : var;
+    if (it == NULL) {
+        return psi_fail(err, PS_INTERNAL, "its other parts are not there");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const ps_status st = it->placed ? PS_OK : psi_var_choose_task(c, it, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        psi_peer_want(c->peers[it->requested_task]); /* its probable owner: the HELLO travels at the same time as CREATE */
+        it = i + 1 < count ? PSI_CONTAINER_OF(it->link.next, struct psi_var, link) : it;
+    }
+    return PS_OK;
+}
+
 /* Choose tasks for all variables, in the order in which they were wanted. */
 static void place_all(struct psi_client *c)
 {
@@ -255,51 +296,93 @@ static void place_all(struct psi_client *c)
         if (var->must_exist || var->placed) {
             continue;
         }
-        ps_status st = psi_var_choose_task(c, var, &err);
-        if (st == PS_OK) {
-            psi_peer_want(c->peers[var->requested_task]); /* its probable owner: the HELLO travels at the same time as CREATE */
-        } else {
+        ps_status st = place_one(c, var, &err);
+        if (st != PS_OK) {
             give_up(var, st, err.reason, NULL, err.text);
         }
     }
 }
 
-/* True if the directory is of a release that does not know containers of sessions. */
-static bool knows_no_sessions(const struct psi_peer *directory)
+/* What a directory must know for this variable beside what all releases know; 0: nothing. */
+static uint64_t needed_feature(const struct psi_var *var)
 {
-    return directory->life != 0 && (directory->features & PS_FEATURE_SESSION_CONTAINERS) == 0;
+    return psi_container_is_session(var->container) ? PS_FEATURE_SESSION_CONTAINERS : var->part.count > 0 ? PS_FEATURE_PARTS : 0;
 }
 
-/* True if the request must wait for HELLO: a session's container is not named to a directory whose features are not known. */
+/* True if the request must wait for HELLO: neither a session's container nor a part is named to a directory whose features are
+ * not known. */
 static bool awaits_features(struct psi_client *c, const struct psi_var *var)
 {
-    return psi_container_is_session(var->container) && psi_client_directory(c)->life == 0 &&
-           psi_client_directory(c)->state != PSI_PEER_REFUSED;
+    return needed_feature(var) != 0 && psi_client_directory(c)->life == 0 && psi_client_directory(c)->state != PSI_PEER_REFUSED;
 }
 
-static void refuse_unknown_containers(struct psi_client *c)
+static void refuse_unknown_features(struct psi_client *c)
 {
     struct psi_list *it = NULL, *tmp = NULL;
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->want_create) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
-        if (!psi_container_is_session(var->container)) {
+        const uint64_t feature = needed_feature(var);
+        struct psi_peer *directory = psi_client_directory(c);
+        if (feature == 0) {
             continue;
         }
-        struct psi_peer *directory = psi_client_directory(c);
-        if (knows_no_sessions(directory)) {
-            give_up(var, PS_UNIMPLEMENTED, PS_REASON_FEATURE, directory,
-                    "the task is of a release without containers of sessions, which plans keep their values in; upgrade the ps "
-                    "tasks");
+        if (directory->life != 0 && (directory->features & feature) == 0) {
+            give_up(
+                var, PS_UNIMPLEMENTED, PS_REASON_FEATURE, directory,
+                feature == PS_FEATURE_PARTS
+                    ? "the task is of a release without partitioned variables; upgrade the ps tasks"
+                    : "the task is of a release without containers of sessions, which plans keep their values in; upgrade the "
+                      "ps tasks");
         } else if (awaits_features(c, var)) {
             psi_peer_want(directory);
         }
     }
 }
 
+_Static_assert(PSI_PARTS_MAX *CREATE_ITEM_BYTES_MAX <= PSI_BATCH_BYTES_MAX, "a list has room for the parts of a variable");
+
+static bool parts_fit(const struct psi_ask *ask, const struct psi_var *var)
+{
+    return ask->var_count + var->part.count <= BATCH_ITEMS_MAX &&
+           ask->body.len + (size_t)var->part.count * CREATE_ITEM_BYTES_MAX <= PSI_BATCH_BYTES_MAX;
+}
+
+/* Append all parts of a variable, of which one is to be created: those that are open already say where they are. The answer
+ * counts for those that wait for it. */
+static ps_status append_parts(struct psi_client *c, struct psi_ask *ask, struct psi_var *var, uint64_t *earliest)
+{
+    struct psi_var *part = first_part(c, var);
+    const size_t begun = ask->body.len;
+    ps_status st = PS_OK; /* place_one() has found them all */
+    for (uint32_t i = 0; i < var->part.count && st == PS_OK; i++) {
+        st = append_create(c, ask, part);
+        part = PSI_CONTAINER_OF(part->link.next, struct psi_var, link);
+    }
+    if (st != PS_OK) {
+        ask->body.len = begun;
+        return st;
+    }
+    part = first_part(c, var);
+    for (uint32_t i = 0; i < var->part.count; i++) {
+        const bool waits = part->step == PSI_VAR_CREATE || part->step == PSI_VAR_DELAYED;
+        const uint64_t deadline_ms = waits ? deadline_of(part) : UINT64_MAX;
+        ask->vars[ask->var_count++] = waits ? part : NULL;
+        if (part->step == PSI_VAR_DELAYED) {
+            psi_var_move(part, PSI_VAR_CREATE, &c->want_create);
+        }
+        if (waits) {
+            psi_var_move(part, PSI_VAR_CREATING, NULL);
+        }
+        *earliest = deadline_ms < *earliest ? deadline_ms : *earliest;
+        part = PSI_CONTAINER_OF(part->link.next, struct psi_var, link);
+    }
+    return PS_OK;
+}
+
 void psi_var_pump(struct psi_client *c)
 {
     place_all(c);
-    refuse_unknown_containers(c);
+    refuse_unknown_features(c);
     while (!psi_list_empty(&c->want_create) && c->create_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_list *it = psi_list_first(&c->want_create);
         bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->must_exist;
@@ -312,9 +395,19 @@ void psi_var_pump(struct psi_client *c)
         while ((it = psi_list_first(&c->want_create)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
             uint64_t deadline_ms = deadline_of(var);
-            if (var->must_exist != find || awaits_features(c, var) || ask->body.len > PSI_BATCH_BYTES_MAX ||
-                append_create(c, ask, var) != PS_OK) {
+            const bool parts = !find && var->part.count > 0;
+            if (var->must_exist != find || awaits_features(c, var) || ask->body.len > PSI_BATCH_BYTES_MAX) {
                 break;
+            }
+            if (parts && ask->var_count > 0 && !parts_fit(ask, var)) {
+                break; /* they go together, in the next list */
+            }
+            ps_status st = parts ? append_parts(c, ask, var, &earliest) : append_create(c, ask, var);
+            if (st != PS_OK) {
+                break;
+            }
+            if (parts) {
+                continue;
             }
             ask->vars[ask->var_count++] = var;
             psi_var_move(var, PSI_VAR_CREATING, NULL);
@@ -357,24 +450,26 @@ uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t
 }
 
 static ps_status check_definition(const struct psi_peer *peer, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
-                                  const ps_optimizer *optimizer, bool atomic, struct psi_err *err)
+                                  const struct psi_part *part, const ps_optimizer *optimizer, bool atomic, struct psi_err *err)
 {
-    bool same_shape = var->dtype == dtype && psi_shape_equal(&var->shape, shape);
+    bool same_shape = var->dtype == dtype && psi_shape_equal(&var->shape, shape) && psi_part_equal(&var->part, part);
     bool same_optimizer = psi_optimizer_fits(&var->optimizer, optimizer);
     if (same_shape && same_optimizer && var->atomic == atomic) {
         return PS_OK;
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
+    char part_of[PSI_PART_TEXT_MAX], is_of[PSI_PART_TEXT_MAX];
     char own[PSI_OPTIMIZER_SLOTS_TEXT_MAX], has[PSI_OPTIMIZER_SLOTS_TEXT_MAX];
     ps_reason reason = psi_mismatch(same_shape, same_optimizer);
-    return psi_fail_as(err, PS_INVALID_ARGUMENT, reason,
-                       "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
-                       ps_reason_name(reason), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
-                       psi_shape_format(&var->shape, ours, sizeof(ours)),
-                       psi_optimizer_slots_text(&var->optimizer, own, sizeof(own)), peer->name, atomic ? "atomic " : "",
-                       ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
-                       psi_optimizer_slots_text(optimizer, has, sizeof(has)));
+    return psi_fail_as(
+        err, PS_INVALID_ARGUMENT, reason,
+        "%s: asked for as %s%s %s%s with optimizer %s, %s has it as %s%s %s%s with optimizer %s" PSI_MISMATCH_REMEDY,
+        ps_reason_name(reason), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
+        psi_shape_format(&var->shape, ours, sizeof(ours)), psi_part_format(&var->part, &var->shape, part_of, sizeof(part_of)),
+        psi_optimizer_slots_text(&var->optimizer, own, sizeof(own)), peer->name, atomic ? "atomic " : "", ps_dtype_name(dtype),
+        psi_shape_format(shape, theirs, sizeof(theirs)), psi_part_format(part, shape, is_of, sizeof(is_of)),
+        psi_optimizer_slots_text(optimizer, has, sizeof(has)));
 }
 
 /* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, so the next
@@ -424,6 +519,9 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     ps_optimizer optimizer = {0};
     ps_status st = psi_shape_from_dims(a->dims, a->dims_count, &shape, err);
     st = st == PS_OK ? psi_variable_check((ps_dtype)a->dtype, &shape, a->atomic, err) : st;
+    struct psi_part part;
+    psi_part_from_msg(&a->part, a->has_part, &part);
+    st = st == PS_OK ? psi_part_check(&part, &shape, var->name, err) : st;
     st = st == PS_OK && a->has_optimizer ? psi_optimizer_from_msg(&a->optimizer, &optimizer, err) : st;
     if (st == PS_OK && (a->handle == 0 || a->creation == 0)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "OPEN's answer has a field out of range");
@@ -435,7 +533,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
         return psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
     }
     if (!var->found_only) {
-        st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, &optimizer, a->atomic, err);
+        st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, &part, &optimizer, a->atomic, err);
         if (st != PS_OK) {
             return st;
         }
@@ -447,6 +545,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
             return st;
         }
         var->shape = shape;
+        var->part = part;
         var->elements = (uint64_t)ps_shape_elements(&shape);
         var->optimizer = optimizer;
     }

@@ -84,6 +84,66 @@ TEST(test_batch)
     }
 }
 
+/* The parts of a variable are placed in turn and go in one CREATE; when one is sent away, all are named again, and the answers
+ * for those that are open change nothing. */
+TEST(test_parts_in_one_create)
+{
+    enum { PARTS = 3 };
+    static struct fake_request get[PARTS];
+    static const uint32_t tasks[PARTS] = {0, 1, 0};
+    struct psi_var *var[PARTS];
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 10);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        char name[] = {'w', '/', 'p', 'a', 'r', 't', '_', (char)('0' + i), 0};
+        const struct psi_part part = {.count = PARTS, .index = i, .rows = 7};
+        const struct psi_var_scope scope = {.part = &part};
+        ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = name, .dtype = PS_F32};
+        struct psi_err err = {0};
+        spec.shape = PS_SHAPE(i == 0 ? 3 : 2);
+        assert_ok(psi_client_variable_in(f->c, &spec, &scope, false, &var[i], &err), &err);
+    }
+    fake_start(f, &get[0], PSI_REQ_GET, var[0], NULL, NULL, 60000);
+    assert_int_equal(answer_create(f, tasks, PS_UNAVAILABLE, "the directory waits for /job:ps/task:1"), PARTS);
+    fake_start(f, &get[1], PSI_REQ_GET, var[1], NULL, NULL, 60000);
+    assert_int_equal(answer_create(f, tasks, PS_OK, ""), PARTS); /* part 0 goes along before its time */
+    fake_open(f, 0, 9, 77, 1, var[0]);
+    fake_hello(f, 1, 101, 201, NULL, NULL);
+    fake_open(f, 1, 9, 77, 2, var[1]);
+    assert_done(&get[0], PS_OK);
+    assert_done(&get[1], PS_OK);
+    assert_int_equal(var[0]->owner, 0);
+    assert_int_equal(var[1]->owner, 1);
+    fake_start(f, &get[2], PSI_REQ_GET, var[2], NULL, NULL, 60000);
+    assert_int_equal(answer_create(f, tasks, PS_OK, ""), PARTS);
+    fake_open(f, 0, 10, 77, 3, var[2]);
+    assert_done(&get[2], PS_OK);
+}
+
+/* A part without the others, and a definition that cannot be. */
+TEST(test_parts_that_cannot_be)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_part part = {.count = 3, .index = 1, .rows = 7};
+    const struct psi_var_scope scope = {.part = &part};
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w/part_1", .dtype = PS_F32};
+    struct psi_var *var = NULL;
+    struct psi_err err = {0};
+    spec.shape = PS_SHAPE(2);
+    assert_ok(psi_client_variable_in(f->c, &spec, &scope, false, &var, &err), &err);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 10);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, var, NULL, NULL, 60000);
+    assert_int_equal(get->req.status, PS_INTERNAL);
+    assert_non_null(strstr(get->err.text, "its other parts are not there"));
+    part.index = 2;
+    assert_int_equal(psi_client_variable_in(f->c, &spec, &scope, false, &var, &err), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(err.text, "its name ends in /part_2"));
+    spec.shape = PS_SHAPE(3);
+    assert_int_equal(psi_client_variable_in(f->c, &spec, &scope, false, &var, &err), PS_INVALID_ARGUMENT);
+}
+
 TEST(test_many_in_one_frame)
 {
     enum { MANY = 100 };

@@ -233,6 +233,13 @@ class Reuse(IntEnum):
     ALWAYS = 2
 
 
+class Layout(IntEnum):
+    """ps_layout"""
+
+    DIV = 0
+    MOD = 1
+
+
 class RoundPhase(IntEnum):
     """ps_round_phase"""
 
@@ -801,7 +808,8 @@ class ps_variable_spec(C.Structure):
         type: bytes | None
         atomic: bool
         unique: bool
-        reserved: Any
+        partition_axis: int
+        partition_layout: int
         wire_dtype: int
 
     _fields_ = [
@@ -816,7 +824,8 @@ class ps_variable_spec(C.Structure):
         ("type", C.c_char_p),
         ("atomic", C.c_bool),
         ("unique", C.c_bool),
-        ("reserved", C.c_uint8 * 2),
+        ("partition_axis", C.c_uint8),
+        ("partition_layout", C.c_uint8),
         ("wire_dtype", C.c_int),
     ]
 
@@ -2235,7 +2244,7 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_session_options: (184, "0 8 16 24 32 40 44 48 56 64 68 72 80 88 96 104 112 113 114 115 116 120 128 136 144 148 152 160 168 176"),
     ps_sync_options: (32, "0 8 12 16 20 24 28"),
     ps_device_info: (192, "0 160 176 180 184"),
-    ps_variable_spec: (136, "0 8 16 20 24 96 104 112 120 128 129 130 132"),
+    ps_variable_spec: (136, "0 8 16 20 24 96 104 112 120 128 129 130 131 132"),
     ps_result: (112, "0 8 12 16 24 25 32 36 40 104"),
     ps_request: (512, "0"),
     ps_file_options: (64, "0 8 16 24 32 33 34 40 48 56"),
@@ -2474,6 +2483,10 @@ FUNCTIONS = {
     "ps_param_shape": "pp",
     "ps_param_value": "pp",
     "ps_param_version": "Qpp",
+    "ps_partition": "ipI",
+    "ps_partition_axis_size": "ipQI",
+    "ps_partition_fixed_size": "ipI",
+    "ps_partition_min_max": "ipIQ",
     "ps_placer_free": "vp",
     "ps_placer_new": "p",
     "ps_placer_place": "ipsQszp",
@@ -2679,6 +2692,8 @@ FUNCTIONS = {
     "ps_variable_is_initialized": "ipp",
     "ps_variable_make": "ppsApp",
     "ps_variable_name": "sp",
+    "ps_variable_partition": "ppI",
+    "ps_variable_partitions": "Ip",
     "ps_variable_push": "ippzf",
     "ps_variable_push_pull": "ippzpzf",
     "ps_variable_push_pull_versioned": "ippzpzfpp",

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ps_variable_get(): a whole variable, or one in parts.
+ *
+ * Happy path: all parts are got in one batch, so that one CREATE has all of them; a record without a variable of the core stands
+ * for all of them (parts.c). Failure mode: a part that cannot be got fails the get; the parts that were got are left alone.
+ */
+#include "monitored.h"
+
+#include "common/mem.h"
+#include "common/shape.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static ps_status spec_check(const ps_variable_spec *spec, const struct psi_parts *cut, struct psi_err *err)
+{
+    if (spec->name == NULL || spec->name[0] == '\0' || spec->unique) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a partitioned variable has a name of its own, not one that is made unique");
+    }
+    if (spec->dtype == PS_STRING) {
+        return psi_fail(err, PS_UNIMPLEMENTED, "strings in parts");
+    }
+    ps_variable_spec whole = *spec;
+    whole.partitions = 0;
+    ps_status st = psi_client_definition_check(&whole, err);
+    return st == PS_OK ? psi_parts_check(cut, err) : st;
+}
+
+/* The record that stands for all parts. */
+static ps_status whole_new(ps_session *s, const ps_variable_spec *spec, const struct psi_parts *cut, ps_variable **out,
+                           struct psi_err *err)
+{
+    struct psi_scoped scoped;
+    ps_status st = psi_api_scope_name(s, spec->name, &scoped, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    ps_variable *v = psi_aligned_calloc(PSI_CACHE_LINE, sizeof(*v));
+    ps_variable **parts = psi_calloc(cut->count, sizeof(*parts));
+    if (v == NULL || parts == NULL) {
+        psi_free(v);
+        psi_free(parts);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    v->session = s;
+    v->parts = parts;
+    v->cut = *cut;
+    v->dtype = spec->dtype;
+    v->shape = spec->shape;
+    v->bytes = (uint64_t)ps_shape_elements(&spec->shape) * ps_dtype_bytes(spec->dtype);
+    psi_list_init(&v->link);
+    memcpy(v->container, scoped.container, sizeof(v->container));
+    memcpy(v->name, scoped.name, sizeof(v->name));
+    *out = v;
+    return PS_OK;
+}
+
+/* Make the get of part i; name: the whole's in the scope. */
+static ps_status part_new(ps_session *s, const ps_variable_spec *spec, const ps_variable *whole, uint32_t i,
+                          struct psi_api_get **out, struct psi_err *err)
+{
+    char name[PS_NAME_BYTES_MAX + 1];
+    ps_variable_spec part = *spec;
+    part.name = name;
+    part.partitions = 0;
+    part.shape = psi_part_shape(&whole->cut, i);
+    ps_status st = psi_part_name(name, spec->name, i, err);
+    st = st == PS_OK ? psi_api_get_new(s, &part, PSI_SCOPE_GET, &whole->parts[i], out, err) : st;
+    if (st == PS_OK) {
+        (*out)->part = (struct psi_part){.count = whole->cut.count,
+                                         .index = i,
+                                         .axis = whole->cut.axis,
+                                         .layout = whole->cut.layout,
+                                         .rows = psi_parts_rows(&whole->cut)};
+        psi_api_get_looks(s, *out);
+    }
+    return st;
+}
+
+static ps_status parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
+{
+    const struct psi_parts cut = {
+        .shape = spec->shape, .axis = spec->partition_axis, .count = spec->partitions, .layout = spec->partition_layout};
+    ps_variable *v = NULL;
+    struct psi_list gets;
+    psi_list_init(&gets);
+    ps_status st = spec_check(spec, &cut, err);
+    st = st == PS_OK ? whole_new(s, spec, &cut, &v, err) : st;
+    for (uint32_t i = 0; st == PS_OK && i < cut.count; i++) {
+        struct psi_api_get *get = NULL;
+        st = part_new(s, spec, v, i, &get, err);
+        if (st == PS_OK) {
+            psi_list_push_back(&gets, &get->link);
+        }
+    }
+    if (st == PS_OK) {
+        psi_api_gets_run(s, &gets, err);
+        st = err->code;
+    } else {
+        psi_api_gets_drop(s, &gets);
+    }
+    if (st != PS_OK) {
+        for (uint32_t i = 0; v != NULL && i < cut.count; i++) {
+            psi_api_get_once(s, v->parts[i]); /* a recovery does not get parts without the others */
+        }
+        psi_err_prefix(err, "variable '%s' in %" PRIu32 " parts", spec->name != NULL ? spec->name : "", cut.count);
+        if (v != NULL) {
+            psi_free(v->parts);
+        }
+        psi_free(v);
+        return st;
+    }
+    v->task = v->parts[0]->task;
+    memcpy(v->device, v->parts[0]->device, sizeof(v->device));
+    memcpy(v->requested, v->parts[0]->requested, sizeof(v->requested));
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_push_back(&s->wholes, &v->link);
+    (void)pthread_mutex_unlock(&s->lock);
+    *out_variable = v;
+    return PS_OK;
+}
+
+ps_status ps_variable_get(ps_session *s, const ps_variable_spec *given, ps_variable **out_variable)
+{
+    PSI_API_VISIT(s);
+    struct psi_err err = {0};
+    ps_variable_spec spec;
+    ps_optimizer optimizer;
+    ps_status st =
+        out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL") : psi_api_check(s, true, &err);
+    st = st == PS_OK ? psi_api_spec_take(given, PSI_SCOPE_GET, &spec, &optimizer, &err) : st;
+    if (st == PS_OK) {
+        st = spec.partitions > 1 ? parts_get(s, &spec, out_variable, &err)
+                                 : psi_api_get_one(s, given, PSI_SCOPE_GET, out_variable, &err);
+    }
+    return psi_api_result(&err, st);
+}
