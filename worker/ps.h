@@ -768,6 +768,7 @@ PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps
  * Thread   any, but not in a callback. Blocks up to the operation timeout.
  * Errors   not sticky. The first error in order, with the name of its variable; the other variables are got nevertheless.
  *          INVALID_ARGUMENT   also specs or out_variables NULL, specs of different struct_bytes: nothing is asked for
+ *          UNIMPLEMENTED      a spec with partitions: ps_variable_get() takes it
  *          all others         as ps_variable_get()
  * Cost     about 60 bytes and the name for each variable, twice; lists of up to 240 KiB, 4,096 variables.
  */

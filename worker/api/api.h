@@ -67,6 +67,7 @@ static inline ps_param *psi_api_param(struct psi_training_param *p)
 struct ps_variable {
     ps_session *session;
     struct psi_var *var; /* for the loop thread; other threads only pass the pointer on */
+    ps_variable **parts; /* [cut.count], of the session; NULL: the variable is whole. With parts `var` is NULL */
     uint64_t from;       /* under the lock: 1 + version of the values that gradients are computed from; 0: no value was read */
     uint64_t version;    /* under the lock: after the last read or assignment */
     ps_dtype dtype;
@@ -80,8 +81,7 @@ struct ps_variable {
     char name[PS_NAME_BYTES_MAX + 1];    /* full name */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     char requested[PS_DEVICE_BYTES];     /* device that its scopes asked for; "": none */
-    ps_variable **parts;                 /* [cut.count], of the session; NULL: the variable is whole. With parts `var` is NULL */
-    struct psi_parts cut;
+    struct psi_parts cut;                /* with parts: how it is cut */
 };
 
 struct ps_session {
