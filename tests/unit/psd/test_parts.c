@@ -101,6 +101,30 @@ TEST(test_all_or_none)
     assert_true(answers[1].status == PS_OK && !answers[1].created);
 }
 
+/* An owner refuses its part for lack of memory: the others stay, and the same CREATE finds them when there is room. */
+TEST(test_an_owner_refuses)
+{
+    ps_v1_CreateItem items[PARTS], large;
+    ps_v1_CreateAnswer answers[PARTS], a;
+    struct cl *cl = cl_new();
+    const uint64_t budget = cl->ps1->core->store.budget_bytes;
+    fc_create_item(&large, "large", PS_F32, (budget - (1 << 20)) / sizeof(float), ps_no_optimizer());
+    large.task = 1;
+    assert_int_equal(fc_create(&cl->c, &large, &a), PS_OK);
+    part_items("w", PSI_LAYOUT_DIV, items);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        items[i].dims[1] = 1 << 17; /* 1.5 MiB and more */
+    }
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_true(answers[0].status == PS_OK && answers[0].created && answers[2].status == PS_OK && answers[2].created);
+    assert_int_equal(answers[1].status, PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_find(&cl->c, "w/part_0", NULL), PS_OK);
+    assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_delete(&cl->c, 900, "large").status, PS_OK);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_true(answers[0].status == PS_OK && !answers[0].created && answers[1].status == PS_OK && answers[1].created);
+}
+
 TEST(test_definitions_that_cannot_be)
 {
     struct cl *cl = cl_new();
