@@ -5,6 +5,9 @@
 #include "say.h"
 #include "stop.h"
 
+#include "common/schedule.h"
+
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,28 +330,41 @@ int session_directory(ps_session *s)
 
 struct rate_of {
     const char *container, *name;
-    struct session_rate *out;
+    bool found; /* a task has said the rate */
+    bool set;   /* psctl set-lr has set it */
+    double rate;
+    uint64_t step; /* highest global step that the variable has seen */
 };
 
 static void on_variable(void *ctx, const ps_variable_info *info)
 {
     struct rate_of *of = ctx;
     if (strcmp(info->container, of->container) == 0 && strcmp(info->name, of->name) == 0) {
-        *of->out = (struct session_rate){.found = true, .set = info->rate > 0, .rate = info->rate_in_force, .step = info->step};
+        of->found = true;
+        of->set = info->rate > 0;
+        of->rate = info->rate_in_force;
+        of->step = info->step;
     }
 }
 
-struct session_rate session_rate(ps_session *s, const char *container, const char *name)
+void session_say_rate(ps_session *s, const struct flags *f, const char *name)
 {
-    struct session_rate rate = {.found = false};
-    struct rate_of of = {.container = container, .name = name, .out = &rate};
+    struct rate_of of = {.container = f->container[0] != '\0' ? f->container : "localhost", .name = name};
+    char schedule[PSI_SCHEDULE_TEXT_MAX];
     const int tasks = ps_cluster_tasks(s);
-    for (int i = 0; i < tasks && !rate.found; i++) {
+    for (int i = 0; i < tasks && !of.found; i++) {
         if (strncmp(ps_cluster_task_name(s, i), "/job:ps/", 8) == 0) {
             (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* without an answer there is no rate */
         }
     }
-    return rate;
+    if (of.found && of.set) {
+        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", of.rate, f->rule.learning_rate);
+    } else if (of.found && f->rule.schedule != PS_SCHEDULE_NONE) {
+        say_result("learning rate %.15g at step %" PRIu64 ", by %s\n", of.rate, of.step,
+                   psi_schedule_format(&f->rule, schedule, sizeof(schedule)));
+    } else if (of.found) {
+        say_result("learning rate %.15g\n", of.rate);
+    }
 }
 
 int session_call_failed(ps_status st, const char *what)

@@ -38,14 +38,9 @@ bool session_met_other_model(ps_session *s);
 bool session_is_whole(ps_session *s, ps_status st);
 /** Index of the directory in ps_cluster_tasks(); -1: not known, see ps_last_error(). */
 int session_directory(ps_session *s);
-/** What a task says of the learning rate of a variable. */
-struct session_rate {
-    bool found;    /* a task has said it */
-    bool set;      /* psctl set-lr has set it */
-    double rate;   /* in force, */
-    uint64_t step; /* where there is a schedule at this global step */
-};
-struct session_rate session_rate(ps_session *s, const char *container, const char *name);
+/** Print the learning rate in force for this variable, with its schedule; and the program's own, if psctl set-lr has replaced it,
+ * perhaps for an earlier run. */
+void session_say_rate(ps_session *s, const struct flags *f, const char *name);
 /** Print that a call failed, ps_last_error() and a remedy. Returns -1. */
 int session_call_failed(ps_status st, const char *what);
 /** Print the session's own error as session_call_failed() does. Returns -1. */

@@ -29,8 +29,6 @@
 #include "stop.h"
 #include "team.h"
 
-#include "common/schedule.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -296,22 +294,11 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
-/* Print the learning rate in force if psctl set-lr has replaced the program's, perhaps for an earlier run. */
+/* Print the learning rate in force. */
 static void say_rate(const struct trainer *t)
 {
-    const char *container = t->f->container[0] != '\0' ? t->f->container : "localhost";
-    const ps_optimizer *rule = &t->f->rule;
-    char name[MODEL_NAME_BYTES], schedule[PSI_SCHEDULE_TEXT_MAX];
-    const struct session_rate now =
-        session_rate(t->session, container, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name));
-    if (now.found && now.set) {
-        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", now.rate, rule->learning_rate);
-    } else if (now.found && rule->schedule != PS_SCHEDULE_NONE) {
-        say_result("learning rate %.15g at step %" PRIu64 ", by %s\n", now.rate, now.step,
-                   psi_schedule_format(rule, schedule, sizeof(schedule)));
-    } else if (now.found) {
-        say_result("learning rate %.15g\n", now.rate);
-    }
+    char name[MODEL_NAME_BYTES];
+    session_say_rate(t->session, t->f, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name));
 }
 
 /* As the chief tell the others about the shards and then the model. begins: of a run that it begins. */
