@@ -35,7 +35,7 @@ struct psd_progress {
     struct psd_optim_scalars scalars;
     uint64_t total; /* elements; strings: bytes of the blob; of rows: rows. All counts of elements of a mutation count these */
     void *staging;  /* ASSIGN, to slots as well, and gradients of an atomic variable: what has come, in the variable's dtype;
-                       undefined behind that. Rows of an atomic variable: each behind its index, as they travel */
+                       undefined behind that. Rows that are staged: each behind its index, as they travel */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
@@ -171,10 +171,16 @@ static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || psd_push_is_rows(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
+/** True if a mutation of v takes effect as a whole, and not segment by segment: v is atomic, or v has one segment, of which
+ * readers never see a part of a mutation, while rows with their indices may need more than one. */
+static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
+{
+    return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES);
+}
 /** True if part of p may have been applied before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
-    return psd_push_streams(p->kind, p->variable) && !p->variable->atomic;
+    return psd_push_streams(p->kind, p->variable) && !psd_push_is_whole(p->kind, p->variable);
 }
 
 /** True if n is in progress and part of it has been applied. However n ends, the variable then gets a new version. */
@@ -186,7 +192,7 @@ static inline bool psd_number_is_torn(const struct psd_number *n)
 /** All of p is gathered in staging, and takes effect with its last byte. */
 static inline bool psd_progress_stages(const struct psd_progress *p)
 {
-    return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && p->variable->atomic);
+    return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && psd_push_is_whole(p->kind, p->variable));
 }
 
 /** Bytes of staging that p needs. 0 for a variable without elements. */

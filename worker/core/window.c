@@ -214,7 +214,8 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
 /* True if nothing of the mutation takes effect before its last byte. */
 static bool staged(const struct psi_entry *e)
 {
-    return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE;
+    return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE ||
+           (psi_op_is_rows(e->op) && psi_var_is_one_segment(e->var));
 }
 
 /* What is applied of a push that was sent in part: a staged one takes effect with its last byte, which the task will not get. */

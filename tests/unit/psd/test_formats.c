@@ -302,7 +302,7 @@ TEST(test_rows_in_progress)
     static uint8_t bytes[PER * 12];
     for (uint32_t atomic = 0; atomic < 2; atomic++) {
         struct life *l = (struct life *)(uintptr_t)reader();
-        struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {3 * PER}}, .optimizer = *ps_adagrad(0.5)};
+        struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {4 * PER}}, .optimizer = *ps_adagrad(0.5)};
         struct psd_making m = {.init = *ps_ones(), .optimizer = d.optimizer};
         d.atomic = atomic != 0;
         const struct psd_variable *v = made(l, "rows", &d, 0);
@@ -326,7 +326,7 @@ TEST(test_rows_in_progress)
         assert_int_equal(loaded->progress->last_index, PER - 1);
         assert_int_equal(loaded->progress->highest, 2 * PER - 1);
         psd_task_free(t);
-        psd_number_own(n)->progress->last_index = 3 * PER; /* above the highest: no push can stand there */
+        psd_number_own(n)->progress->last_index = 4 * PER; /* above the highest: no push can stand there */
         assert_int_equal(load(l, saved(l), &err), PS_DATA_LOSS);
         psd_number_own(n)->progress->last_index = PER - 1;
     }

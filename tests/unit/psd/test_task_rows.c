@@ -392,3 +392,27 @@ TEST(test_pulled_again)
         assert_applied(rows_do(&e->c, &o));
     }
 }
+
+/* A variable of one segment takes rows as a whole, though they and their indices need two segments: each read of it is exact. */
+TEST(test_of_one_segment)
+{
+    enum { ALL = PS_SEGMENT_BYTES / 4, EACH = PS_SEGMENT_BYTES / 12 };
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ALL, -1, ps_sgd(1), false);
+    uint64_t *all = test_alloc(ALL * sizeof(*all));
+    float *ones = test_alloc(ALL * sizeof(*ones));
+    for (uint64_t i = 0; i < ALL; i++) {
+        all[i] = i;
+    }
+    PSI_IGNORE(filled(ones, ALL, 1)); /* it is in ones */
+    struct rows_op o = {.op = PS_OP_PUSH_ROWS, .dtype = PS_F32, .handle = v.handle, .number = e->c.next_number++, .indices = all};
+    o.rows = ones;
+    o.count = ALL;
+    o.row_bytes = 4;
+    o.scale = 1;
+    rows_send(&e->c, &o, 0, (uint64_t)2 * EACH);
+    assert_floats(peek_at(e->t, "v").value, 0, ALL, 2);
+    rows_send(&e->c, &o, (uint64_t)2 * EACH, ALL);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_floats(peek_at(e->t, "v").value, 0, ALL, 1);
+}
