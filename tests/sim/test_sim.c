@@ -95,7 +95,7 @@ static void test_again(void **state)
     struct sim_summary total = {0};
     sim_skip_seed("seeds that have found something");
     run_seed(8003316, false, &total);
-    run_seed(415, false, &total); /* rows in two segments for a variable of one: an exact pull showed half of them */
+    run_seed(415, false, &total);     /* rows in two segments for a variable of one: an exact pull showed half of them */
     run_seed(8000339, false, &total); /* of mutant claim-refuses-beside-the-dead */
 }
 
