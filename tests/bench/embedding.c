@@ -61,7 +61,7 @@ static __attribute__((noinline)) void loop_gather(const struct table *t, const i
 }
 
 /* As good as a compiler makes it: whole vectors, as psd's kernels have. */
-#define LOOP __attribute__((noinline, target_clones("arch=x86-64-v4", "avx2", "default")))
+#define LOOP __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 LOOP static void loop_push(const struct table *t, const int64_t *indices)
 {
     const size_t columns = t->columns;

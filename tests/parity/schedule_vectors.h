@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made by tests/parity/schedule_vectors.py; do not edit. */
-static const uint64_t schedule_steps[] = {0, 1, 2, 5, 9, 10, 11, 19, 20, 25, 29,
+static const uint64_t schedule_steps[] = {0,  1,  2,  5,  9,  10, 11,  19,  20,  25,  29,
                                           30, 31, 64, 69, 70, 71, 100, 149, 150, 999, 12345678};
 
 /* clang-format off */

@@ -237,7 +237,7 @@ static enum MHD_Result answer(struct server *s, struct MHD_Connection *c, const 
     }
     if (strcmp(url, "/") == 0) {
         return send_response(c, MHD_HTTP_OK, "text/html; charset=utf-8", exporter_page,
-                             (size_t)(exporter_page_end - exporter_page), MHD_RESPMEM_PERSISTENT);
+                             (size_t)((uintptr_t)exporter_page_end - (uintptr_t)exporter_page), MHD_RESPMEM_PERSISTENT);
     }
     if (strcmp(url, "/metrics") == 0) {
         return send_made(c, "text/plain; version=0.0.4; charset=utf-8", make(s, &s->metrics, metrics_write));
