@@ -1015,9 +1015,9 @@ PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t d
 /**
  * Read rows by their indices: TensorFlow's gather, embedding_lookup.
  *
- * Every row that is read is whole: it has all of a push or none. Up to 1 MiB of rows are of one moment, those of an atomic
- * variable all. The version is that of ps_variable_read_versioned(), and with it ps_push_rows() says how old its values were.
- * Rows travel in the session's wire_dtype. Nothing is changed, and no row is made.
+ * Every row that is read is whole: it has all of a push or none. Up to 32,768 rows of at most 1 MiB, of an atomic variable at
+ * most 4 MiB, are of one moment. The version is that of ps_variable_read_versioned(), and with it ps_push_rows() says how old its
+ * values were. Rows travel in the session's wire_dtype. Nothing is changed, and no row is made.
  *
  * indices      [index_count] each in [0, rows of v); borrows. 0 indices: asks whether v has a value.
  * dst          [index_count, elements of a row] row-major, of v's dtype; kept until the end, torn until then and after an error.
