@@ -141,10 +141,15 @@ void psd_code_definition(struct psd_codec *k, const struct psd_definition **d)
     uint32_t dtype = (uint32_t)own->dtype;
     PSD_CODE(k, dtype);
     PSD_CODE(k, own->shape);
-    PSD_CODE(k, own->optimizer);
     psd_code_flag(k, &own->atomic);
     psd_code_flag(k, &own->queue);
-    PSD_CODE(k, own->part);
+    if (!own->queue) {
+        PSD_CODE(k, own->optimizer);
+        PSD_CODE(k, own->part);
+    } else if (k->out == NULL) {
+        memset(&own->optimizer, 0, sizeof(own->optimizer)); /* as ps_no_optimizer() */
+        memset(&own->part, 0, sizeof(own->part));
+    }
     own->dtype = (ps_dtype)dtype;
     if (own->shape.rank > PS_RANK_MAX) {
         own->shape.rank = 0; /* a copy of the definition takes as many dimensions as this rank says */

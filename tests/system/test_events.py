@@ -35,9 +35,9 @@ class Follower:
             self.ended = True
             self.changed.notify()
 
-    def wait_for(self, **members):
+    def wait_for(self, good=lambda e: True, **members):
         def found():
-            return [e for e in self.came if members.items() <= e.items()]
+            return [e for e in self.came if members.items() <= e.items() and good(e)]
         with self.changed:
             self.changed.wait_for(lambda: found() or self.ended, timeout=60)
             assert found(), "%r did not come: %r" % (members, self.came)
@@ -57,10 +57,17 @@ def events(target, *flags):
     return json.loads(out)["events"]
 
 
+def connected(target):
+    """Wait until the directory has task 1: a task is ready before that."""
+    with Follower(target) as follower:
+        return follower.wait_for(at="/job:ps/task:0", event="task_connected")["number"]
+
+
 class Events(unittest.TestCase):
     def test_once(self):
         with Cluster(2) as cluster:
             target = cluster.addresses[0]
+            connected(target)
             here = events(target, "--task", "ps:1")
             self.assertEqual([e["number"] for e in here], list(range(1, len(here) + 1)))
             self.assertEqual(({e["at"] for e in here}, here[0]["event"], here[0]["level"]), ({"/job:ps/task:1"}, "started", "info"))
@@ -79,6 +86,7 @@ class Events(unittest.TestCase):
     def test_follow(self):
         with Cluster(2) as cluster:
             target = cluster.addresses[0]
+            first = connected(target)
             with Follower(target) as follower:
                 follower.wait_for(at="/job:ps/task:1", event="started")
                 code, out, err = run(PSCTL, "-t", target, "config", "set", "spin_us", "40")
@@ -88,7 +96,8 @@ class Events(unittest.TestCase):
                 cluster.kill(1)
                 self.assertEqual(follower.wait_for(event="task_lost")["level"], "warn")
                 cluster.start(1)
-                follower.wait_for(at="/job:ps/task:0", event="task_connected")
+                second = follower.wait_for(lambda e: e["number"] > first, at="/job:ps/task:0", event="task_connected")
+                self.assertIn("/job:ps/task:1", second["text"])
                 again = [e for e in follower.came if e.get("event") == "started" and e["at"] == "/job:ps/task:1"]
                 while len(again) < 2:  # the follower asks the new process within a second
                     with follower.changed:

@@ -364,9 +364,10 @@ static void settings_change_while_it_runs(void **state)
     (void)state;
     assert_int_equal(psd_server_create_local(&server, error, sizeof(error)), PS_OK);
     assert_int_equal(psd_server_set(server, "lease_ms", 5, error, sizeof(error)), PS_NOT_FOUND);
-    assert_non_null(strstr(error, "memory_budget_bytes, drain_ms, sessions_max, spin_us, session_keep_ms, refuse_nonfinite, "
-                                  "checkpoint_seconds, checkpoint_steps, max_to_keep, keep_checkpoint_every_hours, "
-                                  "checkpoint_memory_bytes, restore, recover, spread, log_level"));
+    assert_non_null(strstr(error,
+                           "memory_budget_bytes, drain_ms, sessions_max, spin_us, events_max, session_keep_ms, refuse_nonfinite, "
+                           "checkpoint_seconds, checkpoint_steps, max_to_keep, keep_checkpoint_every_hours, "
+                           "checkpoint_memory_bytes, restore, recover, spread, log_level"));
     assert_int_equal(psd_server_set(server, NULL, 5, error, sizeof(error)), PS_NOT_FOUND);
     assert_int_equal(psd_server_set(server, "recover", 1, error, sizeof(error)), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(error, "recover is a text: psd_server_set_text()"));

@@ -37,7 +37,7 @@ class Feed(c.Structure):
 NUMBERS = {"size_t": c.c_size_t, "int": c.c_int, "bool": c.c_bool, "float": c.c_float, "double": c.c_double,
            "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "ps_status": c.c_int,
            "ps_dtype": c.c_int, "ps_reuse": c.c_int, "ps_applied": c.c_int, "ps_reason": c.c_int, "ps_activation": c.c_int,
-           "ps_reduction": c.c_int, "ps_nan_action": c.c_int, "ps_fan": c.c_int, "ps_opt_kind": c.c_int, "ps_shape": Shape, "ps_value": Value, "ps_feed": Feed}
+           "ps_reduction": c.c_int, "ps_nan_action": c.c_int, "ps_fan": c.c_int, "ps_opt_kind": c.c_int, "ps_combiner": c.c_int, "ps_schedule_kind": c.c_int, "ps_shape": Shape, "ps_value": Value, "ps_feed": Feed}
 
 
 def kind(text):
