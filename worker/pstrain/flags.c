@@ -145,7 +145,8 @@ static const struct psi_option rows[] = {
         "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
         .tag = TO_WORKERS),
     FLAG("lr_schedule", lr_schedule, TEXT, "none", "SCHEDULE",
-         "How the learning rate follows the global step: one of those below, NAME:PARAMETER=VALUE,...; runs on the ps tasks",
+         "One of those below, by which the learning rate follows the global step: NAME or NAME:PARAMETER=VALUE,...; runs on the "
+         "ps tasks",
          .tag = TO_WORKERS),
     FLAG("momentum", momentum, REAL, "0.9", "M", "Of momentum and nesterov", .tag = TO_WORKERS),
     FLAG("batch_size", batch_size, INT, "32", "N", "Examples in a step of one worker", .tag = TO_WORKERS, .min = 1,
