@@ -96,8 +96,8 @@ class Aborted(Error):
     status = Status.ABORTED
 
 
-class OutOfRange(Error):
-    """The end of the input: a closed and empty queue, all epochs of work done."""
+class OutOfRange(Error, IndexError):
+    """An index outside a variable's rows; or the end of the input: a closed and empty queue, all epochs of work done."""
 
     status = Status.OUT_OF_RANGE
 

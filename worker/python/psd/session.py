@@ -35,7 +35,7 @@ from .cluster import ClusterSpec, Device
 from .errors import Error, check, error_of, fail, last_error
 from .files import Files
 from .hooks import Hook, attach
-from .values import Initializer, NoOptimizer, Optimizer, Shape, dtype_of, encoded, glorot, milliseconds, shape_of, text, zeros
+from .values import Initializer, NoOptimizer, Optimizer, Partitioner, Shape, dtype_of, encoded, glorot, milliseconds, shape_of, text, zeros
 from .variables import Parameter, Variable
 
 if TYPE_CHECKING:
@@ -598,6 +598,7 @@ class Session(Files):
         atomic: bool = False,
         unique: bool = False,
         wire_dtype: Any = None,
+        partition: Partitioner | None = None,
     ) -> ps_variable_spec:
         spec = ps_variable_spec()
         lib.ps_variable_spec_init(C.byref(spec))
@@ -606,6 +607,10 @@ class Session(Files):
         spec.dtype, spec.shape, spec.atomic, spec.unique = dtype_of(dtype), shape_of(shape), atomic, unique
         spec.init, spec.optimizer = C.addressof(init.struct), C.addressof(optimizer.struct)
         spec.wire_dtype = Dtype.DTYPE_NONE if wire_dtype is None else dtype_of(wire_dtype)
+        if partition is not None:
+            if not isinstance(partition, Partitioner):
+                fail(f"partition is {partition!r}, and must be a partitioner, such as psd.partition(4)")
+            partition.apply(spec)
         spec.kept = (init, optimizer)  # until the call
         return spec
 
@@ -624,16 +629,18 @@ class Session(Files):
         dtype  "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "string", or NumPy's
         init   zeros() if None.
         more   device: "/job:ps/task:1". atomic: reads are always of one moment, at most 4 MiB. unique: NAME_1 where NAME was got already.
-               type: shown in the placement log. wire_dtype: how a float32 variable travels.
+               type: shown in the placement log. wire_dtype: how a float32 variable travels. partition: parts on several tasks, as
+               psd.partition(4) or psd.fixed_size_partitioner(4) say; at the tasks they are NAME/part_0, NAME/part_1, ...
 
-        Raises InvalidArgument if it exists with another definition; the text names both.
+        Raises InvalidArgument if it exists with another definition, or the shape has no such parts; the text names both.
         """
         spec, out = self._spec(name, shape, dtype, init, optimizer, **more), C.c_void_p()
         self._check(lib.ps_variable_get, self._live(), C.byref(spec), C.byref(out))
         return Variable(self, int(out.value or 0))
 
     def variables(self, specs: Sequence[Mapping[str, Any]]) -> list[Variable]:
-        """Get or create several variables for the round trips of one; each mapping has the arguments of variable()."""
+        """Get or create several variables for the round trips of one; each mapping has the arguments of variable(), but no
+        partition: that is Unimplemented."""
         made = [self._spec(**s) for s in specs]
         array = (ps_variable_spec * len(made))(*made)
         out = (C.c_void_p * len(made))()

@@ -7,7 +7,7 @@ import ctypes as C
 from functools import cache
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
-from ._abi import Dtype, Fan, OptKind, ps_initializer, ps_optimizer, ps_shape
+from ._abi import Dtype, Fan, Layout, OptKind, Status, ps_initializer, ps_optimizer, ps_shape, ps_variable_spec
 from ._library import lib
 from .errors import check, fail
 
@@ -92,6 +92,20 @@ def sent(value: Any, dtype: int, shape: tuple[int, ...] | None, what: str) -> Ar
         wanted = want.name if shape is None else f"{want.name} {list(shape)}"
         fail(f"{what} is {array.dtype.name} {list(array.shape)}, and must be {wanted}")
     return np.ascontiguousarray(array, want).reshape(array.shape)
+
+
+def indices_of(indices: Any, what: str) -> Array:
+    """Indices of rows, an int64 array of any shape: of integers of any dtype and layout, lists, or one integer."""
+    import numpy as np
+
+    array = np.asarray(indices)
+    if array.size == 0 and not hasattr(indices, "dtype"):
+        array = array.astype(np.int64)  # an empty list
+    if array.dtype.kind not in "iu":
+        fail(f"the indices for {what} are {array.dtype.name} {list(array.shape)}, and must be integers")
+    if array.dtype == np.uint64 and array.size > 0 and array.max() > np.iinfo(np.int64).max:
+        fail(f"the indices for {what} have {array.max()}, which is outside the variable", Status.OUT_OF_RANGE)
+    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
 
 
 def address(array: Array) -> int:
@@ -264,6 +278,64 @@ def optimizer_of(o: ps_optimizer) -> Optimizer:
         made.struct = ps_optimizer.from_buffer_copy(o)
         made.text = f"<psd.Optimizer {OptKind(o.kind).name.lower() if o.kind in OptKind._value2member_map_ else o.kind}>"
     return made
+
+
+class Partitioner:
+    """How a variable is divided into parts, each of which is placed like a variable of its own: Session.variable(partition=...). partition(),
+    fixed_size_partitioner(), variable_axis_size_partitioner() and min_max_variable_partitioner() make it.
+
+    axis    of the shape, along which the parts lie
+    layout  "div": rows beside each other are in one part. "mod": row i is in part i mod parts, which spreads rows that are used much
+    """
+
+    def __init__(self, text: str, function: Any, numbers: tuple[int, ...], axis: int, layout: str) -> None:
+        if layout not in ("div", "mod"):
+            fail(f"layout is {layout!r}, and must be 'div' or 'mod'")
+        if not 0 <= axis < RANK_MAX:
+            fail(f"axis is {axis}, and must be at least 0 and less than {RANK_MAX}")
+        for number, kind in zip(numbers, function.argtypes[1:]):
+            if not 0 <= number < 1 << 8 * C.sizeof(kind):
+                fail(f"psd.{text}: {number} must be at least 0 and less than 2**{8 * C.sizeof(kind)}")
+        self._text, self._function, self._numbers, self._axis, self._layout = text, function, numbers, axis, layout
+
+    def __repr__(self) -> str:
+        return f"psd.{self._text}"
+
+    def apply(self, spec: ps_variable_spec) -> None:
+        """Set the number of parts of a spec that has its shape and dtype."""
+        spec.partition_axis, spec.partition_layout = self._axis, Layout.DIV if self._layout == "div" else Layout.MOD
+        check(self._function(C.byref(spec), *self._numbers))
+
+
+def _partitioner(name: str, function: Any, axis: int, layout: str, **numbers: int) -> Partitioner:
+    said = {**numbers, "axis": axis, "layout": layout}
+    return Partitioner(f"{name}({', '.join(f'{k}={v!r}' for k, v in said.items())})", function, tuple(numbers.values()), axis, layout)
+
+
+def partition(parts: int, axis: int = 0, layout: str = "div") -> Partitioner:
+    """Exactly `parts` parts. axis, layout: as of Partitioner. More parts than rows, or than 256, are InvalidArgument at Session.variable()."""
+    return _partitioner("partition", lib.ps_partition, axis, layout, parts=parts)
+
+
+def fixed_size_partitioner(num_shards: int, axis: int = 0, layout: str = "div") -> Partitioner:
+    """tf.fixed_size_partitioner: num_shards parts, at most one a row."""
+    return _partitioner("fixed_size_partitioner", lib.ps_partition_fixed_size, axis, layout, num_shards=num_shards)
+
+
+def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0, max_shards: int = 0, layout: str = "div") -> Partitioner:
+    """tf.variable_axis_size_partitioner: parts of at most max_shard_bytes, or of one row; at most max_shards of them, 0: any number."""
+    return _partitioner(
+        "variable_axis_size_partitioner", lib.ps_partition_axis_size, axis, layout, max_shard_bytes=max_shard_bytes, max_shards=max_shards
+    )
+
+
+def min_max_variable_partitioner(
+    max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10, layout: str = "div"
+) -> Partitioner:
+    """tf.min_max_variable_partitioner: at most max_partitions parts, of min_slice_size bytes or more."""
+    return _partitioner(
+        "min_max_variable_partitioner", lib.ps_partition_min_max, axis, layout, max_partitions=max_partitions, min_slice_size=min_slice_size
+    )
 
 
 def milliseconds(timeout: float | None) -> int:

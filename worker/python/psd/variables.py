@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from ._abi import Dtype, ps_shape
 from ._library import lib
 from .errors import check, fail
-from .values import address, dims_of, empty, into, name_of, sent, text
+from .values import address, dims_of, empty, indices_of, into, name_of, sent, text
 
 if TYPE_CHECKING:
     from .session import Session
@@ -26,6 +26,8 @@ class Variable:
     requested_device          the device that the scopes asked for; ""
     task                      index of its task in its job
     dtype, shape, nbytes      "float32", (784, 10), 31360; of dtype "string" nbytes is 0
+
+    device, task and version of a partitioned variable are those of its first part; `parts` has all.
     """
 
     def __init__(self, session: Session, pointer: int) -> None:
@@ -40,9 +42,11 @@ class Variable:
         self.requested_device = text(lib.ps_variable_requested_device(pointer))
         self.task = int(lib.ps_variable_task(pointer))
         self.nbytes = int(lib.ps_variable_bytes(pointer))
+        self._parts = int(lib.ps_variable_partitions(pointer))
 
     def __repr__(self) -> str:
-        return f"<psd.Variable {self.name!r} {self.dtype} {list(self.shape)} on {self.device}>"
+        parts = f" in {self._parts} parts, the first" if self._parts > 0 else ""
+        return f"<psd.Variable {self.name!r} {self.dtype} {list(self.shape)}{parts} on {self.device}>"
 
     def _call(self, function: Callable[..., int], *args: Any) -> None:
         self.session._check(function, self._pointer, *args)
@@ -59,6 +63,12 @@ class Variable:
         exact = C.c_bool()
         self.session._live()
         return int(lib.ps_variable_version(self._pointer, C.byref(exact))), exact.value
+
+    @property
+    def parts(self) -> list[Variable]:
+        """The parts of a partitioned variable: where each is, and its version. Empty: the variable is whole."""
+        self.session._live()
+        return [Variable(self.session, int(lib.ps_variable_partition(self._pointer, i))) for i in range(self._parts)]
 
     @property
     def variable_def(self) -> str:
@@ -172,6 +182,56 @@ class Variable:
         )
         return result, version.value, exact.value
 
+    def _rows(self, function: Callable[..., int], indices: Any, rows: Any, what: str, *more: float) -> None:
+        at = indices_of(indices, repr(self.name))
+        array = sent(rows, self._dtype, at.shape + self._row(), f"{what} for {self.name!r}")
+        self._call(function, address(at), at.size, address(array), array.nbytes, *more)
+
+    def _row(self) -> tuple[int, ...]:
+        if self._dtype == Dtype.STRING or not self.shape:
+            fail(f"variable {self.name!r} is {self.dtype} {list(self.shape)}, and has no rows: neither scalars nor strings have")
+        return self.shape[1:]
+
+    def gather(self, indices: Any, out: Array | None = None) -> Array:
+        """Read rows: numpy.take(v, indices, axis=0), of which only the rows travel. An array of shape indices.shape + v.shape[1:].
+
+        indices  integers of any dtype and shape, in any order and more than once, each at least 0 and less than v.shape[0]
+        out      gets the rows: a contiguous, writable array of that shape and the variable's dtype. After an error it may be torn.
+
+        Each row is whole: it has all of a push or none of it.
+
+        Raises OutOfRange, which is an IndexError, for an index outside: the text says which, and where it stands. A negative index does not
+        count from the end. FailedPrecondition: the variable has no value yet.
+        """
+        at = indices_of(indices, repr(self.name))
+        array = into(out, self._dtype, at.shape + self._row(), f"out for {self.name!r}")
+        self._call(lib.ps_gather, address(at), at.size, address(array), array.nbytes)
+        return array
+
+    def push_rows(self, indices: Any, rows: Any, scale: float = 1.0) -> None:
+        """Apply gradients of some rows with the variable's optimizer, exactly once. Only these rows and their slots change.
+
+        indices  as of gather(). Gradients for a row that is named several times are added first, in their order.
+        rows     gradients, of shape indices.shape + v.shape[1:] and the variable's dtype
+        scale    multiplies the sums before the update; finite, more than 0
+
+        Raises OutOfRange for an index outside; nothing is applied. FailedPrecondition: no optimizer, or the variable is in rounds.
+        Unimplemented: adam and others, whose sparse form moves all rows; psd.optimizer("lazy_adam") moves those of the gradient.
+        """
+        self._rows(lib.ps_push_rows, indices, rows, "the gradient", scale)
+
+    def scatter_add(self, indices: Any, rows: Any) -> None:
+        """Add rows, exactly once, without the optimizer: numpy.add.at(v, indices, rows). Arguments and errors as of push_rows(). Integers wrap."""
+        self._rows(lib.ps_scatter_add, indices, rows, "the rows")
+
+    def scatter_sub(self, indices: Any, rows: Any) -> None:
+        """Subtract rows, as scatter_add()."""
+        self._rows(lib.ps_scatter_sub, indices, rows, "the rows")
+
+    def scatter_update(self, indices: Any, rows: Any) -> None:
+        """Replace rows, exactly once, as v[indices] = rows. Of several rows for one index the last counts. Otherwise as scatter_add()."""
+        self._rows(lib.ps_scatter_update, indices, rows, "the rows")
+
     def set_rate(self, rate: float | None) -> None:
         """Set a learning rate in place of its optimizer's, for pushes of all sessions; None: the optimizer's again."""
         self._call(lib.ps_variable_set_rate, None if rate is None else C.byref(C.c_double(rate)))
@@ -187,6 +247,14 @@ class Variable:
     async def push_pull_async(self, gradient: Any, out: Array | None = None, scale: float = 1.0) -> Array:
         """push_pull() on a thread."""
         return await self.session._thread(self.push_pull, gradient, out, scale)
+
+    async def gather_async(self, indices: Any, out: Array | None = None) -> Array:
+        """gather() on a thread."""
+        return await self.session._thread(self.gather, indices, out)
+
+    async def push_rows_async(self, indices: Any, rows: Any, scale: float = 1.0) -> None:
+        """push_rows() on a thread. Indices and rows must not change until it has ended."""
+        await self.session._thread(self.push_rows, indices, rows, scale)
 
     async def assign_async(self, value: Any) -> None:
         """assign() on a thread."""
@@ -298,3 +366,44 @@ class Parameter:
         if gradient is not None:
             self.grad = gradient
         self.session._check(function, self.session._live(), self._pointer)
+
+    def accumulate(self, gradient: Any = None, share: float = 1.0) -> None:
+        """Add share times the gradient array, into which `gradient` is copied if given, to the parameter's sum: gradients of micro-batches. The
+        next push() or push_pull() sends the sum in place of the gradient array, also if it is given a gradient. A new sum begins after it.
+
+        gradient  float32, of the parameter's shape
+        share     1 to add, 1 / micro-batches to average; finite
+
+        The sum is float32, in the order of the calls. A step that is left out (guard_nan "skip") and a recovery drop it. Errors are sticky.
+        """
+        if gradient is not None:
+            self.grad = gradient
+        self.session._check(lib.ps_accumulate, self._pointer, share)
+
+    def clip_norm(self, max_norm: float) -> float:
+        """Limit the Euclidean norm of what the next push sends, the sum of accumulate() if there is one: the ps multiplies it by max_norm / norm
+        if norm is larger than max_norm. The arrays stay as they are. Returns the norm before.
+
+        max_norm  finite, more than 0
+
+        Errors are sticky. Unimplemented: in rounds, where the average is what a limit is for.
+        """
+        norm = C.c_double()
+        self.session._check(lib.ps_clip_norm, self._pointer, max_norm, C.byref(norm))
+        return norm.value
+
+
+def clip_global_norm(params: Sequence[Parameter], max_norm: float) -> float:
+    """Limit the norm of the gradients of several parameters of one session together, as Parameter.clip_norm(): each is multiplied by the same
+    factor. Returns the norm before; 0 without parameters.
+
+    params    those that this step pushes, each once
+    """
+    if not params:
+        return 0.0
+    for p in params:
+        if p.session is not params[0].session:
+            fail(f"parameter {p.name!r} is of another session than {params[0].name!r}")
+    pointers, norm = (C.c_void_p * len(params))(*(p._pointer for p in params)), C.c_double()
+    params[0].session._check(lib.ps_clip_global_norm, pointers, len(params), max_norm, C.byref(norm))
+    return norm.value
