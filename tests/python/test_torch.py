@@ -175,14 +175,66 @@ class Torch(unittest.TestCase):
                 scaler.scale(torch.zeros(1))
                 with self.assertRaisesRegex(psd.InvalidArgument, "GradScaler"):
                     self.o.step(grad_scaler=scaler)
-        with psd.Session(self.cluster.target, container="d") as s:
+        with psd.Session(self.cluster.target, container="d") as s, self.assertRaisesRegex(psd.InvalidArgument, "allow_stale_momentum"):
+            psd.torch.DiLoCo(net(), torch.optim.SGD(net().parameters(), 0.1), s, sync=False)
+
+    def test_rows_of_embeddings(self):
+        """Sparse gradients, with rows that a batch has twice and one that accumulates over two batches, against torch.optim."""
+        for mine, theirs in (
+            (psd.SGD(0.1), lambda p: torch.optim.SGD(p, 0.1)),
+            (psd.Adagrad(0.1, 0.5), lambda p: torch.optim.Adagrad(p, 0.1, initial_accumulator_value=0.5, eps=0)),
+        ):
+            for overlap in (False, True):
+                with self.subTest(mine=mine, overlap=overlap), psd.Session(self.cluster.target, container=f"r{mine.struct.kind}{overlap}") as s:
+                    torch.manual_seed(1)
+                    model = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8, mode="sum", sparse=True), torch.nn.Linear(8, 4))
+                    other = copy.deepcopy(model)
+                    with s.variable_scope("scope"):
+                        o = psd.torch.Optimizer(model.named_parameters(), s, mine)
+                    p = theirs(other.parameters())
+                    for step in range(4):
+                        o.zero_grad()
+                        p.zero_grad()
+                        for half in range(1 if overlap else 2):
+                            g = torch.Generator().manual_seed(10 * step + half)
+                            x, y = torch.randint(50, (6, 3), generator=g), torch.randint(4, (6,), generator=g)
+                            x[0, :] = 7
+                            backward(model, x, y)
+                            backward(other, x, y)
+                        o.step()
+                        p.step()
+                        self.assert_close(model, other, 1e-5)
+
+    def test_only_rows_of_the_gradient_move(self):
+        with psd.Session(self.cluster.target, container="lazy") as s:
             table = torch.nn.Embedding(10, 3, sparse=True)
-            o = psd.torch.Optimizer(table, s, psd.SGD(1))
-            table(torch.tensor([1])).sum().backward()
-            with self.assertRaisesRegex(psd.InvalidArgument, "sparse"):
+            o = psd.torch.Optimizer(table, s, psd.optimizer("lazy_adam", 0.1))
+            for row in (1, 2):
+                o.zero_grad()
+                before = table.weight.detach().clone()
+                table(torch.tensor([row, row])).sum().backward()
                 o.step()
-            with self.assertRaisesRegex(psd.InvalidArgument, "allow_stale_momentum"):
-                psd.torch.DiLoCo(net(), torch.optim.SGD(net().parameters(), 0.1), s, sync=False)
+                moved = (table.weight.detach() != before).any(1)
+                self.assertEqual(moved.nonzero().flatten().tolist(), [row])
+            self.assertEqual(s.find("weight").read_versioned()[1], 2)
+            table.weight.grad = torch.sparse_coo_tensor([[0], [0]], [1.0], (10, 3), check_invariants=True)
+            with self.assertRaisesRegex(psd.InvalidArgument, "'weight'.* of whole rows"):
+                o.step()
+        with psd.Session(self.cluster.target, container="dense-form") as s:
+            table = torch.nn.Embedding(10, 3, sparse=True)
+            o = psd.torch.Optimizer(table, s, psd.Adam(0.1))
+            table(torch.tensor([1])).sum().backward()
+            with self.assertRaisesRegex(psd.Unimplemented, "lazy_adam"):
+                o.step()
+
+    def test_rows_are_refused_in_rounds(self):
+        with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20) as s:
+            s.sync(workers=1)
+            table = torch.nn.Embedding(10, 3, sparse=True)
+            o = psd.torch.Optimizer(table, s, psd.SGD(1), sync=True)
+            table(torch.tensor([1])).sum().backward()
+            with self.assertRaisesRegex(psd.InvalidArgument, "sync: the gradient of 'weight' is sparse.*use sparse=False"):
+                o.step()
 
     def test_a_grad_scaler_works_without_rounds(self):
         with psd.Session(self.cluster.target) as s:

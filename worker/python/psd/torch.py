@@ -37,7 +37,7 @@ Named = Iterable[tuple[str, torch.Tensor]]
 class _Tensors:
     """Parameters of a session with the tensors of a model: values and gradients are copied by one call for all."""
 
-    def __init__(self, session: Session, named: Named, update: Update, before_ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, session: Session, named: Named, update: Update, before_ready: Callable[[], None], rows: bool) -> None:
         self.session = session
         self.names: list[str] = []
         self.tensors: list[torch.Tensor] = []
@@ -58,6 +58,8 @@ class _Tensors:
             for name, tensor in zip(self.names, self.tensors):
                 session.find(name).init_from(tensor.detach().to("cpu", torch.float32).numpy())
         session.ready()
+        # for sparse gradients; found here, where the caller's scopes are open
+        self.variables = {i: session.find(n) for i, n in enumerate(self.names) if rows and self.tensors[i].requires_grad}
         self._views: dict[int, torch.Tensor] = {}
         self.pull()
 
@@ -83,15 +85,29 @@ class _Tensors:
 
     @torch.no_grad()
     def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
-        """Send gradients of some parameters."""
-        if indices:
-            self.session._once(self._push, indices, gradients, pulls)
+        """Send gradients of some parameters: whole ones, which travel while the program computes, then rows of sparse ones."""
+        rows = [self._rows(i, g) for i, g in zip(indices, gradients) if g.layout != torch.strided]
+        whole = [(i, g) for i, g in zip(indices, gradients) if g.layout == torch.strided]
+        if whole:
+            self.session._once(self._push, [i for i, _ in whole], [g for _, g in whole], pulls)
+        for variable, at, values in rows:
+            variable.push_rows(at, values)
+
+    def _rows(self, i: int, gradient: torch.Tensor) -> tuple[Variable, Any, Any]:
+        """Of a sparse gradient: its variable, indices of rows and their values, which may name a row several times."""
+        name = self.names[i]
+        if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1:
+            fail(f"the gradient of {name!r} is {gradient.layout}, and must be dense, or torch.sparse_coo of whole rows (nn.Embedding)")
+        if i not in self.variables:
+            fail(f"sync: the gradient of {name!r} is sparse, and rounds take dense gradients: use sparse=False, or train without sync")
+        if gradient.shape != self.params[i].shape:
+            fail(f"the gradient of {name!r} is {list(gradient.shape)}, and must be {list(self.params[i].shape)}")
+        values = gradient._values().to("cpu", torch.float32)
+        return self.variables[i], gradient._indices()[0].cpu().numpy(), values.numpy()
 
     def _push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
         targets = []
         for i, gradient in zip(indices, gradients):
-            if gradient.layout != torch.strided:
-                fail(f"the gradient of {self.names[i]!r} is sparse, which this release does not send: use sparse=False")
             p = self.params[i]
             target = self.view(p._array("grad", lib.ps_param_grad(p._pointer)))
             if target.shape != gradient.shape:
@@ -141,6 +157,9 @@ class Optimizer(torch.optim.Optimizer):
     step() sends `.grad` of all parameters and pulls, so clip_grad_norm_, accumulation and GradScaler work as with any optimizer. A parameter
     without a gradient is left out. LR schedulers: the chief's `lr` is sent when it changes, for all variables of the container, and cleared when
     the session closes without an error; other workers' is ignored. state_dict() has the param_groups; slots are on the ps, in their checkpoints.
+
+    Of a sparse gradient, as of nn.Embedding(sparse=True), only the rows travel, once each: Variable.push_rows(). Values are pulled whole. psd.Adam
+    has no sparse form: psd.optimizer("lazy_adam"). Sparse gradients are refused with sync.
     """
 
     def __init__(self, named_parameters: Any, session: Session, optimizer: Update, *, sync: bool = False, overlap: bool = False) -> None:
@@ -153,7 +172,7 @@ class Optimizer(torch.optim.Optimizer):
         self._rate = optimizer.hyper.get("learning_rate", 0.0)
         super().__init__([{"params": [t for _, t in _unique(named)]}], {"lr": self._rate})
         self._step_supports_amp_scaling = sync  # a GradScaler then hands itself to step(), which refuses it
-        self._tensors = _Tensors(session, named, optimizer, self._before_ready)
+        self._tensors = _Tensors(session, named, optimizer, self._before_ready, rows=not sync)
         self._chief = session.is_chief
         self._sent: dict[int, int] = {}  # overlap: index: version of the gradient that was sent
         if overlap:
@@ -345,7 +364,7 @@ class DiLoCo:
                 session.sync(workers=workers, replicas_to_aggregate=replicas, on_worker_loss=on_worker_loss)
 
         trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        self._tensors = _Tensors(session, trained, outer, before_ready)
+        self._tensors = _Tensors(session, trained, outer, before_ready, rows=False)
         self._met = time.monotonic()
         elements = sum(t.numel() for t in self._tensors.tensors)
         self.bytes_per_step = 8 * elements / every
