@@ -58,6 +58,9 @@ class Launch(unittest.TestCase):
         self.assertGreater(float(accuracies[0]), 0.9)
         self.assertIn("total 180", self.example("queue_of_tensors.py", "--workers", "3"))
         self.assertIn("done 24", self.example("work_files.py", "--workers", "3"))
+        text = self.example("embedding.py", "--ps", "2", "--workers", "2")
+        near = re.search(r"nearest word of the same topic: ([\d.]+)$", text, re.M)
+        self.assertGreater(float(near[1]), 0.95, text)  # 1.000, seen; 0.1 is chance
         self.assertIn("best arm 3", self.example("rl_actors.py", "--workers", "4"))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
