@@ -227,6 +227,21 @@ class Torch(unittest.TestCase):
             with self.assertRaisesRegex(psd.Unimplemented, "lazy_adam"):
                 o.step()
 
+    def test_a_monitored_session_recovers_when_rows_are_lost(self):
+        with psd.MonitoredSession(self.cluster.target, container="lost", timeout=20) as s:
+            table = torch.nn.Embedding(10, 3, sparse=True)
+            o = psd.torch.Optimizer(table, s, psd.SGD(1))
+            table(torch.tensor([1])).sum().backward()
+            o.step()
+            with psd.Session(self.cluster.target, container="lost") as other:
+                other.reset()
+            with self.assertRaises(psd.Aborted):
+                o.step()
+            self.assertFalse(s.should_stop())
+            o.step()
+            self.assertEqual(s.last_recovery.count, 1)
+            self.assertEqual(table.weight[:3].tolist(), [[0] * 3, [-1] * 3, [0] * 3])
+
     def test_rows_are_refused_in_rounds(self):
         with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20) as s:
             s.sync(workers=1)

@@ -14,6 +14,7 @@ are float32, whatever dtype a parameter has. A parameter that a model uses twice
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -23,7 +24,7 @@ import torch
 
 from ._library import lib
 from ._waits import interrupted
-from .errors import fail, last_error
+from .errors import Aborted, DataLoss, DeadlineExceeded, Error, Unavailable, fail, last_error
 from .hooks import Hook
 from .session import Session
 from .values import Momentum, Nesterov, NoOptimizer, zeros
@@ -91,7 +92,13 @@ class _Tensors:
         if whole:
             self.session._once(self._push, [i for i, _ in whole], [g for _, g in whole], pulls)
         for variable, at, values in rows:
-            variable.push_rows(at, values)
+            try:
+                variable.push_rows(at, values)
+            except (Aborted, DataLoss, DeadlineExceeded, Unavailable):
+                # a push of rows is no call of training: the pull lets the session see the loss, so that a monitored one recovers
+                with contextlib.suppress(Error):
+                    self.session.pull()
+                raise
 
     def _rows(self, i: int, gradient: torch.Tensor) -> tuple[Variable, Any, Any]:
         """Of a sparse gradient: its variable, indices of rows and their values, which may name a row several times."""
