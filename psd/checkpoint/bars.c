@@ -2,10 +2,10 @@
 /*
  * Bars: see bars.h. The file: magic and version, a BarItem for each as a control list has them, CRC32C of all before.
  *
- * Happy path: set or delete -> the version rises -> psd_bars_wait() begins a file, writes it and publishes it -> who waited for
- * that version or an older one is answered. What changes meanwhile goes with the next file. Failure: those who wait are told,
- * and a second later the file is written again, until it is there. A file that cannot be read is DATA_LOSS: nothing may be
- * loaded without it (shards.h: this task has no checkpoints then).
+ * Happy path: psd_bars_set() or psd_bars_delete() -> the version rises -> psd_bars_wait() begins a file, writes it and publishes
+ * it -> calls that waited for that version or an older one are answered. Changes made meanwhile are in the next file. Failure:
+ * calls that wait get the error, and the file is written again each second until it is on disk. A file that cannot be read is
+ * DATA_LOSS: no checkpoint may be loaded without it (psd_shards.broken).
  */
 #include "bars.h"
 
@@ -95,7 +95,7 @@ static void bar_free(struct psd_bars *b, struct psd_bar *bar)
     psi_free(bar);
 }
 
-/* NULL: no memory. */
+/* The bar of this name; a new one where there is none. NULL: no memory. */
 static struct psd_bar *get(struct psd_bars *b, const char *container, const char *name)
 {
     struct bar_key k = key_of(container, name);
@@ -162,12 +162,12 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
     }
     bar->number = number;
     bar->open = open;
-    t->shards->highest = number > t->shards->highest ? number : t->shards->highest; /* it is no longer free */
+    t->shards->highest = number > t->shards->highest ? number : t->shards->highest; /* the number is in use */
     return PS_OK;
 }
 
-/* Those that no checkpoint could bring back of which this task has a part, its own or another's. Nothing is loaded that not all
- * tasks have, the directory first. */
+/* Free the bars below the oldest checkpoint of which this task has a part, its own or another task's. A checkpoint without such
+ * a part is never loaded, because every task must have its part. */
 static void prune(struct psd_task *t)
 {
     struct psd_bars *b = &t->shards->bars;
@@ -207,7 +207,8 @@ static ps_status no_room(const struct psd_task *t, const char *container, bool i
         t->name, b->names, (unsigned long long)first->number, first->name, first->container);
 }
 
-/* No room for another name: of that container what is oldest goes, with the checkpoints that have it. */
+/* No room for another deleted variable: the oldest ones of this container are replaced by a bar of the whole container, which
+ * makes checkpoints of it up to that number useless. */
 static ps_status make_room(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_bars *b = &t->shards->bars;
@@ -220,7 +221,7 @@ static ps_status make_room(struct psd_task *t, const char *container, struct psi
             oldest = bar->number;
         }
     }
-    bool in_reset = of != NULL && of->open; /* what is open may still be taken back */
+    bool in_reset = of != NULL && of->open; /* a reset that is open may still be taken back, and its bar with it */
     if (oldest == UINT64_MAX || in_reset) {
         return no_room(t, container, in_reset, err);
     }
@@ -256,7 +257,7 @@ ps_status psd_bars_delete(struct psd_task *t, const char *container, const char 
     return PS_OK;
 }
 
-/* name "": the container. */
+/* The higher number of our own bar and of other tasks' bars; name "": of the container; 0: no bar. */
 static uint64_t number_of(const struct psd_task *t, const char *container, const char *name)
 {
     const struct psd_bar *own = t->shards == NULL ? NULL : find(&t->shards->bars, container, name);
@@ -373,7 +374,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     answer_to(t, 0, st == PS_OK ? NULL : &err);
 }
 
-/* NULL: no memory. */
+/* Queue a call for this version; version 0: for the file that is being read. NULL: no memory. */
 static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id,
                                struct psi_err *err)
 {
@@ -442,7 +443,7 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     write_next(t);
 }
 
-/* What is in memory, where it is not on disk or on its way there. */
+/* Write the bars, unless the disk has them, a write is under way, or the pause after a failure is not over. */
 static void write_next(struct psd_task *t)
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
@@ -483,7 +484,7 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
     if (asker_new(t, b->version, done, ctx, id, err) == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
-    b->again_ms = 0; /* who asks hears what the disk says now */
+    b->again_ms = 0; /* no pause after a failure: the caller gets the outcome of a new attempt */
     write_next(t);
     return PS_OK;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task's part in a start: see beside.h.
+ * A task's part in a load: see beside.h.
  *
- * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, several operations of the
- * disk at a time, and each is verified while it reads the next ones -> all is there: its sessions end in it -> so with each
- * part of another task, which is joined with it -> it is answered with its containers -> TASK_PLACE: the containers named are
- * emptied here and those loaded come in their place -> the task serves, and lists again. Failure: the disk fails, or a file is
- * not as it was written: the answer says why, nothing has changed. The connection to the directory is lost: what is beside goes;
- * memory that the disk reads into goes when it is done.
+ * Happy path: TASK_LOAD -> an empty psd_task of the same cluster is made -> the pieces that psd_load_want() names are read,
+ * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions end
+ * -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with the
+ * containers
+ * -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task serves, and
+ * lists again. Failure: the disk fails, or a file is not as it was written: the answer says why, and nothing that lives has
+ * changed. The connection to the directory is lost: the load is freed, as soon as the disk no longer reads into its memory.
  */
 #include "beside.h"
 
@@ -77,7 +78,7 @@ void psd_containers_fini(struct psd_containers *l)
 
 /* ---- a load ---- */
 
-/* All that is beside, and is not read into. */
+/* Free what is loaded. The disk reads into none of it. */
 static void beside_free(struct psd_task *t)
 {
     struct psd_beside *s = t->beside;
@@ -117,7 +118,7 @@ void psd_beside_drop(struct psd_task *t)
     }
 }
 
-/* Nothing of it is read any more; err NULL: all is beside. */
+/* The load is over, and nothing is read for it any more; err NULL: all parts are loaded. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -144,7 +145,7 @@ static void fails(struct psd_task *t, const struct psi_err *why)
     }
 }
 
-/* What its sessions had taken goes back, what they had begun ends. */
+/* End the loaded sessions: elements that they had taken go back into their queues, mutations that they had begun end. */
 static void end_sessions(struct psd_task *beside)
 {
     uint64_t cursor = 0;
@@ -154,7 +155,8 @@ static void end_sessions(struct psd_task *beside)
     }
 }
 
-/* Numbers of chiefs never fall. alone: nobody lives who might have been one of them. */
+/* Raise the numbers of chiefs to those of `from`; a number never falls. alone: no such chief can be alive, so the numbers count
+ * as saved ones (psd_chief_note_saved()). */
 static void take_chiefs(struct psd_task *t, const struct psd_task *from, bool alone)
 {
     uint64_t cursor = 0;
@@ -183,7 +185,7 @@ static uint64_t random_of(void *ctx)
 static void read_more(struct psd_task *t);
 static void source_done(struct psd_task *t, ps_status st, size_t bytes, const char *error);
 
-/* The part that `item` tells of is read into `into`; state_bytes 0: there is none. */
+/* Begin to read the part that `item` describes into `into`; item->state_bytes 0: the part is empty. */
 static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, struct psd_task *into, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -205,7 +207,7 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
     return st;
 }
 
-/* It is read and verified, and what of it is another task's is joined with ours. */
+/* The part is read and verified. Another task's part is joined with what was loaded before. */
 static ps_status end_part(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -226,7 +228,7 @@ static ps_status end_part(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* False: there is none, or (then *err says why, and it was set to PS_OK before) it cannot be begun. */
+/* Begin the next part. False: there is none (*err stays PS_OK), or it cannot be begun (*err says why). */
 static bool next_part(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -265,14 +267,14 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     s->reading--;
     if (s->ends) {
         if (s->reading == 0) {
-            over(t, &err); /* given up without a failure: nobody wants to know */
+            over(t, &err); /* without a failure psd_beside_drop() gave the load up, and nobody is told */
         }
         return;
     }
     got(t, st, bytes, t->name, error);
 }
 
-/* Dealt, it comes among those of the others, in its turn. */
+/* The writer is this task. Where values are dealt, this task's part stands among psd_beside.parts. */
 static bool is_own(const struct psd_task *t, uint32_t writer)
 {
     return writer == t->config.task + 1;
@@ -290,7 +292,8 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
         .bytes = want->bytes,
     };
     op.file.index = want->file == 0 ? 0 : want->file - 1;
-    op.file.writer = is_own(t, s->writer) && !psd_source_is_open(t) ? 0 : s->writer; /* 0: the own part of whoever reads */
+    op.file.writer =
+        is_own(t, s->writer) && !psd_source_is_open(t) ? 0 : s->writer; /* 0: the part of the task whose disk reads */
     if (psd_source_is_open(t)) {
         psd_source_read(t, &op);
         return PS_OK;
@@ -300,7 +303,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
     return st;
 }
 
-/* As much as is wanted at a time; when nothing is any more, the next part. */
+/* Read the pieces that the load wants. When a part wants none, and nothing is under way, go on to the next part. */
 static void read_more(struct psd_task *t)
 {
     struct psd_beside *s = t->beside;
@@ -311,7 +314,7 @@ static void read_more(struct psd_task *t)
             return;
         }
         if (s->load != NULL && psd_load_want(s->load, &want)) {
-            bool nothing = want.bytes == 0 && psd_source_is_open(t); /* strings that are all empty: nobody is asked for it */
+            bool nothing = want.bytes == 0 && psd_source_is_open(t); /* a tensor of empty strings: no bytes to ask for */
             if ((nothing ? psd_load_got(s->load, 0, &err) : read_piece(t, &want, &err)) != PS_OK) {
                 fails(t, &err);
                 return;
@@ -325,13 +328,13 @@ static void read_more(struct psd_task *t)
     }
 }
 
-/* All are dealt over as many tasks, or none is. */
+/* The part is dealt over as many tasks as the others; tasks 0: none is dealt. */
 static bool is_dealt_right(const ps_v1_StartItem *item, uint32_t tasks)
 {
     return item->tasks == tasks && tasks <= PS_TASKS_MAX && (tasks == 0 || (item->place < tasks && item->home < tasks));
 }
 
-/* This task can read all of them. */
+/* This task can read all these parts. */
 static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps_v1_StartItem *parts, size_t count,
                              struct psi_err *err)
 {
@@ -364,7 +367,7 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Places are those of the tasks of the job, in order. */
+/* Number the tasks of the job in order: psd_beside.places. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -420,7 +423,8 @@ ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, 
     return PS_OK;
 }
 
-/* Something in it has no value, or one that a chief would give again: it is nothing to set beside values that were trained. */
+/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside trained values.
+ */
 static bool is_unfinished(const struct psd_container *c)
 {
     uint64_t cursor = 0;
@@ -455,7 +459,7 @@ struct placing {
     struct psd_task *task;
     uint64_t number;
     const struct psd_containers *of;
-    bool differs; /* of what was placed something is not as it is in the checkpoint */
+    bool differs; /* a placed variable is not as it is in the checkpoint */
 };
 
 static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
@@ -519,7 +523,7 @@ ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what,
     struct psd_peer *self = &t->peers[t->self];
     ps_status st = PS_OK;
     if (s == NULL) {
-        return PS_OK; /* without a disk it never waits */
+        return PS_OK; /* a task without a disk never waits */
     }
     if (what->number != 0) {
         bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* then all parts are loaded */
@@ -572,7 +576,7 @@ static void load_answer(struct psd_task *t, uint64_t number, uint64_t id, const 
     psd_containers_fini(&of);
 }
 
-/* The items behind the first one, of others' parts; *out: for psi_free(). */
+/* The items of a TASK_LOAD behind the first one: parts of other tasks. *out is for psi_free(). */
 static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out, size_t *out_count, struct psi_err *err)
 {
     const uint8_t *p = r->body;
@@ -622,7 +626,7 @@ void psd_rpc_task_load(struct psd_task *t, struct psd_conn *c, const struct psd_
     }
 }
 
-/* Another item of a TASK_PLACE: a container, or what was deleted of one. */
+/* An item of a TASK_PLACE behind the first one: a container, or a deleted variable. */
 static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, struct psd_containers *of, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -642,7 +646,7 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     return st == PS_OK ? psd_others_gone(t, container, name, item->number, err) : st;
 }
 
-/* A frame of it; what->start 0: the first. */
+/* A frame of a TASK_PLACE; what->start 0: its first frame. */
 static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {
@@ -680,9 +684,9 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     struct psd_beside *s = t->beside;
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     struct psi_err err;
-    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* without a disk it never waits */
+    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* a task without a disk never waits */
     if (st != PS_OK && more) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* without this frame the others of the TASK_PLACE mean nothing */
     }
     if (more) {
         return;

@@ -2,19 +2,20 @@
 /*
  * What a task loads, beside what lives (DESIGN §9, tests/models/checkpoint_model.py). A task whose disk has anything of
  * checkpoints, or cannot be read, serves nobody until the directory says whether the task loads a checkpoint (TASK_LOAD,
- * TASK_PLACE) or begins empty. It loads into a psd_task of its own, and nothing of that lives before the directory says so, which
- * it does when all tasks have loaded. What is loaded goes when the connection to the directory does.
+ * TASK_PLACE) or begins empty. The checkpoint is loaded into a second psd_task. Its content comes to live when the directory
+ * sends TASK_PLACE, which it does when all tasks have loaded. When the connection to the directory is lost, the second psd_task
+ * is freed.
  *
- * The directory may tell a task to load parts of tasks that are no more, which lie beside its own directory (others.h). Each part
- * is loaded into a psd_task of its own, and is joined with the rest when it is verified.
+ * The directory may tell a task to load parts of tasks that are gone and whose directories lie beside its own (others.h). Each
+ * such part is loaded into a psd_task of its own, verified, and then joined with what was loaded before.
  *
- * Or all parts are dealt over all tasks (psd/store/deal.h): each task reads what is its own of each part, from its own disk or
- * from the task that has the part (source.h). Until a checkpoint of that is whole, what lives here is not where its parts are
- * (psd_store.moved).
+ * Or the values of all parts are dealt over all tasks (psd/store/deal.h): each task reads its share of each part, from its own
+ * disk or from the task that has the part (source.h). Until a checkpoint of the new distribution is whole, this task's values lie
+ * in the parts of other tasks (psd_store.moved).
  *
- * Containers are placed with variables, slots, queues and the numbers of chiefs, under new incarnations: whoever was at work
- * there hears that it is lost. Sessions are not placed: their numbers are of incarnations that are no more. What sessions had
- * taken out of queues is in the queues again.
+ * Containers are placed with variables, slots, queues and the numbers of chiefs, under new incarnations: a client that uses an
+ * old incarnation hears that the container is lost. Sessions are not placed, because their numbers belong to the old
+ * incarnations. Elements that sessions had taken out of queues are in the queues again.
  */
 #ifndef PSD_CHECKPOINT_BESIDE_H
 #define PSD_CHECKPOINT_BESIDE_H
@@ -31,9 +32,9 @@ struct psd_load;
 struct psd_containers_entry {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t start; /* psd_container.start from then on */
+    uint64_t start; /* psd_container.start of the placed container */
     bool trained;   /* some task trained something in this container before the cut */
-    bool cut;       /* of all that a start at the directory has loaded: the container goes back everywhere */
+    bool cut;       /* directory: the container goes back on all tasks */
 };
 
 struct psd_containers {
@@ -45,79 +46,83 @@ struct psd_containers {
 
 struct psd_beside {
     /* volatile: */
-    bool undecided;     /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
-    char why[512];      /* why the directory may load no checkpoint; "": that is not decided */
-    bool alone;         /* directory: nothing lived anywhere when it was decided what is loaded */
-    uint64_t placed;    /* so many times something of a checkpoint has come to live here */
-    uint32_t sent_away; /* clients, since it waits */
+    bool undecided;     /* the disk is not listed yet, so this task does not know whether it waits (psd_peer.waits) */
+    char why[512];      /* why the directory lets this task not begin; "": the directory has not refused */
+    bool alone;         /* directory: no container lived on any task when the load was chosen */
+    uint64_t placed;    /* count of the times when this task placed something of a checkpoint */
+    uint32_t sent_away; /* clients refused since this task waits */
     /* volatile: a load */
-    uint64_t number;          /* of the checkpoint; 0: none is under way, or beside */
+    uint64_t number;          /* checkpoint that is being loaded or is loaded; 0: none */
     bool asked;               /* the load was asked for by CHECKPOINT_RESTORE */
-    struct psd_task *task;    /* what is loaded */
-    struct psd_load *load;    /* while there is more to read of a part */
-    uint32_t reading;         /* operations of it that the disk has */
-    bool ends;                /* the load is given up, and freed when the disk is done */
-    struct psi_err failed;    /* why the load is given up, for `done`; PS_OK: nobody hears of it */
-    struct psd_source source; /* open: what is read comes from there */
-    struct psd_task *other;   /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
-    uint32_t writer;          /* 1 + index of the task whose part is read; 0: our own */
+    struct psd_task *task;    /* holds what is loaded */
+    struct psd_load *load;    /* reads one part; NULL: all parts are read */
+    uint32_t reading;         /* disk operations under way for the load */
+    bool ends;                /* the load is given up, and is freed when the disk is done */
+    struct psi_err failed;    /* why the load is given up, for `done`; PS_OK: nobody is told */
+    struct psd_source source; /* open: the part is read from another task, not from our disk */
+    struct psd_task *other;   /* holds another task's part until it is joined with `task`; NULL: no such part is read */
+    uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task's part, whole */
     uint64_t *dealt;          /* psd_deal.has; NULL: nothing is dealt */
     uint32_t *places;         /* psd_deal.index; NULL: nothing is dealt */
-    ps_v1_StartItem *parts;   /* others' that are read as well, in order */
+    ps_v1_StartItem *parts;   /* the parts that are read behind this task's own, in order */
     size_t part_count, part_at;
-    uint64_t done_bytes, all_bytes; /* read of all these parts; of their files */
+    uint64_t done_bytes, all_bytes; /* read so far, and in all files of all parts */
     /* volatile: a TASK_PLACE whose last frame has not come */
-    ps_v1_StartItem coming; /* start 0: none */
-    struct psd_containers coming_of;
-    psd_shards_fn done; /* NULL: nobody wants to know */
-    uint64_t ask_id;    /* for done: of TASK_LOAD */
+    ps_v1_StartItem coming;          /* its first item; start 0: no TASK_PLACE is on its way */
+    struct psd_containers coming_of; /* its containers so far */
+    psd_shards_fn done;              /* called at the end of the load; NULL: nobody is told */
+    uint64_t ask_id;                 /* for done: id of the request TASK_LOAD */
 };
 
-/** RESOURCE_EXHAUSTED. Behind psd_shards_begin(). */
+/** Behind psd_shards_begin(). A task without a disk gets no psd_beside. RESOURCE_EXHAUSTED. */
 ps_status psd_beside_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_beside_fini(struct psd_task *t);
-/** The end of an event: as soon as it is known what its disk has, whether it waits. */
+/** The end of an event. Once the disk is listed, decide whether this task waits for the directory. */
 void psd_beside_turn(struct psd_task *t);
-/** UNAVAILABLE while it waits; FAILED_PRECONDITION: no checkpoint that may be loaded is there. */
+/** Whether this task serves. UNAVAILABLE: it waits for the directory; FAILED_PRECONDITION: the directory has decided that it does
+ * not begin. */
 ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** When one whose HELLO is refused by that is to come again: soon, for it may be over then; later the more have come, so that
- * they take little of the time that the load has. */
+/** After how many ms a client that psd_beside_check() refuses is to say HELLO again; 0: this task does not wait. From 20 ms on,
+ * and longer with each refused client, so that refusals take little time from the load. */
 uint32_t psd_beside_retry_ms(struct psd_task *t);
-/** Load its part of a checkpoint beside what lives (what->state_bytes 0: it has none), and [count] parts of others; what is
- * beside goes first. parts: is taken over, for psi_free(); NULL: none. done: all is there and verified, or why it is not. Errors,
- * and done never: FAILED_PRECONDITION (no disk, or no part of that task), UNAVAILABLE (an operation of the load before is under
- * way), RESOURCE_EXHAUSTED, DATA_LOSS. */
+/** Load this task's part of a checkpoint beside what lives (what->state_bytes 0: this task has no part), and then [count] parts
+ * of other tasks. An earlier load is freed first. parts is taken over, on errors too, and freed with psi_free(); NULL: none. done
+ * is called when all parts are read and verified, or with the reason why they are not. On errors done is not called:
+ * FAILED_PRECONDITION (no disk, or not all parts are here), UNAVAILABLE (the disk still reads for an earlier load),
+ * RESOURCE_EXHAUSTED, DATA_LOSS. */
 ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
                                psd_shards_fn done, uint64_t id, struct psi_err *err) PSI_MUST;
-/** What is loaded of these containers lives, instead of what lived; the rest of what is loaded goes. what->number 0: nothing is
- * loaded. It serves from then on, unless what->text says why not. FAILED_PRECONDITION: that is not what is loaded;
- * RESOURCE_EXHAUSTED: the containers are empty. */
+/** Place these containers as they are loaded, instead of what lived in them; the other loaded containers are freed. what->number
+ * 0: place nothing. This task serves from then on, unless what->text says why not. FAILED_PRECONDITION: checkpoint what->number
+ * is not loaded here; RESOURCE_EXHAUSTED: the containers are empty now. */
 ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
                                 struct psi_err *err) PSI_MUST;
-/** Containers of what is loaded; start: not 0 where something in it has no value, or waits for its chief's. */
+/** Put the containers that are loaded into out. psd_containers_entry.start is 1 where a variable has no value, or a provisional
+ * one; else 0. RESOURCE_EXHAUSTED. */
 ps_status psd_beside_containers(const struct psd_task *t, struct psd_containers *out, struct psi_err *err) PSI_MUST;
 /** The entry of this container; a new one at the end where there is none. NULL: RESOURCE_EXHAUSTED, in err. Borrows until the
  * next entry is added. */
 struct psd_containers_entry *psd_containers_get(const struct psd_task *t, struct psd_containers *l, const char *container,
                                                 struct psi_err *err) PSI_MUST;
-/** RESOURCE_EXHAUSTED. */
+/** Set psd_containers_entry.start of this container, in a new entry where there is none. RESOURCE_EXHAUSTED. */
 ps_status psd_containers_put(const struct psd_task *t, struct psd_containers *l, const char *container, uint64_t start,
                              struct psi_err *err) PSI_MUST;
-/** NULL: it is not in it. */
+/** NULL: the container is not in l. */
 struct psd_containers_entry *psd_containers_find(const struct psd_containers *l, const char *container);
 void psd_containers_fini(struct psd_containers *l);
-/** The connection to the directory is gone: as psd_beside_drop(), and what it has said in part goes, too. */
+/** The connection to the directory is gone: as psd_beside_drop(), and a TASK_PLACE whose last frame has not come is forgotten. */
 void psd_beside_directory_lost(struct psd_task *t);
-/** Nothing is beside any more. */
+/** Give up a load, and free what is loaded, at once or when the disk is done. Nobody is told. */
 void psd_beside_drop(struct psd_task *t);
-/** In our own list: StartItems. */
+/** Add StartItems to this task's list: whether it waits, and where its containers come from. */
 void psd_containers_add(const struct psd_task *t, struct psd_list *l);
 /* ---- share.c ---- */
-/** Of its part of the checkpoint that it writes or loads, in millionths; 0 also where there is none. */
+/** How much of its part of a checkpoint this task has written or loaded, in millionths; 0 while it does neither. */
 uint32_t psd_share(const struct psd_task *t);
-/** What a BEAT of this task to the directory says. */
+/** The BEAT of this task to the directory. */
 ps_v1_Beat psd_share_beat(const struct psd_task *t);
-/** The end of an event. A task tells the directory: each second how far it is, at once that it has changed, or not any more. */
+/** The end of an event. Send the directory a BEAT: once a second while psd_share() rises, at once when psd_shards_changed() or
+ * psd_shards_number() has changed. */
 void psd_share_turn(struct psd_task *t);
 void psd_beside_check_invariants(const struct psd_task *t);
 

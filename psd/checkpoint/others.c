@@ -2,10 +2,10 @@
 /*
  * Other tasks' directories beside ours: see others.h.
  *
- * Happy path: each file of theirs that the disk lists is noted -> their bars are read, one file after the other -> parts that
- * have their state are offered when the task lists; the directory's manifest says which of them are whole. Failure: bars that
- * cannot be read: nobody knows what may come back, and nothing of that task is offered. What cannot be listed at all the disk has
- * passed over.
+ * Happy path: each file of another task that the disk lists is noted -> the bars of other tasks are read, one file after the
+ * other -> parts with a state file are offered when this task lists; the directory's manifest says which of them are whole.
+ * Failure: bars of a task cannot be read: nobody knows what may come back, so nothing of that task is offered. Directories that
+ * cannot be listed are left out by the disk.
  */
 #include "others.h"
 
@@ -48,7 +48,8 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
         return list_bars(o, e);
     }
     struct psd_other *last = o->count == 0 ? NULL : &o->parts[o->count - 1];
-    if (last == NULL || last->number != file->number || last->writer != file->writer) { /* they come in order */
+    if (last == NULL || last->number != file->number ||
+        last->writer != file->writer) { /* entries come sorted by writer and number */
         if (o->count == PSD_OTHERS_MAX) {
             return true;
         }
@@ -61,7 +62,7 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
         *last = (struct psd_other){.number = file->number, .writer = file->writer};
     }
     last->state = last->state || file->kind == PSD_DISK_STATE;
-    t->shards->highest = file->number > t->shards->highest ? file->number : t->shards->highest; /* it is no longer free */
+    t->shards->highest = file->number > t->shards->highest ? file->number : t->shards->highest; /* the number is in use */
     return true;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What another task has of a checkpoint: see source.h.
+ * Reading another task's part of a checkpoint: see source.h.
  *
- * Happy path: dialled -> HELLO as a client of no job -> it is ready -> a piece, asked for range by range -> all ranges have come,
- * CRCs are taken -> told. Failure: the dial, the connection or a range fails: whoever opened it hears why, and it is closed. Too
- * many read there: that range is asked for again, until nothing has come for a lease. The other side is silent for a lease: the
- * connection ends, as any does. It is closed while the shell dials: what that dial gives is given back.
+ * Happy path: the other task is dialled -> HELLO as a client of no job -> ready() -> a piece is asked for, range by range -> all
+ * ranges have come, CRCs are computed -> done(). Failure: the dial, the connection or a range fails: the source is closed, and
+ * done() says why. The other task has too many reads: the range is asked for again, until no range has come for a lease. The
+ * other task is silent for a lease: the connection ends, as every connection does. The source is closed while the shell dials:
+ * the connection that comes is given back.
  */
 #include "source.h"
 #include "beside.h"
@@ -40,7 +41,7 @@ bool psd_source_is_ready(const struct psd_task *t)
     return s->conn != NULL && s->conn->hello_done && !s->reads;
 }
 
-/* Its session there ends. */
+/* End this task's session at the other task. */
 static void say_goodbye(struct psd_conn *c)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_GOODBYE, .id = ++c->next_id};
@@ -62,7 +63,7 @@ void psd_source_close(struct psd_task *t)
     }
 }
 
-/* Whoever opened it hears of it, and may open it again. */
+/* Close the source, and then call done(), which may open it again. */
 static void fails(struct psd_task *t, ps_status st, const char *why)
 {
     psd_source_done_fn done = source(t)->done;
@@ -196,7 +197,7 @@ static void ask_more(struct psd_task *t)
     }
 }
 
-/* It ends here: the file does, or all of it is there. */
+/* All bytes of the piece have come, or the file ends within it. Compute the CRCs of a piece that is whole. */
 static void piece_over(struct psd_task *t, size_t bytes)
 {
     struct psd_source *s = source(t);
@@ -239,7 +240,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
     struct ps_reply_meta m;
     uint64_t bytes = 0;
     if (a == NULL || r->header.id == 0) {
-        return; /* of a piece that has ended */
+        return; /* an answer for a piece that has ended */
     }
     ps_status st = psd_reply_error(r, &err);
     if (st == PS_RESOURCE_EXHAUSTED && t->now_ms - s->moved_ms < t->config.lease_ms) {
@@ -258,7 +259,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         fails(t, PS_UNAVAILABLE, "an answer that is none");
         return;
     }
-    if (bytes > 0) { /* 0: that file ends here; r->body may be NULL then */
+    if (bytes > 0) { /* 0: the file ends at this offset; r->body may be NULL then */
         memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
     }
     s->got += bytes;
