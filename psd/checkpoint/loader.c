@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The load machine of the directory: what is loaded, and when. Its phases are in loader_phase.c, the rules in plan.c.
+ * The load machine of the directory: which checkpoint is loaded, and when. The phases are in loader_phase.c, the rules in plan.c.
  *
- * Happy path: all tasks of the job have listed, and one of them waits (DUE) -> the names are gone through (CHOOSING) -> the plan
- * says who loads and why, loader_choice.c which checkpoint (LOADING, loader_load.c) -> it comes to live (PLACING,
- * loader_place.c) -> all have listed again, and serve (DUE, and IDLE, for nothing is left to decide). Failure: a part is not as
- * it was written: the checkpoint is bad until a task is lost, which may be started with the file put back, or until somebody
- * names it; the next older one is chosen. Without any the tasks do not begin. No memory, or a disk that is busy: another try a
- * second later. A task is lost before all have placed: the load ends (DUE), and it is decided anew when the task has listed; what
- * others have loaded goes when the next load begins. Where a directory is lost between two that place, the next directory sees a
- * container that one task has placed and another has loaded for: that container goes back everywhere.
+ * Happy path: all tasks of the job have listed, and one of them waits (DUE) -> the directory looks at all names (CHOOSING) -> the
+ * plan says which tasks load and why, loader_choice.c which checkpoint (LOADING, loader_load.c) -> the loaded containers come to
+ * live (PLACING, loader_place.c) -> all tasks have listed again, and serve (DUE, then IDLE). Failure: a part is not as it was
+ * written: the checkpoint counts as bad until a task is lost, because that task may be started with the file put back, or until a
+ * client names the checkpoint; meanwhile the next older checkpoint is chosen. Without any checkpoint the tasks do not begin. No
+ * memory, or a busy disk: another try a second later. A task is lost before all have placed: the load ends (DUE), and is decided
+ * anew when the task has listed; what other tasks have loaded is freed when the next load begins. A directory is lost when some
+ * tasks have placed and others have not: the next directory sees a container that one task has placed and another has only
+ * loaded, and takes the container back on all tasks.
  */
 #include "saver.h"
 #include "loader.h"
@@ -26,14 +27,14 @@ static bool somebody_waits(const struct psd_task *t)
     return false;
 }
 
-/* This task has placed something, and there was no memory to name all of it. */
+/* This task has placed variables, and lacks memory for some of their names. */
 static bool is_unnamed(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
     return s->phase == PSD_LOADER_NAMING || (s->phase == PSD_LOADER_PLACING && s->peers[t->self].duty == PSD_DUTY_OPEN);
 }
 
-/* ---- what happens to it ---- */
+/* ---- events ---- */
 
 void psd_loader_list_end(struct psd_task *t, struct psd_peer *p)
 {
@@ -51,13 +52,13 @@ void psd_loader_lost(struct psd_task *t, const struct psd_peer *p)
         psd_saver_look_again(t);
     }
     if (p->own_job && psd_loader_is_on(t->loader) && t->loader->phase != PSD_LOADER_NAMING) {
-        psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE); /* decided again when it has listed */
+        psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE); /* decided again when the task has listed */
     }
 }
 
 /* ---- what is decided ---- */
 
-/* All are here, and nothing is under way that a start would get in the way of. */
+/* All tasks of the job are connected and have listed, no reset and no cut is under way, and the pause after a failure is over. */
 static bool may_begin(const struct psd_task *t)
 {
     bool known = t->saver == NULL || t->saver->resumed || t->shards->broken;
@@ -68,7 +69,7 @@ static bool may_begin(const struct psd_task *t)
            (t->saver == NULL || t->saver->phase == PSD_SAVER_IDLE || t->saver->phase == PSD_SAVER_TELLING);
 }
 
-/* Who loads for that reason. */
+/* Give a duty to each task that loads for that reason. */
 static void set_duties(struct psd_task *t, enum psd_load_reason reason)
 {
     t->loader->reason = reason;
@@ -78,7 +79,7 @@ static void set_duties(struct psd_task *t, enum psd_load_reason reason)
     }
 }
 
-/* Somebody asks for one, whatever lives. */
+/* Begin the restore that clients have asked for, or answer them why it cannot begin. */
 static void decide_asked(struct psd_task *t)
 {
     struct psd_loader *s = t->loader;
@@ -88,7 +89,7 @@ static void decide_asked(struct psd_task *t)
     struct psd_checkpoint *c = psd_saver_known(t, number);
     ps_status st = psd_loader_ask_check(t, number, &err);
     if (st == PS_OK) {
-        c->bad[0] = '\0'; /* its files may have been put back */
+        c->bad[0] = '\0'; /* files of the checkpoint may have been put back */
     }
     if (st == PS_OK && !psd_loader_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
@@ -109,7 +110,7 @@ static void decide_asked(struct psd_task *t)
     psd_loader_load(t, c, s->asked.spread);
 }
 
-/* What the rules of a start say now. */
+/* The plan for the facts as they are now. */
 static struct psd_plan look_at_facts(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
@@ -166,7 +167,7 @@ static void decide(struct psd_task *t)
     psd_loader_place_nothing(t, true, why);
 }
 
-/* A start that is due comes before a restore of some containers, because it decides what is there of the other containers. */
+/* A load for tasks that wait comes before a restore of some containers, because that load decides about the other containers. */
 static bool comes_first(const struct psd_task *t)
 {
     return psd_loader_is_of_some(t->loader) && look_at_facts(t).due;
@@ -182,11 +183,12 @@ void psd_loader_turn(struct psd_task *t)
     }
     if (t->draining || !may_begin(t)) {
         if (s->phase == PSD_LOADER_CHOOSING) {
-            psd_loader_move(t, PSD_LOADER_DUE); /* from the first name again, when it may begin */
+            psd_loader_move(t, PSD_LOADER_DUE); /* the look at the names begins again with the first name */
         }
         return;
     }
-    if (s->phase == PSD_LOADER_DUE && s->asked.number != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
+    if (s->phase == PSD_LOADER_DUE && s->asked.number != 0 &&
+        psi_list_empty(&s->asking)) { /* every client that asked has given up */
         s->asked.number = 0;
         psd_containers_fini(&s->asked_of);
         psd_loader_place_nothing(t, false, NULL);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live, as its parts are,
- * or dealt over all of them.
+ * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint while they live. The request has its number. Each
+ * task gets its own part, or the values are dealt over all tasks.
  *
- * Happy path: the checkpoint is whole on all tasks. A start of all of them begins as soon as none is under way (loader.c). All
- * load, verify and place it. Then a checkpoint of what lives is made, so that a kill does not bring back a newer one (from then
- * on the request waits in saver.c). The request is answered with the number of that checkpoint.
- * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
- * one is asked for: that comes first. Its client is gone, or waits no longer, before it has begun: it is not begun.
+ * Happy path: the checkpoint is whole on all tasks. A load by all tasks begins as soon as no other load is under way (loader.c).
+ * All tasks load, verify and place. Then a new checkpoint of what lives is made, so that a kill does not bring back a newer one
+ * (from then on the request waits in saver.c). The request is answered with the number of the new checkpoint.
+ * Failure: there is no checkpoint of that number, or it is not whole; a part is not as it was written, or memory is short:
+ * nothing has changed. Clients already wait for the restore of another checkpoint: UNAVAILABLE. The client is gone, or waits no
+ * longer, before the load has begun: the load does not begin.
  */
 #include "saver.h"
 #include "loader.h"
@@ -32,7 +33,7 @@ void psd_loader_keep(struct psd_task *t, uint64_t number)
     t->loader->kept_until_ms = number == 0 ? 0 : t->now_ms + KEPT_MS;
 }
 
-/* What is waited for before it can begin. */
+/* Say in words what the restore waits for before it can begin. */
 static void say_before(const struct psd_task *t, char *buf, size_t n)
 {
     char buffer[PSD_NAMES_HALF];
@@ -43,7 +44,7 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
         }
     }
     if (away.used > 0) {
-        PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits, as all of these */
+        PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits; the two texts below fit as well */
     } else if (t->saver->phase == PSD_SAVER_CUTTING || t->saver->phase == PSD_SAVER_DECIDING) {
         PSI_IGNORE(snprintf(buf, n, "checkpoint %llu is written", (unsigned long long)t->saver->what.number));
     } else {
@@ -86,7 +87,8 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
     }
 }
 
-/* What was begun is carried out; what was not is not begun any more, unless somebody else asks for it. */
+/* The client's time is over. A restore that has begun goes on. One that has not begun does not begin, unless another client
+ * waits. */
 static void expire(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_loader *s = t->loader;
@@ -140,7 +142,7 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool has = psd_loader_part_of(c, p, &part), bare = !t->saver->peers[i].has_disk;
-        PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* it is name */
+        PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* result is `name` */
         if (p->own_job && !psd_loader_is_here(p)) {
             return psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu: %s is not connected", n, name);
         }

@@ -2,10 +2,10 @@
 /*
  * Which checkpoint tasks begin with, or why they do not begin.
  *
- * Happy path: the newest one of which all is there that is to be loaded. Failure: one that is known to be damaged is passed over,
- * as `restore` allows. What may be put back nothing stands in for: where nothing lives no older one for a part of the newest one
- * that nobody has; and in no case an empty task for what all are damaged of, for the directory's own knowledge of what others
- * have, or for a disk that cannot be read.
+ * Happy path: the newest checkpoint of which all parts that are to be loaded are there. Failure: a checkpoint that is known to be
+ * damaged is passed over, as `restore` allows. People may put lost files back, so psd does not go on without them: where no
+ * container lives, no older checkpoint replaces one with a part that no task has. Tasks do not begin empty where all checkpoints
+ * are damaged, where other tasks have checkpoints that the directory's disk knows nothing of, or where a disk cannot be read.
  */
 #include "saver.h"
 #include "loader.h"
@@ -43,7 +43,7 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     struct psi_err err;
     *out_st = PS_OK;
     if (!psd_shards_is_able(t) || psi_list_empty(&t->shards->list)) {
-        return true; /* it has no manifests */
+        return true; /* our disk has no manifests that a later directory could load by */
     }
     if (psd_loader_anew(t) != number) {
         *out_st = psd_bars_set(t, "", number, false, &err);
@@ -55,9 +55,9 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     return false;
 }
 
-/* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. *out_other: a newer one that is
- * good, and of which a part is nowhere, *out_older the one that could be loaded instead of it (0: none). Where nothing lives it
- * is not. */
+/* The newest checkpoint that `restore` allows and that can be loaded; NULL: there is none. *out_other: a newer checkpoint that is
+ * good but has a part that no task has; NULL: there is none. *out_older: the newest usable checkpoint, which could be loaded
+ * instead (0: none); at a start (PSD_LOAD_START) it is not loaded instead, and NULL is returned. */
 static const struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other, uint64_t *out_older)
 {
     const struct psd_checkpoint *best = NULL;
@@ -69,7 +69,8 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     }
     PSI_LIST_FOREACH(it, &t->saver->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        bool is_older = t->loader->reason != PSD_LOAD_START && c->what.number <= psd_loader_anew(t); /* than what lives */
+        bool is_older =
+            t->loader->reason != PSD_LOAD_START && c->what.number <= psd_loader_anew(t); /* of another model than what lives */
         if (psd_loader_named(t) != 0 ? psd_loader_named(t) != c->what.number : is_older) {
             continue;
         }
@@ -85,7 +86,7 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     return best;
 }
 
-/* ---- reasons not to begin: each function says it in words, where it holds ---- */
+/* ---- reasons not to begin: each function returns whether its reason is true, and then says the reason in words ---- */
 
 /* A task that waits cannot read its disk. */
 static bool is_unreadable(const struct psd_task *t, char *buf, size_t n)
@@ -117,7 +118,7 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     return true;
 }
 
-/* What others have of checkpoints, and this task, which decides on them, has never heard of: its own directory is not there. */
+/* Other tasks have parts of checkpoints of which this task, the directory, has never heard: its own files are missing. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
@@ -178,7 +179,7 @@ static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
     return behind ? most : 0;
 }
 
-/* One that is there and cannot be used, the newest one if that leaves a choice. */
+/* A checkpoint that `restore` allows is on our disk and cannot be used; buf says why the newest of these cannot. */
 static bool is_bad(const struct psd_task *t, char *buf, size_t n)
 {
     const char *why = "";
@@ -225,7 +226,8 @@ static bool is_another(const struct psd_task *t, char *buf, size_t n)
 
 typedef bool (*reason_fn)(const struct psd_task *t, char *buf, size_t n);
 
-/* Whatever there is to load; and where nothing can be loaded. The first reason that holds is said. */
+/* Reasons that stand whatever there is to load, and reasons that count only where nothing can be loaded. The first true one is
+ * told. */
 static const reason_fn ALWAYS[] = {is_unreadable};
 static const reason_fn WHERE_NONE[] = {is_unknown, is_bad, is_behind_alone, is_another};
 
@@ -253,7 +255,7 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
     bool any = t->config.restore == PSD_RESTORE_AUTO;
     const struct psd_checkpoint *c = newest(t, &other, &older);
     if (other != NULL) {
-        PSI_IGNORE(psd_loader_missing_text(t, other, older, buf, n)); /* it is buf */
+        PSI_IGNORE(psd_loader_missing_text(t, other, older, buf, n)); /* result is `buf` */
         if (any && t->loader->reason != PSD_LOAD_START) {
             psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", other->what.number), PSI_KV("msg", buf));
             return c;

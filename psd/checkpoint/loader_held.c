@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each task holds, container by container, when a start is decided: as it has listed, and what was made since. The directory
- * may know a million names: it goes through them in slices before it decides, and what is made meanwhile is noted when it is
- * made. Failure: no memory, and nothing is decided.
+ * Which containers each task holds when a load is decided: those that it has listed, and those created since. The directory may
+ * know a million names: it goes through them in slices before it decides. A container created meanwhile is noted at its creation.
+ * Failure: without memory no load is decided.
  */
 #include "loader.h"
 
@@ -95,7 +95,7 @@ ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, con
     }
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     struct psd_loader_peer *of = &t->loader->peers[p->index];
-    /* an older psd says it of all that it has, and not of each container */
+    /* an older psd says `moved` once for the task, not for each container */
     struct psd_loader_held as = {
         .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
     return st == PS_OK ? held_add(t, of, container, &as, err) : st;
@@ -117,7 +117,7 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* What others have made since they listed: their list may be from before all that they have. And what rounds have made. */
+/* Note the container of a name that another task has created since it listed, and the container of a value that rounds made. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
@@ -155,7 +155,7 @@ bool psd_loader_has_work(const struct psd_task *t)
     return t->loader != NULL && t->loader->phase == PSD_LOADER_CHOOSING;
 }
 
-/* What is made is noted at once, because the look at the names has begun, or is over. */
+/* New containers are to be noted at once, because the look at the names has begun, or is over. */
 static bool follows(const struct psd_task *t)
 {
     return t->loader != NULL && (t->loader->phase == PSD_LOADER_CHOOSING || psd_loader_is_on(t->loader));
@@ -192,7 +192,7 @@ const struct psd_loader_held *psd_loader_living(const struct psd_task *t, const 
     return NULL;
 }
 
-/* Some task has placed the container by this start. */
+/* A task has placed the container by this load. */
 static bool is_placed_by(const struct psd_task *t, const char *container, uint64_t start)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -206,7 +206,7 @@ static bool is_placed_by(const struct psd_task *t, const char *container, uint64
 
 bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
-    uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same start */
+    uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same load, and one look is enough */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
         if (h != NULL && h->next != looked_for && h->next != 0) {

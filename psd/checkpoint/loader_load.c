@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LOADING: those who load read and verify what they are told.
+ * LOADING: tasks with a duty read and verify their parts of a checkpoint.
  *
- * Happy path: TASK_LOAD to those who load, our own part as well -> each answers with the containers of what it has loaded ->
- * psd_loader_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is chosen; where
- * only a task that lives cannot read its part, those who wait load alone first (psd_loader.spared). No memory, or a disk that is
- * busy: another try a second later.
+ * Happy path: TASK_LOAD to the tasks with a duty; this task loads its own part as well -> each answers with the containers that
+ * it has loaded -> psd_loader_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is
+ * chosen. If only a task that does not wait cannot read its part, the tasks that wait load alone first (psd_loader.spared). No
+ * memory, or a busy disk: another try a second later.
  */
 #include "saver.h"
 #include "loader.h"
@@ -18,7 +18,7 @@ static bool passes(ps_status code)
     return code == PS_RESOURCE_EXHAUSTED || code == PS_UNAVAILABLE;
 }
 
-/* p has answered. */
+/* p has answered TASK_LOAD. When all tasks with a duty have, the load goes on, or fails. */
 static void load_over(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_loader *s = t->loader;
@@ -31,14 +31,14 @@ static void load_over(struct psd_task *t, const struct psd_peer *p)
     } else if (psd_loader_is_asked(s) && s->why.code != PS_UNAVAILABLE) {
         psd_loader_ask_failed(t, &s->why);
     } else if (!passes(s->why.code)) {
-        psd_loader_end(t, PSD_LOADER_DUE); /* the next older one */
+        psd_loader_end(t, PSD_LOADER_DUE); /* choose the next older checkpoint */
     } else {
         psd_loader_again_later(t);
         t->delayed = s->why.text;
     }
 }
 
-/* p cannot load it. */
+/* p cannot load its part: note the checkpoint as bad or spared, unless the reason may pass. */
 static void load_failed(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
 {
     struct psd_loader *s = t->loader;
@@ -52,7 +52,7 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     }
     if (!passes(err->code) && s->reason == PSD_LOAD_TOGETHER && !p->waits) {
         s->spared = s->number;
-    } else if (!passes(err->code) && !psd_loader_is_asked(s)) { /* an asked one leaves all as it was */
+    } else if (!passes(err->code) && !psd_loader_is_asked(s)) { /* a restore that fails changes nothing */
         psd_saver_spoil(c, err);
     }
     load_over(t, p);
@@ -107,7 +107,7 @@ void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
 {
     struct psd_loader *s = t->loader;
     if (r == NULL || a->number != s->start) {
-        return; /* psd_loader_lost() has heard of it; or it is an answer to a start that is over */
+        return; /* the connection is gone, which psd_loader_lost() handles; or the answer is to a load that is over */
     }
     if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_LOADER_LOADING) {
         load_answered(t, p, r, err);
@@ -117,7 +117,7 @@ void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
     }
 }
 
-/* TASK_LOAD: what is loaded, and the parts of others that p reads. */
+/* Content of a TASK_LOAD: p's own part, and the parts of other tasks that p reads. */
 struct loading {
     const ps_v1_StartItem *what, *parts;
     size_t count;
@@ -128,12 +128,11 @@ void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, 
     const struct loading *loading = o->what;
     (void)t, (void)p;
     psd_list_add(l, &ps_v1_StartItem_msg, loading->what);
-    for (size_t i = 0; i < loading->count; i++) { /* one frame: they are short, and PS_TASKS_MAX at most */
+    for (size_t i = 0; i < loading->count; i++) { /* fits one frame: PS_TASKS_MAX short items at most */
         psd_list_add(l, &ps_v1_StartItem_msg, &loading->parts[i]);
     }
 }
 
-/* spreads: the values are dealt over all tasks. */
 void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads)
 {
     struct psd_loader *s = t->loader;
@@ -145,7 +144,7 @@ void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
     s->from = spreads ? PSD_LOADER_FROM_ALL : psd_loader_has_others(t, c) ? PSD_LOADER_FROM_OTHERS : PSD_LOADER_FROM_OWN;
     s->begun_ms = t->now_ms;
     psd_loader_move(t, PSD_LOADER_LOADING);
-    s->why.code = PS_OK; /* its text may be why the one before was spared */
+    s->why.code = PS_OK; /* the text stays: it may say why the checkpoint before was spared */
     s->number = what.number = c->what.number;
     s->start = what.start = psd_random(t);
     what.asked = psd_loader_is_asked(s);
@@ -162,7 +161,7 @@ void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
         }
         memory = memory && psd_loader_parts_for(t, c, p, &what, &parts, &count);
         if (what.state_bytes == 0 && count == 0 && !t->saver->peers[i].has_disk) {
-            s->peers[i].duty = PSD_DUTY_NONE; /* it has nothing, and nothing lives */
+            s->peers[i].duty = PSD_DUTY_NONE; /* a task without a disk has no part to load */
         } else if (memory) {
             const struct loading loading = {.what = &what, .parts = parts, .count = count};
             (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_LOAD, .number = s->start, .what = &loading});

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was dealt anew over all tasks, or is of an older checkpoint than the newest, and is not saved so yet: no task's part of
- * the newest one is what it has. Each task says up to which number that is so (psd_store.moved); one that does not, beside others
- * that do, has lost what it had of it. Each task says such a number of each container: a container that a restore of others left
- * alone is still of the newest checkpoint's history, and is not to go back with them.
+ * Values that have moved: they were dealt anew over all tasks, or are of an older checkpoint than the newest, and no checkpoint
+ * has them as they live. A task's values then differ from its parts of all checkpoints up to a number. The task lists that number
+ * (psd_store.moved). A task that lists a lower number than the others has lost its share of these values. Each task lists such a
+ * number for each container as well: a container that a restore of others left alone is still of the newest checkpoint's history,
+ * and does not go back with them.
  */
 #include "saver.h"
 #include "loader.h"
 
-/* As psd_loader_moved_most(), of p alone. */
+/* psd_store.moved of task p; 0: p is of another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;
@@ -27,7 +28,7 @@ uint64_t psd_loader_moved_most(const struct psd_task *t)
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number)
 {
     if (psd_loader_living(t, container) == NULL) {
-        return true; /* who is lost may have had all of it, and its parts in that checkpoint may be those of tasks that live */
+        return true; /* a task that is lost may have held all of it, while tasks that live wrote its parts of that checkpoint */
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
@@ -38,7 +39,7 @@ bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64
     return false;
 }
 
-/* 0: there is none. */
+/* The newest checkpoint with a manifest on our disk; 0: there is none. */
 static uint64_t newest(const struct psd_task *t)
 {
     return t->saver == NULL || psi_list_empty(&t->saver->known)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of what a load places. The directory forgets the names of a task that places something; the task's next list has them
- * again. What the directory's own task places is in nobody's list: it is named as it is placed. Failure: no memory for a name.
- * The directory tries again each tick, and the load is not over before, so that nobody makes the variable a second time.
+ * Names of the variables that a load places. When a task places containers, the directory forgets the names in these containers;
+ * the task's next list has them again. The directory's own task sends no list: its variables are named as they are placed.
+ * Failure: no memory for a name. The directory tries again at each tick. The load is not over before, so that no client creates
+ * the variable a second time.
  */
 #include "loader.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose parts a checkpoint has, and who loads them: its writer, where that is a task of the job and has it; otherwise one of
- * those that offer it, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). Which one follows from the
- * lists alone, so that it is the same one as long as they are; several offers share the parts.
+ * Which parts a checkpoint has, and which task loads a part: its writer, if that is a task of the job and has the part; otherwise
+ * one of the tasks that offer the part, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). The choice
+ * follows from the lists alone, so it stays while the lists stay. Tasks that offer the same parts share them by number.
  */
 #include "loader.h"
 
@@ -22,7 +22,7 @@ void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_pa
     *out = (struct psd_loader_parts){.of = c};
     out->at = psi_manifest_items(c->manifest.data, c->manifest.len, &out->left);
     ps_status st = psi_list_next(&out->at, &out->left, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK && !end); /* it was checked */
+    PSI_ASSERT(st == PS_OK && !end); /* the manifest was checked when it was read */
 }
 
 bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out)
@@ -31,7 +31,7 @@ bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_par
     bool end = false;
     while (!end) {
         ps_status st = psi_list_next(&parts->at, &parts->left, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK); /* it was checked */
+        PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
         if (!end && file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
             out->number = parts->of->what.number;
             out->task = file.task;
@@ -197,13 +197,13 @@ bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c
         if (needed && psd_loader_reader(t, &part) == NULL && (!missing || writer == NULL)) {
             missing = true;
             *out = part;
-            *out_gone = writer == NULL; /* which is what people are told first */
+            *out_gone = writer == NULL; /* people are told of a part of a task that is gone first */
         }
     }
     return missing;
 }
 
-/* Its place among those that a checkpoint is dealt over. */
+/* Index of p among the tasks that values are dealt over: the tasks of the job. */
 static uint32_t place_of(const struct psd_task *t, const struct psd_peer *p)
 {
     uint32_t place = 0;
@@ -222,7 +222,7 @@ static uint32_t places(const struct psd_task *t)
     return count;
 }
 
-/* Of all files of a part. */
+/* Bytes of all files of a part. */
 static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
 {
     ps_v1_SaveItem what;
@@ -239,7 +239,7 @@ static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loade
                    strcmp(job, part->job) == 0;
         sum += own ? file.bytes : 0;
     }
-    PSI_ASSERT(st == PS_OK); /* it was checked */
+    PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
     return sum;
 }
 
@@ -258,7 +258,8 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     psd_loader_parts_begin(c, &parts);
     while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *loader = psd_loader_reader(t, &part);
-        bool own = !spreads && part.task == p->task && strcmp(part.job, p->job) == 0; /* dealt: in its turn among all */
+        bool own = !spreads && part.task == p->task &&
+                   strcmp(part.job, p->job) == 0; /* where values are dealt, p's own part is among *out */
         if (loader == NULL || (!spreads && (loader != p || (!own && !psd_loader_is_adopting(t->loader))))) {
             continue;
         }

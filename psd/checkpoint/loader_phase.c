@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The phases of the load machine (loader.h), and the ways from one to another. It decides nothing, and every other file of the
- * load machine may use it. Failure: none; a way that is not in the table is a bug.
+ * The phases of the load machine (loader.h), and the ways from one to another. This file decides nothing, and every other file of
+ * the load machine may call it. Failure: none; a way that is not in the table is a bug.
  */
 #include "saver.h"
 #include "loader.h"
@@ -23,7 +23,7 @@ bool psd_loader_anything_lives(const struct psd_task *t)
 #define TO(phase) (1u << PSD_LOADER_##phase)
 static const uint8_t WAYS[PSD_LOADER_PHASES] = {
     [PSD_LOADER_IDLE] = TO(DUE),
-    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: what was loaded is let go */
+    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: tasks free what they have loaded */
     [PSD_LOADER_CHOOSING] = TO(IDLE) | TO(DUE) | TO(NOTING) | TO(LOADING) | TO(PLACING),
     [PSD_LOADER_NOTING] = TO(DUE),
     [PSD_LOADER_LOADING] = TO(DUE) | TO(PLACING),
@@ -53,7 +53,6 @@ void psd_loader_noted(struct psd_task *t, bool failed)
     }
 }
 
-/* Nothing is loaded any more. */
 void psd_loader_end(struct psd_task *t, enum psd_loader_phase to)
 {
     struct psd_loader *s = t->loader;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PLACING: what is loaded comes to live.
+ * PLACING: loaded containers come to live.
  *
- * Happy path: all have loaded -> psd_plan_goes_back() and psd_plan_places() say of each container and task what of it lives from
- * now on -> TASK_PLACE to the others, our own part last -> each has listed again, and our own names are known -> the load is
- * over. Where nothing is loaded, tasks begin empty, or are told why they do not begin, by the same way. Failure: no memory, or a
- * container is to go back everywhere since and not all tasks have loaded: another try later, and nothing has changed.
+ * Happy path: all tasks with a duty have loaded -> psd_plan_goes_back() and psd_plan_places() say for each container and task
+ * whether the task places the container -> TASK_PLACE to the other tasks, and last this task places its own part -> each task has
+ * listed again, and this task's variables have names -> the load is over. Where nothing is loaded, TASK_PLACE tells tasks to
+ * begin empty, or why they do not begin. Failure: no memory, or a container has to go back on all tasks since the load began and
+ * not all tasks have loaded: another try later, and nothing has changed.
  */
 #include "saver.h"
 #include "loader.h"
@@ -16,7 +17,6 @@
 
 #include <stdio.h>
 
-/* p has placed it. When all have, the load is over. */
 void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_loader *s = t->loader;
@@ -30,7 +30,7 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     if (psd_loader_is_asked(s)) {
         psd_loader_ask_over(t, NULL);
     }
-    /* what lives now is of a checkpoint that the bar excludes */
+    /* what lives now is of a checkpoint up to the number of the bar, so the bar is removed */
     if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
         /* number 0 removes the bar, which cannot fail */
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
@@ -42,7 +42,7 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     psd_loader_end(t, PSD_LOADER_DUE);
 }
 
-/* What was deleted of these containers: somebody else may have noted it than who places it. */
+/* Add the deleted variables of these containers, because the task that places a container may not know of each deletion. */
 static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_containers *of)
 {
     const struct psd_bar *bar = NULL;
@@ -59,7 +59,7 @@ static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t numb
     }
 }
 
-/* TASK_PLACE: what is placed, and its containers. */
+/* Content of a TASK_PLACE: the checkpoint, and the containers that the task places. */
 struct placing {
     const ps_v1_StartItem *what;
     const struct psd_containers *of;
@@ -81,7 +81,7 @@ void psd_loader_encode_place(const struct psd_task *t, const struct psd_peer *p,
     add_gone(t, l, placing->what->number, of);
 }
 
-/* The list that p sends next will say what it has. */
+/* Send TASK_PLACE to p. The next list of p says what p holds then. */
 static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     const struct placing placing = {.what = what, .of = of};
@@ -90,10 +90,10 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
     }
     psd_loader_forget_names(t, p, of);
     p->waits = true;
-    p->conn->returned = false; /* what it lists next is what it was told */
+    p->conn->returned = false; /* p's next list has what TASK_PLACE told p to place */
 }
 
-/* alone: nothing lives anywhere. */
+/* This task places its own part. alone: no container lives on any task. */
 static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
 {
     struct psi_err err;
@@ -111,8 +111,8 @@ static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const str
     t->loader->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
 }
 
-/* Those who have a duty place what `what` says and, of[i] of the task i, which containers; of NULL: none. This task is the last
- * one. */
+/* Tell the tasks that have a duty to place: task i gets `what` and the containers in of[i]; of NULL: no containers. This task
+ * places last. */
 static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
 {
     struct psd_loader *s = t->loader;
@@ -134,7 +134,6 @@ static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const str
     }
 }
 
-/* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
 void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why)
 {
     struct psd_loader *s = t->loader;
@@ -151,7 +150,7 @@ void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why)
     place_all(t, &what, NULL, false);
 }
 
-/* Does somebody who waits get a part of it? */
+/* A task that waits has loaded a part of the container. */
 static bool is_lacked(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -163,7 +162,7 @@ static bool is_lacked(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* It goes back everywhere. */
+/* The container goes back on all tasks. */
 static bool is_cut(const struct psd_task *t, const char *container, bool lives)
 {
     const struct psd_loader *s = t->loader;
@@ -179,8 +178,8 @@ static bool is_cut(const struct psd_task *t, const char *container, bool lives)
     });
 }
 
-/* Of each container in `all` that is loaded: does it go back everywhere, and by which start is it placed. Looked up here, once
- * for each container: each look goes through all tasks, and choose() asks for each task. */
+/* For each container in `all`, note whether it goes back on all tasks (cut), and the number of the load by which it is placed
+ * (start). That is done once for each container, because it goes through all tasks, and choose() needs it for each task. */
 static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -191,7 +190,7 @@ static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
     }
 }
 
-/* What of `loaded` p places, into `out`. */
+/* Put those of the loaded containers that p places into `out`. */
 static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *loaded,
                         struct psd_containers *out, struct psi_err *err)
 {
@@ -213,15 +212,15 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return PS_OK;
 }
 
-/* A model goes back: the steps that were said are of a history that is given up. */
+/* A model goes back to a checkpoint: global steps that sessions said before are of a history that is given up. */
 static void go_back(struct psd_task *t, uint64_t step)
 {
-    t->saver->step = t->saver->step == 0 ? 0 : step; /* 0: nobody has said one */
+    t->saver->step = t->saver->step == 0 ? 0 : step; /* 0: no session has said a step */
     psd_steps_go_back(t, step);
     t->went_back_ms = t->now_ms;
 }
 
-/* What lives goes back, too, because it has to be of one instant with what was lost. */
+/* A task that does not wait loads too, because its values must be of one instant with those that were lost. */
 static bool living_load(const struct psd_task *t)
 {
     bool living = false;
@@ -231,7 +230,7 @@ static bool living_load(const struct psd_task *t)
     return living;
 }
 
-/* Nothing of what is loaded is to be placed: all that others have lives, and left was reset since. */
+/* Why no loaded container is placed, in words. left: containers of the checkpoint that were reset since. */
 static const char *why_nothing(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                                char *buf, size_t n)
 {
@@ -242,7 +241,7 @@ static const char *why_nothing(const struct psd_loader *s, const struct psd_cont
     return buf;
 }
 
-/* left: what was reset since the checkpoint was made. */
+/* Log what is placed. left: containers that were reset since the checkpoint was made. */
 static void say_placed(struct psd_task *t, const struct psd_containers *all, const struct psd_containers *left)
 {
     struct psd_loader *s = t->loader;
@@ -257,7 +256,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
         if (all->of[i].cut) {
             psd_names_add(&containers, "%s", container);
             cut = true;
-        } else if (is_lacked(t, container)) { /* otherwise it is left alone */
+        } else if (is_lacked(t, container)) { /* a container that no task lacks is left alone */
             psd_names_add(&containers, "%s", container);
             psd_names_add(&partly, "%s", container);
             part = true;
@@ -302,7 +301,6 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
     }
 }
 
-/* What somebody asked for cannot be: all stays as it was. */
 void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err)
 {
     psd_loader_ask_over(t, err);
@@ -334,7 +332,6 @@ static ps_status check_asked(const struct psd_loader *s, const struct psd_contai
     return PS_OK;
 }
 
-/* All have loaded. */
 void psd_loader_place(struct psd_task *t)
 {
     struct psd_loader *s = t->loader;
@@ -349,7 +346,7 @@ void psd_loader_place(struct psd_task *t)
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
-            bool was_reset = psd_saver_bar(t, container) >= s->number; /* since */
+            bool was_reset = psd_saver_bar(t, container) >= s->number;
             st = is_asked(s, container) ? psd_containers_put(t, was_reset ? &left : &all, container, 0, &err) : PS_OK;
         }
     }
@@ -360,7 +357,7 @@ void psd_loader_place(struct psd_task *t)
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = psd_loader_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
-    bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
+    bool missed = false; /* a container has to go back on all tasks since (rounds, `recover`), and not all tasks have loaded */
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
             missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_loader_takes_part(&s->peers[i]) &&
