@@ -38,7 +38,7 @@ static void checkpoint_free(struct psd_saver *s, struct psd_checkpoint *c)
     s->known_count--;
 }
 
-/* Takes the bytes over; NULL: no memory. */
+/* Add a checkpoint behind the others; the bytes of its manifest are taken over. NULL: no memory. */
 static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveItem *what, struct psi_buf *manifest)
 {
     struct psd_checkpoint *c = psi_calloc(1, sizeof(*c));
@@ -51,7 +51,7 @@ static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveIte
     psi_manifest_init(manifest);
     s->first = psi_list_empty(&s->known) && s->first == 0 ? what->number : s->first;
     s->last = what->number;
-    psi_list_push_back(&s->known, &c->link); /* they come in the order of their numbers */
+    psi_list_push_back(&s->known, &c->link); /* checkpoints are added in the order of their numbers */
     s->known_count++;
     return c;
 }
@@ -75,7 +75,7 @@ void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *
             psd_list_add(l, &ps_v1_FileItem_msg, &file);
         }
     }
-    PSI_ASSERT(st == PS_OK); /* it was checked */
+    PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
 }
 
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
@@ -83,7 +83,7 @@ static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct p
     (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_MANIFEST, .number = c->what.number, .what = c});
 }
 
-/* It goes everywhere. */
+/* Remove all parts of a checkpoint, on this task and on all that are connected. */
 static void drop_all(struct psd_task *t, uint64_t number)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -162,7 +162,8 @@ ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, cons
 static void done_by(struct psd_task *t, uint32_t peer);
 static void part_lost(struct psd_task *t, const struct psd_peer *p);
 
-/* What p has, against what is decided. */
+/* Compare the parts that p has listed with the decided checkpoints: send p missing manifests, and drop parts without a decision.
+ */
 static void settle(struct psd_task *t, struct psd_peer *p)
 {
     struct psd_saver *s = t->saver;
@@ -172,7 +173,7 @@ static void settle(struct psd_task *t, struct psd_peer *p)
         const struct psd_saver_listed *l = &of->listed[i];
         const struct psd_checkpoint *c = psd_saver_known(t, l->number);
         bool open = s->phase == PSD_SAVER_DECIDING && l->number == s->what.number;
-        /* it was known, and retired while the task was away; what was never known may be another cluster's */
+        /* the checkpoint was known, and retired while the task was away; one that was never known may be another cluster's */
         bool old = c == NULL && oldest != NULL && l->number >= s->first && l->number < oldest->what.number;
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
@@ -200,7 +201,8 @@ static void read_bad(struct psd_task *t, struct psd_shard *shard, const char *wh
     PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
 }
 
-/* Parts of ours without a manifest: nothing was decided, and they go; or another task has the manifest, which ours was before. */
+/* Settle our own parts without a manifest. No task has the manifest: the checkpoint was never decided, and the part is removed.
+ * Another task has it: the checkpoint was decided and our manifest was lost, so the shard counts as damaged. */
 void psd_saver_settle_own(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -282,7 +284,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     read_next(t);
 }
 
-/* The manifest behind the one that was read. */
+/* Read the manifest with the next number. When all are read, the save machine is ready. */
 static void read_next(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -362,7 +364,7 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     psd_saver_fail(t, &s->served, &said);
 }
 
-/* It has not its part of the one that is told, which nobody was told is saved. */
+/* p has lost its part of the checkpoint in TELLING. No client was told that this checkpoint is saved, so the attempt fails. */
 static void part_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_err err;
@@ -371,7 +373,8 @@ static void part_lost(struct psd_task *t, const struct psd_peer *p)
     give_up(t, &err);
 }
 
-/* A disk does not take the manifest: it stays decided, that task is told again, and the next one may be made. */
+/* A task's disk does not take the manifest. The checkpoint stays decided, the manifest is sent again later, and another attempt
+ * may begin. */
 static void not_told(struct psd_task *t, const struct psi_err *err)
 {
     psd_saver_failed(t, t->saver->what.number, err);
@@ -477,7 +480,7 @@ static void decide(struct psd_task *t)
     }
 }
 
-/* This task has done its part of the phase. */
+/* The task at peer has done its part of the phase. When all tasks have, the attempt goes on. */
 static void done_by(struct psd_task *t, uint32_t peer)
 {
     struct psd_saver *s = t->saver;
@@ -497,7 +500,7 @@ static void done_by(struct psd_task *t, uint32_t peer)
     }
 }
 
-/* A file of p's part. */
+/* Take in an item of p's part: the state file, a file of values or a note. */
 static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_FileItem *item, struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
@@ -555,7 +558,7 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
     if (st != PS_OK) {
         give_up(t, &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
-        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* it will list it */
+        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* the next list of p has it, too */
         done_by(t, p->index);
     }
 }
@@ -579,11 +582,11 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         of->again_ms = t->now_ms + RETRY_MS;
         return;
     }
-    PSI_IGNORE(listed_add(of, number, true)); /* it will list it */
+    PSI_IGNORE(listed_add(of, number, true)); /* the next list of p has it, too */
     if (now) {
         done_by(t, p->index);
     } else if (number == s->what.number && psd_saver_whole_at(t, number) >= s->what.task_count) {
-        s->failed_ms = 0; /* all have it now */
+        s->failed_ms = 0; /* all tasks have the manifest now */
     }
 }
 
@@ -592,7 +595,7 @@ void psd_saver_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
 {
     struct psd_saver *s = t->saver;
     if (s == NULL || r == NULL) {
-        return; /* psd_saver_lost() has heard of it */
+        return; /* the connection is gone, which psd_saver_lost() handles */
     }
     if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVER_LOOKING && a->number == s->looked_at) {
         psd_saver_looked(t, p->index, err);
@@ -650,7 +653,7 @@ void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uin
                            "holds now",
                            (unsigned long long)c->what.number,
                            (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* told */
-    err.applied = PS_OUTCOME_UNKNOWN; /* its client is not to ask again by itself: it would be answered for something else */
+    err.applied = PS_OUTCOME_UNKNOWN; /* the client library must not repeat the request: its answer would be about other values */
     psi_list_init(&lost);
     PSI_LIST_FOREACH_SAFE(it, tmp, &s->asked) {
         if (PSI_CONTAINER_OF(it, struct psd_need, at)->wait->begun_ms <= began_ms) {
@@ -707,7 +710,7 @@ void psd_saver_hurry(struct psd_task *t)
         bool writes = p->own_job && !s->peers[i].done && psd_peer_hears(p);
         struct psd_ask *a = writes ? psd_saver_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
-            a->number = 0; /* its answer is not that to the attempt */
+            a->number = 0; /* the answer to this order says nothing about the attempt */
         }
     }
 }

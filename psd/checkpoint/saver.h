@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The save machine of the directory (DESIGN §9): when all tasks of its job save, and which checkpoints are there. The rules are
- * those of tests/models/checkpoint_model.py; what one task makes of them is psd/checkpoint/shards.h.
+ * those of tests/models/checkpoint_model.py. psd/checkpoint/shards.h is one task's side of a save.
  */
 #ifndef PSD_CHECKPOINT_SAVER_H
 #define PSD_CHECKPOINT_SAVER_H
@@ -18,7 +18,7 @@ enum psd_saver_phase {
     PSD_SAVER_LOOKING,  /* tasks say whether the newest whole checkpoint has all that they have. If so, no checkpoint is made */
     PSD_SAVER_CUTTING,  /* tasks write their parts */
     PSD_SAVER_DECIDING, /* our own manifest is on its way to our disk */
-    PSD_SAVER_TELLING,  /* it is there: the others write theirs. A load may begin */
+    PSD_SAVER_TELLING,  /* our manifest is on disk, and the other tasks write theirs. A load may begin */
     PSD_SAVER_PHASES
 };
 
@@ -31,40 +31,41 @@ struct psd_checkpoint {
     struct psi_list link; /* of psd_saver, by number */
     ps_v1_SaveItem what;
     struct psi_buf manifest; /* the file */
-    char bad[PSD_BAD_BYTES]; /* why a part of it could not be loaded; "": that is not known (loader.h) */
+    char bad[PSD_BAD_BYTES]; /* why a part could not be loaded; "": no load has failed so far (loader.h) */
 };
 
 struct psd_saver_peer {
     /* volatile: */
-    bool has_disk;     /* as it lists; of this task itself always, whether its disk can be read or not */
-    bool done;         /* in this phase */
-    uint64_t again_ms; /* TELLING: it could not; then it is told again. 0: no */
+    bool has_disk;     /* the task lists that its disk can be used; always true for this task itself */
+    bool done;         /* the task has done its part of the phase */
+    uint64_t again_ms; /* the task could not write a manifest: time to send the manifest again; 0: no manifest to send */
     struct psd_saver_listed {
         uint64_t number;
         bool whole;
-    } * listed; /* shards, as of its list and since then */
+    } * listed; /* the task's shards: those of its list, and later changes */
     uint32_t listed_count, listed_capacity;
 };
 
-/* A container, as tasks say that they have it at the cut; or one that a task has values of, or has deleted some of. */
+/* A container at the cut, as the tasks describe it. peer PSD_NO_PEER: the notes of all tasks together. Another peer: that task
+ * has values of the container, or has deleted some. */
 struct psd_saver_part {
     /* volatile: */
-    uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
-    uint32_t notes;
+    uint32_t peer;
+    uint32_t notes;   /* enum ps_file_notes */
     uint32_t bare_at; /* peer that has `bare` */
     uint64_t step;    /* highest global step that a task has said, + 1; 0: no task has said one */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": none is known by name */
 };
 
-/* Up to where some task that has listed bars the checkpoints of a container. */
+/* The bar of a container, as tasks have listed it: checkpoints up to the highest listed number are barred. */
 struct psd_saver_bar {
     /* volatile: */
     uint64_t number;
     char container[PS_CONTAINER_BYTES_MAX + 1];
 };
 
-/* What a part of a container, and a bar, take of the memory budget, with their entry of a map and its key. They are counted, and
+/* Bytes of the memory budget for a psd_saver_part and a psd_saver_bar, with the entry of a map and its key. Both are counted, and
  * never refused for the budget. */
 enum {
     PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32,
@@ -78,15 +79,15 @@ struct psd_saver {
     bool ready;               /* the manifests on our disk are known */
     bool resumed;             /* resets that our disk says are open have begun again */
     uint64_t reading;         /* number of the manifest that is being read */
-    struct psi_buf read;
-    struct psi_list known; /* struct psd_checkpoint */
+    struct psi_buf read;      /* content of that manifest */
+    struct psi_list known;    /* struct psd_checkpoint, by number */
     uint32_t known_count;
-    uint64_t first, last;         /* numbers that were ever known; 0: none was */
-    uint64_t found;               /* highest number on our disk when it was read */
-    bool settled;                 /* what was found without a manifest has gone, or is known to be decided */
-    uint64_t highest;             /* of all tasks that have listed */
+    uint64_t first, last;         /* lowest and highest number that `known` has had; 0: `known` was always empty */
+    uint64_t found;               /* highest number on our disk when the disk was read */
+    bool settled;                 /* our parts without a manifest are removed, or another task has the manifest */
+    uint64_t highest;             /* highest number that a listed task has heard of */
     struct psd_saver_peer *peers; /* by peer */
-    bool names_checked;           /* psd_saver_check_names(): since the last list no owner has lost any */
+    bool names_checked;           /* psd_saver_check_names() is through: since the last list no owner has lost a variable */
     bool names_left;              /* the check of names goes on in the next psd_task_work() */
     uint64_t names_cursor;        /* names before this one are checked: their owners have them */
     /* volatile: when */
@@ -94,16 +95,17 @@ struct psd_saver {
     bool begun;         /* an attempt was begun in this life of the directory */
     uint64_t since_ms;  /* the next checkpoint by time counts from here */
     uint64_t looked_ms; /* last look at the sessions' global steps */
-    uint64_t last_ms;   /* when a task that ends asked for a last one */
+    uint64_t last_ms;   /* when a task that ends asked for a last checkpoint; 0: no task has */
     uint64_t again_ms;  /* time of the next try, while no checkpoint can be made */
-    uint64_t step;      /* highest global step that the sessions say, + 1; 0: none. Steps of each container: rpc/steps.h */
+    uint64_t step;      /* highest global step that sessions say, + 1; 0: none. session/steps.h has steps of each container */
     bool warned;        /* the log says that no checkpoint can be made */
     bool makes_room;    /* the last attempt found a disk full, and older checkpoints have gone for the next one */
-    /* the last checkpoint, which a task that ends has asked for and which had something new in it, has failed */
+    /* the last checkpoint has failed: a task that ends had asked for it, and it would have had something new */
     bool last_failed;
     uint64_t failed_ms;     /* when the last attempt failed or was refused; 0: it did not fail */
     uint64_t failed_number; /* number of the attempt that failed; 0: it could not be begun */
-    uint64_t failed_count;  /* attempts that have failed since then; what could not be begun is none */
+    uint64_t
+        failed_count; /* attempts that have failed since the last saved checkpoint; one that could not begin is not counted */
     struct psi_err failed_err;
     char failed[352]; /* for people: which attempt failed, and why */
     /* volatile: the attempt */
@@ -114,7 +116,7 @@ struct psd_saver {
     uint64_t looked_at;
     uint64_t same;        /* number of the checkpoint that had all that the tasks have cut so far; 0: there is none */
     bool hurries;         /* a task ends: all tasks were told to write the checkpoint as fast as they can */
-    struct psi_buf files; /* FileItems */
+    struct psi_buf files; /* FileItems of all parts; from DECIDING on the whole manifest */
     struct psi_map parts; /* peer, container -> struct psd_saver_part */
     /* struct psd_need of CHECKPOINT, and of CHECKPOINT_RESTORE once its checkpoint is placed. asked: wait for the next attempt.
      * served: wait for this one. */
@@ -125,58 +127,58 @@ struct psd_saver {
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
 ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saver_fini(struct psd_task *t);
-/** A list of p begins; an item of it; it is over and taken in. */
+/** The first: a list of p begins. The second: an item of the list. The third: the list is over, and its checkpoints are settled.
+ */
 void psd_saver_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
                               struct psi_err *err) PSI_MUST;
 void psd_saver_list_end(struct psd_task *t, struct psd_peer *p);
-/** Orders as frames: the first for TASK_MANIFEST, of the struct psd_checkpoint in o->what; the second for TASK_CUT, TASK_DROP and
- * TASK_SAVED, with a bool in o->what, whether the task is to hurry. */
+/** Orders as frames. The first: TASK_MANIFEST; o->what is a struct psd_checkpoint. The second: TASK_CUT, TASK_DROP, TASK_SAVED;
+ * o->what is a bool that tells the task to hurry. */
 void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_saver_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
-/** p has answered, err NULL: OK; r NULL: its connection is gone. A frame with MORE: its list goes on. */
+/** p has answered order a; err NULL: OK; r NULL: the connection of p is gone. A frame with MORE: more frames follow. */
 void psd_saver_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
 /** p is not connected any more. */
 void psd_saver_lost(struct psd_task *t, const struct psd_peer *p);
-/** A container is reset. An attempt that is under way ends, and so does each request for a checkpoint of what was there,
- * ABORTED. */
+/** A container is reset. An attempt in CUTTING ends, and each request that waits for a checkpoint ends with ABORTED. */
 void psd_saver_reset(struct psd_task *t, const char *container);
-/** What lives on some task is replaced by checkpoint c. Requests to save what lived there end with UNAVAILABLE: those that came
- * until began_ms. Who asked later asked for what the start that had begun by then was to leave. */
+/** A load replaces values that live by checkpoint c. Requests for a checkpoint that came until began_ms end with UNAVAILABLE,
+ * because the values to be saved are lost. Later requests wait on: they ask for a checkpoint of what the load leaves. */
 void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms);
-/** The highest number that was ever given out; 0: none was, or nothing is saved here. */
+/** The highest checkpoint number that was ever given out; 0: none was, this task saves nothing, or its disk is not read yet. */
 uint64_t psd_saver_highest(const struct psd_task *t);
-/** No checkpoint of the container up to this number may be loaded, as our disk and those of the tasks that have listed say. */
+/** Checkpoints of the container up to this number may not be loaded: the highest bar of our disk and of the tasks' lists. */
 uint64_t psd_saver_bar(const struct psd_task *t, const char *container);
-/** A reset goes on in the directory's job: no instant is one of all its tasks. */
+/** A reset is under way in the directory's job. A cut would have some tasks before the reset and others after it. */
 bool psd_saver_in_reset(const struct psd_task *t);
-/** UNAVAILABLE: what is on our disk is not known yet. */
+/** UNAVAILABLE: this task has not read its disk yet, or has not begun open resets again. */
 ps_status psd_saver_are_read(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** The end of an event: a checkpoint that is wanted begins when it can. */
+/** The end of an event. A checkpoint that is wanted begins if nothing is in its way. */
 void psd_saver_turn(struct psd_task *t);
 void psd_saver_tick(struct psd_task *t);
 void psd_saver_check_invariants(const struct psd_task *t);
 
-/** Once all tasks of the job have listed: parts on our disk that nothing was decided of go. */
+/** Once all tasks of the job have listed: remove the parts on our disk of which no task has a manifest. */
 void psd_saver_settle_own(struct psd_task *t);
-/** It is known no more, and goes everywhere. */
+/** Forget checkpoint `number`, and remove its parts on all tasks that are connected. */
 void psd_saver_forget(struct psd_task *t, uint64_t number);
 
 /* ---- saver_known.c ---- */
-/** NULL: our disk has no manifest of it. */
+/** The checkpoint with this number; NULL: our disk has no manifest of it. */
 struct psd_checkpoint *psd_saver_known(const struct psd_task *t, uint64_t number);
-/** What a task has of it; NULL: nothing. */
+/** The part of checkpoint `number` that the task has listed; NULL: none. */
 struct psd_saver_listed *psd_saver_listed_of(const struct psd_saver_peer *of, uint64_t number);
-/** What was found to be bad, and who was refused, is looked at again. */
+/** Forget which checkpoints are bad, and that tasks were refused a load: the next load looks again. */
 void psd_saver_look_again(struct psd_task *t);
-/** Some of c cannot be read; c NULL: nothing is noted. */
+/** Note that c cannot be loaded, and why; the first reason stays. c may be NULL. */
 void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why);
-/** p has its part of it. */
+/** p has a part of checkpoint `number`, whole or not. */
 bool psd_saver_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 
 /* ---- saver_newest.c ---- */
-/** How many tasks have a whole part of this checkpoint, as their own. */
+/** How many tasks of the job have a whole part of this checkpoint that they wrote themselves. */
 uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number);
 /** How many parts of checkpoint c are there: parts of tasks of the job that have the manifest, and parts of tasks that are
  * gone. The latter count where a task would load them, because their directory lies beside its own. */
@@ -185,22 +187,22 @@ uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkp
 uint64_t psd_saver_newest(const struct psd_task *t);
 /** As psd_saver_newest(), but parts count as well that a task which is away may have. */
 uint64_t psd_saver_newest_maybe(const struct psd_task *t);
-/** Some task has something that the newest whole checkpoint does not have, as far as the directory has heard. A checkpoint that
- * may be whole counts as whole here. The models of programs without a global step are saved by this rule. */
+/** A task has something that psd_saver_newest_maybe() does not have, as far as the directory has heard. The models of programs
+ * without a global step are saved by this rule. */
 bool psd_saver_have_news(const struct psd_task *t);
 
 /* ---- saver_steps.c ---- */
-/** The phase changes. */
+/** Go to another phase; the way must be in the table of saver_steps.c. */
 void psd_saver_move(struct psd_saver *s, enum psd_saver_phase to);
-/** A checkpoint is wanted, at least so. */
+/** Raise psd_saver.want to `want`; a stronger wish stays. */
 static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want)
 {
     s->want = want > s->want ? want : s->want;
 }
 /** The next checkpoint by time is one whole interval away from now. */
 void psd_saver_count_anew(struct psd_task *t);
-/** A checkpoint is made as soon as it can be, also where nothing is new. A start needs that: what lives now is what it has
- * placed. */
+/** A checkpoint is made as soon as it can be, also where nothing is new. Loads need that where values that live are not those of
+ * the newest checkpoint. */
 void psd_saver_force(struct psd_task *t);
 /** The attempt with this number has failed; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
@@ -213,30 +215,30 @@ bool psd_saver_all_done(const struct psd_task *t);
 void psd_saver_clear_done(struct psd_task *t);
 /** Every request in this list is answered with err. */
 void psd_saver_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
-/** Requests that waited for this attempt wait for the next one, ahead of those that came since. */
+/** Requests that waited for this attempt wait for the next attempt, ahead of requests that came since. */
 void psd_saver_ask_again(struct psd_saver *s);
 
 /* ---- saver_ask.c: CHECKPOINT, CHECKPOINTS, CHECKPOINT_DELETE ---- */
 /** What a request for a checkpoint waits for. The request may be a CHECKPOINT_RESTORE whose checkpoint is placed. */
 void psd_saver_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
-/** saver_state.c: the newest checkpoint, the one that is being made or loaded, the last attempt where it failed, when they are
- * made. False: there is no place for them, or the task is not the directory. */
+/** saver_state.c: the newest checkpoint, the checkpoint that is being made or loaded, the last failure, and the settings of when
+ * checkpoints are made. False: this task is not the directory, or has no checkpoint_dir. */
 bool psd_saver_state(const struct psd_task *t, ps_v1_SavesState *out);
 /** The state that psd_saver_state() has put into s, in words for people. */
 void psd_saver_text(const struct psd_task *t, const ps_v1_SavesState *s, char *buf, size_t n);
-/** What is deleted may be gone from our disk. */
+/** The end of an event: answer each CHECKPOINT_DELETE whose checkpoint our disk has removed, or has failed to remove. */
 void psd_saver_delete_turn(struct psd_task *t);
 
 /* ---- shares.c ---- */
-/** Tasks that have done what the attempt is at; *out_share: of what is written, in millionths. */
+/** How many tasks have done their part of the phase. *out_share: how much of the checkpoint is written, in millionths. */
 uint32_t psd_saver_count(const struct psd_task *t, uint32_t *out_share);
 
 /* ---- saver.c, for saver_when.c ---- */
-/** p has its part of some checkpoint, and not the manifest. */
+/** Send p the manifest of each checkpoint of which p has a part without a manifest. */
 void psd_saver_tell_again(struct psd_task *t, struct psd_peer *p);
-/** A task is to end: what is written goes as fast as can be from here on. */
+/** A task is to end: all tasks write the checkpoint under way as fast as they can. */
 void psd_saver_hurry(struct psd_task *t);
-/** It begins, for all who ask. */
+/** Begin an attempt with a new number. All requests in `asked` wait for it. */
 void psd_saver_attempt(struct psd_task *t);
 
 /* ---- saver_look.c ---- */
@@ -259,36 +261,37 @@ void psd_saver_retire(struct psd_task *t);
 bool psd_saver_make_room(struct psd_task *t);
 
 /* ---- saver_when.c ---- */
-/** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
+/** A task of the job is to end: want a last checkpoint, if checkpoints are made by themselves and something may be new. */
 void psd_saver_last(struct psd_task *t);
 /** The last checkpoint of the job is made, or cannot be made. */
 bool psd_saver_drained(const struct psd_task *t);
 /** Why the last checkpoint that a task has asked for, and that had something new in it, is not saved. NULL: it is saved, or
  * nothing was new. Valid until the next change. */
 const char *psd_saver_lost_text(const struct psd_task *t);
-/** Names are left to look at before a checkpoint begins: psd_saver_turn() goes on. */
+/** The check of names goes on in the next psd_saver_turn(), before a checkpoint begins. */
 bool psd_saver_have_work(const struct psd_task *t);
-/** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. Names as psd_saver_check_names(). */
+/** Whether a checkpoint can be made. FAILED_PRECONDITION: not as things are; UNAVAILABLE: not now. The check of names goes on as
+ * in psd_saver_check_names(). */
 ps_status psd_saver_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 
 /* ---- saver_parts.c ---- */
-/** A file of p's part, but for the state, or a note of it. RESOURCE_EXHAUSTED. */
+/** Take in an item of p's part: a file of values, or a note of a container. Not for state files. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, const ps_v1_FileItem *item,
                               struct psi_err *err) PSI_MUST;
-/** The files of the attempt, as its manifest has them. Files with values say what all tasks together have of their container.
- * RESOURCE_EXHAUSTED: the manifest is too long. */
+/** Add the files of the attempt to its manifest. Each file with values gets the notes and the step of its container, of all tasks
+ * together. RESOURCE_EXHAUSTED: the manifest is too long. */
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
-/** FAILED_PRECONDITION: what was taken is half a model. */
+/** FAILED_PRECONDITION: the parts that were taken in are half a model. */
 ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** FAILED_PRECONDITION: an owner has come back without a variable of its own. Looks at psd_task_config.list_slice_rows names;
- * PS_OK counts when psd_saver.names_checked is set. Otherwise it goes on when it is called again. */
+/** FAILED_PRECONDITION: an owner has come back without one of its variables. One call looks at psd_task_config.list_slice_rows
+ * names. PS_OK with psd_saver.names_checked: all names are checked. PS_OK without: the next call goes on. */
 ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saver_parts_free(struct psd_saver *s);
-/** What parts, bars and resets take of the budget, counted anew. s NULL: 0. */
+/** Bytes of the memory budget for parts, bars and resets, counted anew. s NULL: 0. */
 uint64_t psd_saver_bytes(const struct psd_saver *s);
-/** An item of a list that is a bar. */
+/** Take in a bar that a task lists. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_bar(struct psd_saver *s, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
-/** With the resets that have not begun. */
+/** Free the bars, and the resets that have not begun. */
 void psd_saver_bars_free(struct psd_saver *s);
 
 #endif

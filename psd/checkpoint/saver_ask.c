@@ -32,7 +32,7 @@ static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
     return loads == 0 ? 0 : share + 1;
 }
 
-/* bad: why it cannot be used; "": it can. */
+/* Add a checkpoint to the answer. bad: why the checkpoint cannot be used; "": it can. */
 static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done, uint32_t share,
                        const char *bad)
 {
@@ -186,7 +186,7 @@ void psd_saver_delete_turn(struct psd_task *t)
         }
         if (shard == NULL) {
             psd_saver_forget(t, w->result);
-            t->refused = NULL; /* who was refused for it may begin now */
+            t->refused = NULL; /* tasks that were refused because of this checkpoint may begin now */
             char who[96];
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("peer", psd_record_text(w->record, who, sizeof(who))),
                     PSI_KV("checkpoint", w->result));
@@ -265,7 +265,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     if (asked && st != PS_OK) {
         psd_saver_failed(t, 0, &err);
     }
-    /* where something lives the client is not told to ask again later: by then that may be lost */
+    /* where values live the request waits here: the client is not told to ask again, because by then the values may be lost */
     bool later = st == PS_UNAVAILABLE && something_lives(t);
     struct psd_need *need = st == PS_OK || later ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
@@ -273,7 +273,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     psd_wait_hang(w, need, &t->saver->asked);
-    psd_batch_end(t); /* what an import has given comes first */
+    psd_batch_end(t); /* log lines of an import under way come first */
     psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);
 }

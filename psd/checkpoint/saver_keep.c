@@ -11,7 +11,7 @@
 #include "loader.h"
 
 enum {
-    ENOUGH = 2, /* whole checkpoints: nobody needs a damaged one then. Fewer are enough where fewer are kept */
+    ENOUGH = 2, /* with so many whole checkpoints, or max_to_keep where that is less, damaged ones are dropped */
     HOUR_MS = 3600 * 1000
 };
 

@@ -6,7 +6,7 @@
 #include "saver.h"
 #include "loader.h"
 
-/* A whole part of it is at p, as its own. Of what has a manifest on our disk the directory's own part is whole. */
+/* p has a whole part of the checkpoint that p wrote itself. The directory's own part of a known checkpoint is always whole. */
 static bool is_whole_at(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
 {
     const struct psd_saver_listed *l = psd_saver_listed_of(&t->saver->peers[p->index], number);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of checkpoints at the directory: is what tasks have written a whole model, and what is barred.
+ * Checks of the save machine: do the parts that tasks have written make a whole model; and the bars that tasks have listed.
  *
- * Half a model is saved as no checkpoint, for good ones would give way to it: one whose names' owners have lost them, one with
- * variables without a value beside sealed ones, and one without the values that some task had of a container in the newest
- * checkpoint, neither reset since nor deleted there.
+ * Half a model is not saved, because good checkpoints would be retired for it. A model is half when an owner has lost a variable;
+ * when variables without a value are beside sealed ones; or when a task has no values of a container of which the newest
+ * checkpoint has values there, and the container was neither reset since nor were its variables deleted there.
  */
 #include "saver.h"
 #include "loader.h"
@@ -89,7 +89,7 @@ ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, con
         }
         if (all != NULL && all->bare[0] == '\0') {
             all->bare_at = p->index;
-            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* one that is no name is not said */
+            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* a text that is not valid is left out */
         }
         s->what.step = item->step > s->what.step && item->step <= INT64_MAX ? item->step : s->what.step;
     }
@@ -121,7 +121,7 @@ ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifes
     return st;
 }
 
-/* What the task had of it in checkpoint c is there now, or may be missing. */
+/* The task that wrote this file of checkpoint c has values of the container in the new checkpoint as well, or may lack them. */
 static ps_status check_file(const struct psd_task *t, const struct psd_checkpoint *c, const ps_v1_FileItem *file,
                             struct psi_err *err)
 {

@@ -14,14 +14,13 @@
 
 enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000, FAILED_MS = 60000 };
 
-/* Who stands in the way: without a disk, or not connected, or with less than it had. */
 ps_status psd_saver_check(struct psd_task *t, struct psi_err *err)
 {
     char bare_text[PSD_NAMES_HALF], away_text[PSD_NAMES_HALF];
     struct psd_names bare = PSD_NAMES_IN(bare_text), away = PSD_NAMES_IN(away_text);
     ps_status st = psd_peers_begun(t, err);
     if (st == PS_FAILED_PRECONDITION) {
-        return st; /* which says more than what is below */
+        return st; /* this error says more than the checks below */
     }
     if (t->saver == NULL || t->shards->broken) {
         psd_names_add(&bare, "%s", t->name);
@@ -68,7 +67,7 @@ static bool nothing_is_lost(const struct psd_task *t)
     return psd_peers_begun(t, &err) == PS_FAILED_PRECONDITION && !psd_saver_have_news(t);
 }
 
-/* It cannot be made as things are: who asked for it is told, and the log once. */
+/* A checkpoint cannot be made as things are: clients that asked get err, and the log says it once. */
 static void refused(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
@@ -162,7 +161,8 @@ static bool all_listed(const struct psd_task *t)
     return all;
 }
 
-/* No last checkpoint was begun, because none is made by itself: what became of the last one that somebody asked for. */
+/* No last checkpoint is made where checkpoints are made on demand only. Why the checkpoint that a client asked for last is not
+ * saved; NULL: it is saved, or no client asked. */
 static const char *lost_by_hand(const struct psd_task *t, bool writes)
 {
     const struct psd_saver *s = t->saver;
@@ -228,8 +228,8 @@ void psd_saver_last(struct psd_task *t)
     }
 }
 
-/* A checkpoint by time, by steps, or the first one. Behind others, and where nobody says a step, the first one waits for a chief:
- * before that it may be half a model. */
+/* A checkpoint by time, by steps, or the first of this life of the directory is due. The first one waits for a chief where older
+ * checkpoints are there or no session says a step, because before that the model may be half made. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;

@@ -2,12 +2,12 @@
 /*
  * A task's part in checkpoints: see shards.h.
  *
- * Happy path: the disk is listed -> the task may list to the directory. A cut: psd_cut_begin() at the instant that CUT comes ->
- * pieces of it become writes, in turns, a bounded number on their way -> all is written -> its files are published one by one ->
- * it is answered. A manifest: BEGIN, WRITE, PUBLISH -> it is answered.
- * Failure: an operation of the disk fails, or the cut does: the attempt is over here, its answer says why, and its shard goes.
- * The bytes that the disk still has are waited for before the cut's memory is freed. A disk that cannot be listed: this task
- * saves nothing, and trains on; nor one whose `bars` cannot be read, for nobody knows what may come back.
+ * Happy path: the disk is listed -> the task may list to the directory. A cut: psd_cut_begin() when TASK_CUT comes -> pieces of
+ * the cut become writes, a bounded number at a time -> all pieces are written -> the files are published one by one -> TASK_CUT
+ * is answered. A manifest: BEGIN, WRITE, PUBLISH -> TASK_MANIFEST is answered. Failure: a disk operation fails, or the cut does:
+ * the attempt is over here, the answer says why, and the shard is removed. The cut's memory is freed when the disk no longer
+ * reads it. A disk that cannot be listed, or whose `bars` cannot be read so that nobody knows what may come back: this task saves
+ * nothing, and trains on.
  */
 #include "shards.h"
 
@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum {
-    FULL_MS = 3000,  /* so long training waits for a disk that does nothing */
-    ENDS_MS = 1000,  /* so long a task that is to end waits for its last cut */
-    ENTRIES = 256,   /* of a LIST */
+    FULL_MS = 3000,  /* how long pushes wait for a disk that finishes nothing, before the cut is given up */
+    ENDS_MS = 1000,  /* how long a task that is to end waits for its last cut to begin */
+    ENTRIES = 256,   /* entries of one LIST */
     WRITES_MAX = 48, /* writes of a cut on their way to the disk. With one BEGIN for each it stays below PSD_DISK_OPS_MAX */
     REMOVES_MAX = 8  /* removals on their way to the disk. They go out before the next cut, so that the cut finds their room */
 };
@@ -95,7 +95,7 @@ static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     if (st == PS_OK) {
         psi_list_remove(&shard->link);
         psi_free(shard);
-    } else { /* the directory will say so again when this task lists */
+    } else { /* when this task lists, the directory sends TASK_DROP again */
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_removed", PSI_KV("checkpoint", shard->number), PSI_KV("msg", error));
     }
     remove_next(t);
@@ -208,7 +208,8 @@ static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
             return;
         }
         if (own && e->file.kind == PSD_DISK_MANIFEST) {
-            shard->manifest_bytes = e->bytes == 0 ? 1 : e->bytes; /* an empty one was cut: it is damaged, not missing */
+            shard->manifest_bytes =
+                e->bytes == 0 ? 1 : e->bytes; /* an empty manifest file was truncated: the manifest is damaged, not missing */
         }
     }
     if (st != PS_OK) {
@@ -266,7 +267,7 @@ bool psd_shards_is_able(const struct psd_task *t)
 
 /* ---- the cut ---- */
 
-/* It is over, and nothing of it is with the disk. */
+/* The cut is over, and no disk operation of it is under way. */
 static void cut_over(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -386,7 +387,7 @@ static void notes_free(struct psd_shards *s)
     s->note_count = 0;
 }
 
-/* What the directory wants to know of each container, as the cut has it. */
+/* Fill psd_shards.notes: what the directory is told of each container in the cut. False: no memory. */
 static bool note_containers(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -405,7 +406,7 @@ static bool note_containers(struct psd_task *t)
     while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (c->cut_notes == 0 && c->cut_step == 0) {
-            continue; /* nothing to say of it, and there may be many such */
+            continue; /* without notes and step the container needs no entry; there may be many of these */
         }
         struct psd_shards_note *n = &s->notes[s->note_count++];
         memcpy(n->container, c->name, strlen(c->name) + 1);
@@ -457,7 +458,7 @@ static void write_more(struct psd_task *t)
     }
 }
 
-/* What follows from where it is; nothing while it waits for the disk. */
+/* Take the next steps of the cut: write, publish, end. While the disk works on the last step, nothing is done. */
 static void pump(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -583,7 +584,7 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     manifest_free(m);
 }
 
-/* m is on its way to the disk, or gone. */
+/* Give manifest m to the disk. On errors m is freed. */
 static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, struct psi_err *err)
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
@@ -604,7 +605,7 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
         st = psd_disk_ask(t, &op, manifest_step, m, err);
         m->ops += st == PS_OK;
     }
-    if (st != PS_OK && m->ops > 0) { /* those that were asked for will say it */
+    if (st != PS_OK && m->ops > 0) { /* m->done gets the error when the operations under way are over */
         m->err = *err;
         return PS_OK;
     }
@@ -702,7 +703,7 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK && item.hurries && t->shards != NULL && psd_shards_find(t, item.number) != NULL) {
-        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* it may be too late */
+        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* OK also when the cut is over already */
         psd_shards_hurry_here(t, item.number);
         return;
     }
@@ -732,7 +733,7 @@ static void manifest_done(struct psd_task *t, uint64_t number, uint64_t id, cons
     answer(t, PS_OP_TASK_MANIFEST, id, err);
 }
 
-/* A frame of it; m is begun with the first. */
+/* Take in a frame of a TASK_MANIFEST; the first frame has the SaveItem. */
 static ps_status take_manifest(struct psd_manifest *m, const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *at = r->body;
@@ -762,7 +763,7 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
     if (st == PS_OK && s->coming == NULL) {
         s->coming = psi_calloc(1, sizeof(*s->coming));
         if (s->coming == NULL) {
-            psd_conn_close(t, c, false); /* it comes again when this task has listed */
+            psd_conn_close(t, c, false); /* the manifest comes again when this task has listed */
             return;
         }
         psi_manifest_init(&s->coming->bytes);
@@ -785,7 +786,7 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
         st = manifest_write(t, m, &err);
     }
     if (st != PS_OK && (r->header.flags & PS_FLAG_MORE) != 0) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* without this frame the others of the TASK_MANIFEST mean nothing */
     } else if (st != PS_OK) {
         answer(t, PS_OP_TASK_MANIFEST, r->header.id, &err);
     }
@@ -811,7 +812,7 @@ void psd_shards_directory_lost(struct psd_task *t)
     s->coming = NULL;
     psd_bars_directory_lost(t);
     if (s->stage != PSD_SHARDS_NONE) {
-        psd_shards_drop_here(t, s->number); /* its attempt is over */
+        psd_shards_drop_here(t, s->number); /* the directory has ended the attempt */
     }
 }
 
@@ -823,7 +824,7 @@ void psd_shards_drain(struct psd_task *t)
     if (!t->is_directory && psd_shards_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
         s->ends_ms = t->now_ms;
         s->ends_highest = s->highest;
-        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* its answer says nothing */
+        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* the answer to the BEAT is not used */
     }
 }
 

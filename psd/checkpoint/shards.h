@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shards of a task: what it has of checkpoints on its disk (DESIGN §9, tests/models/checkpoint_model.py). A cut of what lives
- * goes to the disk, and so do manifests. The directory calls the *_here functions for its own shards (saver.h); at the other
- * tasks the handlers of TASK_CUT, TASK_MANIFEST and TASK_DROP do.
+ * The shards of a task: its parts of checkpoints on its disk (DESIGN §9, tests/models/checkpoint_model.py). The task writes cuts
+ * of what lives, and manifests. The directory calls the *_here functions for its own shards (saver.h). At the other tasks the
+ * handlers of TASK_CUT, TASK_MANIFEST and TASK_DROP call them.
  *
  * A shard is whole when the task has the manifest of its checkpoint as well. Without the manifest the directory settles the shard
  * when the task lists: the manifest comes, or the shard goes.
@@ -16,24 +16,24 @@
 
 enum {
     PSD_SHARDS_FILES_MAX =
-        PSD_DISK_BEGUN_MAX - 2 /* of a shard: values of its containers, and its state; besides a manifest and `bars` */
+        PSD_DISK_BEGUN_MAX - 2 /* files of values and the state file; two more may be open: a manifest and `bars` */
 };
 
-/** It is done, or has failed with err. id: as it was handed in. */
+/** The work on checkpoint `number` is done (err NULL) or has failed. id is the caller's. */
 typedef void (*psd_shards_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
 
 #define PSD_SAVED_BY_NONE UINT64_MAX /* a value of saved_changes: no checkpoint has all that is here */
-enum { PSD_BAD_BYTES = 320 };        /* why something of a checkpoint cannot be used: cut is fine */
+enum { PSD_BAD_BYTES = 320 };        /* text why a checkpoint cannot be used; a longer one is cut */
 
 struct psd_shard {
     /* volatile: */
     struct psi_list link; /* of psd_shards, by number */
     uint64_t number;
-    uint64_t manifest_bytes; /* 0: it is not whole */
+    uint64_t manifest_bytes; /* 0: the manifest is missing, so the shard is not whole */
     bool dropped;            /* to be removed */
-    bool removing;           /* the disk removes its directory now */
-    bool damaged;            /* directory: its manifest is none */
-    char bad[PSD_BAD_BYTES]; /* directory: why its manifest cannot be used; "": it can */
+    bool removing;           /* the disk removes the shard's directory now */
+    bool damaged;            /* directory: the manifest is damaged, or only another task has it */
+    char bad[PSD_BAD_BYTES]; /* directory: why the manifest cannot be used; "": it can */
 };
 
 struct psd_shards_file {
@@ -43,7 +43,7 @@ struct psd_shards_file {
     uint32_t sum;
 };
 
-/* Of a container, at the cut. */
+/* What the directory is told of a container at the cut. */
 struct psd_shards_note {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -56,46 +56,46 @@ enum psd_shards_stage {
     PSD_SHARDS_NONE,
     PSD_SHARDS_WRITES,
     PSD_SHARDS_PUBLISHES,
-    PSD_SHARDS_ENDS /* given up, and the disk still has bytes of it */
+    PSD_SHARDS_ENDS /* the cut is given up, and the disk still reads its memory */
 };
 
-/* Of the cut that is written: shards_pace.c. */
+/* How fast the cut is written: shards_pace.c. */
 struct psd_shards_pace {
     /* volatile: */
-    uint64_t per_second; /* bytes, while the task serves */
-    int64_t left;        /* that may be given out now; the last write may be more */
-    uint64_t begun_ms, at_ms;
-    bool serves;  /* between the last two ticks it did */
-    bool hurries; /* it was told to: a task ends */
-    bool full;    /* memory was, and half of it still is */
+    uint64_t per_second;      /* bytes, while the task serves */
+    int64_t left;             /* bytes that may be written now; a last write may take more, and then `left` is negative */
+    uint64_t begun_ms, at_ms; /* begin of the cut; last tick */
+    bool serves;              /* the task served requests between the last two ticks */
+    bool hurries;             /* the cut is not paced, because a task ends */
+    bool full;                /* checkpoint memory was full, and is still more than half full */
 };
 
 struct psd_shards {
     /* volatile: */
-    bool listed;             /* what its disk has is known */
-    bool broken;             /* it cannot be known what its disk has */
-    uint64_t highest;        /* number that it has heard of */
+    bool listed;             /* the disk was listed and its bars were read, or that has failed (broken) */
+    bool broken;             /* the disk cannot be listed, or its bars cannot be read: this task has no checkpoints */
+    uint64_t highest;        /* highest checkpoint number that this task has heard of */
     bool job_ends;           /* directory: another task of the job is to end, and asks for a last checkpoint */
-    uint64_t ends_ms;        /* since when it is to end; 0: it is not, or asks for no last checkpoint */
+    uint64_t ends_ms;        /* since when this task is to end and waits for a last checkpoint; 0: it does not */
     uint64_t ends_highest;   /* value of `highest` at ends_ms */
     bool ends_failed;        /* the last checkpoint that was begun since ends_ms has failed */
     psd_shards_fn on_listed; /* number 0; may be NULL */
     struct psi_list list;
     uint32_t removing;              /* how many shards are being removed */
     struct psd_disk_entry *entries; /* of a LIST */
-    bool has_bars;                  /* as it says */
+    bool has_bars;                  /* the disk has a file `bars` of this task */
     uint64_t bars_bytes;
     struct psd_bars bars;
     struct psd_others others;
     /* volatile: the cut */
     enum psd_shards_stage stage;
     uint64_t number;
-    uint64_t began;    /* bit by file */
-    uint64_t moved_ms; /* when the last one of its writes was over */
-    uint32_t ops;      /* on their way */
+    uint64_t began;    /* bit i: file i was begun */
+    uint64_t moved_ms; /* when the disk last finished a write of the cut */
+    uint32_t ops;      /* disk operations of the cut under way */
     struct psd_shards_pace pace;
-    uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
-    uint64_t cut_changes;           /* of the store, at the cut */
+    uint64_t done_bytes, all_bytes; /* written so far; values and slots at the cut, a little less than all files */
+    uint64_t cut_changes;           /* psd_store.changes at the cut */
     uint64_t cut_same;              /* psd_shards_number() at the cut */
     /* count of the store's changes when checkpoint saved_number had all of it; PSD_SAVED_BY_NONE: no checkpoint has */
     uint64_t saved_changes;
@@ -119,46 +119,54 @@ struct psd_shards {
 };
 
 /* ---- the task's part, shards.c ---- */
-/** Its disk is listed, where it has one. on_listed: called then; NULL: nobody. RESOURCE_EXHAUSTED. */
+/** Begin to list the disk, if this task has one. on_listed (may be NULL) is called when the disk is listed; not when it is
+ * broken. RESOURCE_EXHAUSTED. */
 ps_status psd_shards_begin(struct psd_task *t, psd_shards_fn on_listed, struct psi_err *err) PSI_MUST;
 void psd_shards_fini(struct psd_task *t);
-/** It may list to the directory: it has no disk, or what that has is known. */
+/** This task may list to the directory: it has no disk, or psd_shards.listed. */
 bool psd_shards_is_listed(const struct psd_task *t);
-/** It has a disk that can be used. */
+/** This task has a disk that can be used. */
 bool psd_shards_is_able(const struct psd_task *t);
 struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number);
-/** At this instant. hurries: it is written as fast as can be. Errors, and done never: FAILED_PRECONDITION (no disk), UNAVAILABLE
- * (the one before is not over), RESOURCE_EXHAUSTED. */
+/** Cut this task's state as it is at this instant, and write the cut as its part of checkpoint `number`. hurries: the writes are
+ * not paced. done is called when the files are published, or when the cut fails. On errors done is not called:
+ * FAILED_PRECONDITION (no disk), UNAVAILABLE (the cut before is not over, a reset still empties a container, or the disk has
+ * files of that number), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_shards_fn done, uint64_t id,
                               struct psi_err *err) PSI_MUST;
-/** The cut of that number, if it is written, goes as fast as can be from here on. */
+/** Write the cut of that number, if it is under way, as fast as the disk can from now on. */
 void psd_shards_hurry_here(struct psd_task *t, uint64_t number);
-/** File i of the cut that is done, or behind the files a note; their task is not filled in. False: there is none. */
+/** Describe file i of the cut that is done; behind the files come the notes of containers. The caller fills in job and task.
+ * False: there is no item i. */
 bool psd_shards_file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out);
-/** The manifest of a shard that is here, as of psi_manifest_end(); its bytes are taken over, on errors too. */
+/** Write the manifest (as of psi_manifest_end()) of a shard that is here. `bytes` is taken over, on errors too. On errors done is
+ * not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
                                    struct psi_err *err) PSI_MUST;
-/** It goes, whole or not, and a cut for it ends. */
+/** Remove this task's part of checkpoint `number`, whole or not. A cut for that number is given up, and its done is not called.
+ */
 void psd_shards_drop_here(struct psd_task *t, uint64_t number);
-/** Behind the names of our own list: SavedItems, bars too. */
+/** Add to this task's list, behind the names, SavedItems: its checkpoints and the bars of containers. */
 void psd_shards_list_add(const struct psd_task *t, struct psd_list *l);
-/** The connection to the directory is gone: what it has not heard of it need not wait for. */
+/** The connection to the directory is gone: a cut under way is given up, and manifests under way are not answered. */
 void psd_shards_directory_lost(struct psd_task *t);
-/** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
+/** The first: this task is to end, and asks the directory for a last checkpoint. The second: that checkpoint is over, or does not
+ * come. */
 void psd_shards_drain(struct psd_task *t);
 bool psd_shards_drained(const struct psd_task *t);
 /** In a task that is not the directory: the task is to end, and either the last checkpoint, for which the task has waited, is not
  * whole here; or checkpoints are made by themselves, and something has changed that none has. */
 bool psd_shards_is_lost(const struct psd_task *t);
-/** Something that makes a checkpoint differ has changed since a checkpoint had all that is here, or since the task began empty.
- * True also where that checkpoint is gone. False without a disk. */
+/** This task has content that no checkpoint has: something has changed since checkpoint psd_shards.saved_number, or that
+ * checkpoint is gone, or something has changed since the task began empty. False without a disk. */
 bool psd_shards_changed(const struct psd_task *t);
 /** The checkpoint that has all that is here; 0: none has all. */
 uint64_t psd_shards_number(const struct psd_task *t);
 /** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
  * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
 ps_status psd_shards_look(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
-/** A start has placed what the task had in checkpoint `number`. whole: nothing of it was left out, and nothing else is here. */
+/** A load has placed this task's part of checkpoint `number`. whole: nothing of the part was left out, and nothing else is here.
+ */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);
 /** The cut may have more to write. */
 void psd_shards_work(struct psd_task *t);
@@ -168,13 +176,13 @@ void psd_shards_check_invariants(const struct psd_task *t);
 /* ---- shards_pace.c ---- */
 void psd_shards_pace_begin(struct psd_task *t, bool hurries);
 void psd_shards_pace_tick(struct psd_task *t);
-/** More of the cut may be given to the disk. */
+/** More of the cut may be written now. */
 bool psd_shards_pace_lets(struct psd_task *t);
-/** So much of it was. */
+/** The disk got so many bytes of the cut. */
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes);
 
 /* ---- shards_read.c: CHECKPOINT_READ ---- */
-/** The disk does nothing any more. */
+/** Free all reads. The disk has none of them any more. */
 void psd_shards_reads_free(struct psd_shards *s);
 
 #endif

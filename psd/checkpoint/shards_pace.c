@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a cut goes to the disk. The walk stops where WALK_MAX bytes wait to be written (psd/store/cut.c), so what paces the
- * writes paces all of it.
+ * How fast a cut is written. The cut's walk over the store stops when WALK_MAX bytes wait to be written (psd/store/cut.c), so the
+ * pace of the writes is the pace of the whole cut.
  *
- * While the task serves (requests about variables and queues since the tick before), bytes are given out at a rate that takes
- * training little, and yet has the checkpoint done long before the next one. Otherwise, while pushes wait for its memory, and
- * when a task is to end, as fast as the disk takes them. Failure: none.
+ * While the task serves (requests about variables and queues since the last tick), the pace is low enough to slow training
+ * little, and high enough to finish long before the next checkpoint. The disk gets bytes as fast as it takes them when the task
+ * does not serve, while pushes wait for the cut's memory, and when a task is to end. Failure: none.
  */
 #include "shards.h"
 
 #include "psd/store/cut.h"
 
 enum {
-    SPAN_MS = 600000, /* from one checkpoint to the next, where no setting says so */
-    BURST_IN = 10     /* of what a second may give out; ticks are at most 100 ms apart */
+    SPAN_MS = 600000, /* assumed time between checkpoints, where checkpoint_seconds is 0 */
+    BURST_IN = 10     /* at most a tenth of a second's bytes is saved up; ticks are at most 100 ms apart */
 };
 
 static int64_t burst(const struct psd_shards_pace *p)
@@ -27,7 +27,7 @@ void psd_shards_pace_begin(struct psd_task *t, bool hurries)
     uint64_t span = t->config.checkpoint_seconds == 0 ? SPAN_MS : (uint64_t)t->config.checkpoint_seconds * 1000;
     uint64_t since = t->now_ms - p->begun_ms;
     span = t->config.checkpoint_steps != 0 && since < span ? since : span;
-    uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000; /* values and slots in half of it */
+    uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000; /* values and slots are written in half of the span */
     p->per_second = t->config.cut_pace_bytes > at_least ? t->config.cut_pace_bytes : at_least;
     p->left = burst(p);
     p->begun_ms = p->at_ms = t->now_ms;
@@ -57,6 +57,6 @@ bool psd_shards_pace_lets(struct psd_task *t)
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    bool paced = p->left > 0; /* otherwise it goes as fast as can be, and is no debt */
+    bool paced = p->left > 0; /* bytes that are written without a pace are not counted */
     p->left -= paced ? (int64_t)bytes : 0;
 }

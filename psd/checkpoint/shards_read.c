@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHECKPOINT_READ: a range of a file of this task's part of a checkpoint, for who verifies or exports one.
+ * CHECKPOINT_READ: a client that verifies or exports a checkpoint, or another task that loads it, reads a range of a file.
  *
- * Happy path: the request names a file by numbers -> memory for the range -> PSD_DISK_READ -> answered when the disk has read it,
- * where the connection is still there. Failure: no disk, no such file, what the disk says. At most READS_MAX of all connections
- * and CONN_READS_MAX of one are on their way: RESOURCE_EXHAUSTED, to be asked again. A file that is removed meanwhile is
- * NOT_FOUND.
+ * Happy path: the request names a file by numbers -> memory for the range -> PSD_DISK_READ -> the range is the answer, if the
+ * connection is still there. Failure: this task has no disk, or no such file, or the disk fails. READS_MAX reads of all
+ * connections, or CONN_READS_MAX of this one, are under way: RESOURCE_EXHAUSTED, and the client asks again. A file that is
+ * removed meanwhile is NOT_FOUND.
  */
 #include "shards.h"
 
@@ -18,7 +18,7 @@ enum { READS_MAX = 16, CONN_READS_MAX = 8, RETRY_MS = 20 };
 struct psd_shards_read {
     /* volatile: */
     struct psi_list link; /* psd_shards.reads */
-    uint64_t conn;        /* name of its link; it may be gone */
+    uint64_t conn;        /* name of the connection's link; the connection may be gone */
     uint64_t id;          /* of the request */
     uint8_t *memory;
 };
@@ -62,7 +62,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     read_free(read);
 }
 
-/* Which file that is. */
+/* The file that the request names. */
 static ps_status file_of(const struct psd_task *t, const ps_v1_CheckpointRead *m, struct psd_disk_file *out, struct psi_err *err)
 {
     static const enum psd_disk_file_kind kinds[] = {
@@ -81,7 +81,7 @@ static ps_status file_of(const struct psd_task *t, const ps_v1_CheckpointRead *m
                           (unsigned long long)m->number, writer - 1);
 }
 
-/* There is room for one more, of this connection. */
+/* One more read of this connection may begin. RESOURCE_EXHAUSTED, FAILED_PRECONDITION. */
 static ps_status check_room(const struct psd_task *t, const struct psd_conn *c, struct psi_err *err)
 {
     uint32_t all = 0, own = 0;
