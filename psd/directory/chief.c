@@ -2,13 +2,13 @@
 /*
  * CHIEF: who may make the variables of a container ready.
  *
- * Happy path: a session claims the lease of the container; nobody holds it: it is given a number above all that were given
- * before, and holds the lease as long as it is heard. Its INITs and SEALs carry that number, and no owner follows a lower one.
- * Without `claim` it is given a number whoever holds the lease: the holder is refused from then on.
- * Failure: another task holds the lease: not granted, or ABORTED for one that says a number, which was chief before. After a
- * start of the directory nobody is granted anything for a lease: whoever was given a number by an earlier life of it says so
- * meanwhile. A number that only a checkpoint says, of a time of which nothing lives, is none that anybody waits for. Lists that
- * are missing may know a higher number: UNAVAILABLE.
+ * Happy path: a session claims the lease of the container, and no session holds the lease -> the session gets a number above all
+ * numbers given before, and holds the lease as long as it is heard. Its INITs and SEALs carry the number; no owner follows a
+ * lower one. Without `claim` a session gets a number although another one holds the lease, and the holder is refused from then
+ * on. Failure: another task holds the lease: not granted, or ABORTED for a session that was chief before and says its number.
+ * After a start of the directory no lease is granted for the time of one lease, so that a chief of an earlier life of the
+ * directory can say its number. A number that only a checkpoint has is not waited for, where no chief of that time can be alive.
+ * A task that has not listed may know a higher number: UNAVAILABLE.
  */
 #include "directory.h"
 
@@ -20,14 +20,15 @@
 
 enum { LISTS_RETRY_MS = 100, FIRST_NUMBER_BITS = 20 };
 
-/* A task's sessions, one after the other, are the same chief. */
+/* Sessions of one task, one after the other, count as the same chief. */
 static bool is_same(const struct psd_record *a, const struct psd_record *b)
 {
     return a == b || (a->job[0] != '\0' && a->task == b->task && strcmp(a->job, b->job) == 0);
 }
 
-/* Above all others: the time, so that those of a life of the directory that this one knows nothing of are below. Where the clock
- * is of no use it goes on at random behind a number that another life has made, so that none is given twice. */
+/* A number above all others. It is the time in ms, so that it is above the numbers of an earlier life of the directory, also
+ * those that this life has not heard of. Where the clock is behind the highest number, the next number is used; behind a number
+ * that another life has made a random count is skipped, so that no number is given twice. */
 static ps_status next_number(struct psd_task *t, uint64_t floor, uint64_t *out, struct psi_err *err)
 {
     uint64_t highest = floor > t->chief_number ? floor : t->chief_number;
@@ -79,7 +80,7 @@ static ps_status check_known(uint64_t number, struct psi_err *err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
 }
 
-/* One that was chief before. */
+/* A claim by a session that says the number with which it was chief before. */
 static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char *container, const ps_v1_Chief *m,
                              ps_v1_ChiefAnswer *a, struct psi_err *err)
 {
@@ -96,11 +97,11 @@ static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char 
     return m->renew ? grant_next(t, c, container, m->number, a, err) : grant(t, c, container, m->number, a, err);
 }
 
-/* For how long nobody is granted a lease that is free; 0: this one is. */
+/* How long this free lease is still not granted; 0: it is granted now. */
 static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *chief, bool preferred)
 {
     bool first = chief == NULL || chief->number == 0 || chief->saved;
-    if (chief != NULL && psd_chief_is_given(chief)) { /* in this life: who is left of an earlier one has a lower number */
+    if (chief != NULL && psd_chief_is_given(chief)) { /* in this life: a chief of an earlier life has a lower number */
         return 0;
     }
     if (first && preferred) {
@@ -111,7 +112,7 @@ static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *c
     return free_ms > t->now_ms ? free_ms - t->now_ms : 0;
 }
 
-/* One that was not. */
+/* A claim by a session that was not chief before. */
 static ps_status claim_first(struct psd_task *t, struct psd_conn *c, const char *container, const ps_v1_Chief *m,
                              ps_v1_ChiefAnswer *a, struct psi_err *err)
 {

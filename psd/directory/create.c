@@ -3,10 +3,9 @@
  * The directory's requests: CREATE, FIND, DELETE.
  *
  * Happy path of CREATE: the name is recorded (name -> task), then the owner is asked, and the client gets the owner's own answer.
- * Failure: an owner that is not connected, lists that are missing or a reset that is pending: UNAVAILABLE, nothing recorded, the
- * library repeats. When the connection drops before the owner answered: UNAVAILABLE too, but the name stays where it is. An owner
- * that has not answered when the time is over that the client gave: DEADLINE_EXCEEDED, which names it; what it was asked for goes
- * on.
+ * Failure: the owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, nothing is recorded, and the client
+ * library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name stays recorded. The
+ * owner has not answered when the client's time is over: DEADLINE_EXCEEDED, which names the owner; the creation goes on.
  */
 #include "directory.h"
 
@@ -95,7 +94,7 @@ static ps_status room_for_name(struct psd_task *t, const struct psd_create *item
                                                : psd_store_full(&t->store, "the directory's record of", item->name, bytes, err);
 }
 
-/* An owner of a release without parts would make a variable that is none. */
+/* UNIMPLEMENTED: the owner is of a release without parts, and would make a whole variable instead of a part. */
 static ps_status knows_parts(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err)
 {
     return item->definition.part.count == 0 || (owner->features & PS_FEATURE_PARTS) != 0
@@ -105,7 +104,7 @@ static ps_status knows_parts(const struct psd_peer *owner, const struct psd_crea
                              item->name, owner->job, owner->task);
 }
 
-/* Find the name or, where it is new, record it; on PS_OK item->owner says where. looks: nothing is recorded. */
+/* Find the name, or record a new one; on PS_OK item->owner is its owner. looks: only check, and record nothing. */
 static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
@@ -164,7 +163,7 @@ void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const
     psd_list_add(l, &ps_v1_NameItem_msg, &m);
 }
 
-/* Ask the owner: need i of w hangs on its answer. */
+/* Send the order to the owner. Need i of w waits for the answer. */
 static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
                      const struct psd_create *item, struct psi_err *err)
 {
@@ -178,7 +177,7 @@ static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct 
     return PS_OK;
 }
 
-/* Record first, then create: what a client is told is the owner's own answer. On PS_OK it is made, or asked for. */
+/* Record the name, and then create the variable. On PS_OK it is made here, or (*out_asked) its owner was asked. */
 static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, bool *out_asked, struct psi_err *err)
 {
     struct psd_create *item = &w->creates[i];
@@ -188,12 +187,12 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    if (n->life != p->life) { /* it is to be made */
+    if (n->life != p->life) { /* the owner's process is not known to have the variable, so it is to be made */
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
     if (!p->self) {
-        /* should another process take its place before it answers, it may come back with what it made */
+        /* if another process takes the owner's place before the answer, this process may come back with the variable */
         psd_name_asked(n, p->life);
         st = ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
         *out_asked = st == PS_OK;
@@ -208,7 +207,8 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     return st;
 }
 
-/* Its owner has made it: a delete of it that was asked for before, and is not noted on a disk yet, does not forget it. */
+/* The owner has made the variable. An older delete of that name, which the owner's disk has yet to note, must not forget the
+ * name. */
 static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
 {
     struct psi_list *it = NULL;
@@ -250,7 +250,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
 
 /* ---- as a wait ---- */
 
-/* NULL: it is over. */
+/* The order that need n waits for; NULL: it was answered. */
 static const struct psd_ask *ask_of(const struct psd_need *n)
 {
     return n->met ? NULL : PSI_CONTAINER_OF(n->of, struct psd_ask, waiters);
@@ -278,7 +278,7 @@ static void describe_asks(const struct psd_task *t, const struct psd_wait *w, st
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s answers", psd_names_text(&owners))); /* cut is fine */
 }
 
-/* Its client is told who has not answered; what they were asked for goes on. */
+/* The client's time is over. The client is told which owners have not answered. Their orders go on. */
 static void expire_asks(struct psd_task *t, struct psd_wait *w)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
@@ -310,7 +310,8 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
         a.status = (uint32_t)item->status;
         a.created = item->created;
         a.retry_after_ms = item->retry_after_ms;
-        if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) { /* who has it, or has not answered */
+        if (item->status == PS_OK ||
+            item->status == PS_DEADLINE_EXCEEDED) { /* name the owner that has the variable, or that has not answered */
             a.task = t->peers[item->owner].task;
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
         }
@@ -359,7 +360,7 @@ static ps_status requested_task(struct psd_task *t, const ps_v1_CreateItem *m, s
     return PS_OK;
 }
 
-/* A bad item is answered by itself; a bad list fails the request. */
+/* Read the items of a CREATE. An item that is wrong is refused alone; a list that cannot be parsed fails the request. */
 static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *p = r->body;
@@ -387,8 +388,8 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
     }
 }
 
-/* Decide over the items from `first` on that belong together: one, or the parts of a variable. Parts that are not all there, or
- * of which one may not be made, are all refused before any is recorded. Returns their number. */
+/* Check the items from `first` on that belong together: one variable, or all parts of one. Where a part is missing or may not be
+ * made, all parts are refused, and none is recorded. Returns how many items belong together. */
 static uint32_t refuse_together(struct psd_task *t, struct psd_wait *w, uint32_t first)
 {
     struct psd_create *items = &w->creates[first];
@@ -464,10 +465,10 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && (psd_lists_missing(t, &missing) || psd_own_lists_missing(t, container, &missing))) {
-        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* which is why it is missing */
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err says why the lists are missing */
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                                    "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
-                                   name)); /* as below */
+                                   name)); /* err is the answer */
             a->retry_after_ms = RETRY_MS;
         }
         st = err.code;
@@ -517,7 +518,7 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
     psd_order_end(a);
 }
 
-/* This task is the owner, too: it is deleted when our disk has noted that. */
+/* The directory is the owner itself: answer the client when our disk has noted the deletion. */
 static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_need *need, const struct psd_create *item,
                             struct psi_err *err)
 {
@@ -534,7 +535,7 @@ static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_n
     return PS_OK;
 }
 
-/* On PS_OK it is deleted, or its owner is asked. */
+/* Delete one name. On PS_OK it is deleted here, or its owner was asked. */
 static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
     struct psd_create item = {0};
@@ -613,7 +614,8 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL && err != NULL) {
         w->err = *err;
-        w->retry_after_ms = err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0; /* as where it is ours */
+        w->retry_after_ms =
+            err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0; /* as psd_rpc_delete() does for the directory's own variables */
     }
     psd_wait_over(t, &a->waiters);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The owner's side of DELETE: the variable goes, and the task's disk notes that no checkpoint may bring it back.
+ * The owner's side of DELETE: the variable is dropped, and the task's disk notes that no checkpoint may bring it back.
  *
- * Failure: while a checkpoint holds as much memory as it may the variable stays, UNAVAILABLE; without room for the note it stays
- * too, RESOURCE_EXHAUSTED. A note that the disk did not take: the variable is gone, and the client is told so.
+ * Failure: a checkpoint under way holds as much memory as it may: UNAVAILABLE, and the variable stays. No room for the note:
+ * RESOURCE_EXHAUSTED, and the variable stays. The disk fails to write the note: the variable is gone, and the client is told so.
  */
 #include "directory.h"
 
@@ -26,7 +26,7 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
-        if (last) { /* the directory, which knows no name there any more, will not ask for a reset */
+        if (last) { /* the directory has no name of this container any more, and will not order its reset */
             (void)psd_reset_here(t, container);
         }
     }

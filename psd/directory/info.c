@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: what a task is, holds and has done; of the directory also who is missing, how far the job and its checkpoints are. */
+/* INFO: what a task is, what it holds and has done. The directory also says which tasks are missing, and how far the job and its
+ * checkpoints are. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -7,7 +8,7 @@
 
 #include <stdio.h>
 
-/* What sessions hold, and which holds most. */
+/* The memory that sessions hold, and the session that holds most. */
 static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char most[128];
@@ -58,7 +59,7 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }
 
-/* Why tasks have not begun. *out_text: in words. */
+/* Why tasks have not begun; *out_text says it in words. */
 static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
 {
     const char *refused = t->refused != NULL                               ? t->refused
@@ -68,7 +69,8 @@ static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
     return refused != NULL ? PS_WAITING_REFUSED : t->delayed != NULL ? PS_WAITING_RETRY : PS_WAITING_LOAD;
 }
 
-/* Lists, at the directory; otherwise what it begins with, or at the directory what others do. */
+/* What the task waits for: at the directory the lists of other tasks; else the checkpoint that this task, or another, begins
+ * with. */
 static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char text[sizeof(a->waiting_for.bytes)], names[PSD_NAMES_HALF];

@@ -14,9 +14,9 @@
 #define UNKNOWN PS_OUTCOME_UNKNOWN
 
 /* clang-format off */
-/* for whom; frame; who hears the answer; what the task has listed against what it should have; whether the answer takes time;
- * what an order may have done whose connection is gone. TASK_RESET goes out when a list begins (psd_reset_join()), because the
- * list is not answered before. */
+/* Columns: whom the order is for; its frame; the function for the answer; the function that compares what the task has listed
+ * with what it should have; whether the answer takes time; what an order may have done whose connection is gone. TASK_RESET goes
+ * out when a list begins (psd_reset_join()), because it must be sent before the list is answered. */
 const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1] = {
     [PS_OP_TASK_CREATE]   = {CLIENT, psd_create_encode,         psd_create_answered, NULL,                false, NOTHING},
     [PS_OP_TASK_DELETE]   = {CLIENT, psd_delete_encode,         psd_delete_answered, NULL,                true,  UNKNOWN},

@@ -4,10 +4,11 @@
  *
  * Happy path: HELLO says the session's own container and its key (psd_record.own, t->owners) -> CREATE brings the key -> the
  * session says GOODBYE, or its lease is over -> the next tick that looks at the container resets it on the tasks that are
- * connected, and waits for no other -> its names are forgotten, its record at each task goes.
- * Failure: a task that was away lists what it has: its container is not claimed, and is reset in its turn. A directory that was
- * started again has heard of no session: a container that nobody has claimed in this life is given a lease and GRACE_MS. A task
- * that was started again has lost what it had: its names in such containers are forgotten, and nothing recovers.
+ * connected, and waits for no other task -> the container's names are forgotten.
+ * Failure: a task that was away lists a container of a session that has ended: no session claims the container, and a later tick
+ * resets it. A directory that was started again knows no session yet: a container that no session has claimed in this life is
+ * kept for a lease and GRACE_MS. A task that was started again has lost its variables: its names in containers of sessions are
+ * forgotten, and no checkpoint brings them back.
  */
 #include "directory.h"
 
@@ -70,7 +71,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
     return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
 }
 
-/* Variables of plans are pinned to tasks of any job. */
+/* Tasks of other jobs count as well, because variables of plans are pinned to tasks of any job. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
 {
     if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {
@@ -94,7 +95,7 @@ void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
             const struct psd_name *next =
-                psd_names_in_next(in, n); /* before the change, which may free `in` with its last name */
+                psd_names_in_next(in, n); /* looked up before the change, which may free `in` with its last name */
             if (n->owner == peer->index && n->life != peer->life && n->asked != peer->life) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
                 psd_commit(t, &c);
@@ -104,7 +105,7 @@ void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
     }
 }
 
-/* Its session has ended, as far as this life of the directory can know. */
+/* The container's session has ended, as far as this life of the directory can know. */
 static bool is_over(const struct psd_task *t, struct psd_names_in *in)
 {
     if (psd_own_lives(t, in->container, in->key)) {
@@ -122,7 +123,7 @@ void psd_own_tick(struct psd_task *t)
     for (uint32_t left = all < looks ? all : looks; left > 0 && t->names.of_sessions > 0; left--) {
         struct psd_names_in *in = psd_names_next_session(&t->names);
         if (is_over(t, in)) {
-            psd_reset_own(t, in->container); /* in may go with its last name */
+            psd_reset_own(t, in->container); /* may free `in` with its last name */
         }
     }
 }

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* b is the part behind a. */
+/* b is the next part of the variable of which a is a part. */
 static bool follows(const struct psd_create *a, const struct psd_create *b)
 {
     char x[PS_NAME_BYTES_MAX + 1], y[PS_NAME_BYTES_MAX + 1];
@@ -24,7 +24,8 @@ static bool follows(const struct psd_create *a, const struct psd_create *b)
     psi_part_whole_name(&a->definition.part, a->name, x);
     psi_part_whole_name(&b->definition.part, b->name, y);
     same.part.index = a->definition.part.index;
-    same.shape.dims[same.part.axis] = a->definition.shape.dims[same.part.axis]; /* what follows from the index may differ */
+    same.shape.dims[same.part.axis] =
+        a->definition.shape.dims[same.part.axis]; /* the size along the axis may differ from part to part */
     return strcmp(x, y) == 0 && psd_definition_equal(&same, &a->definition);
 }
 
@@ -61,11 +62,11 @@ ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_creat
     if (want->part.count > 0) {
         psi_part_whole_name(&want->part, item->name, other);
     } else if (psi_part_name(other, item->name, 0, NULL) != PS_OK) {
-        return PS_OK; /* no part of it could have a name */
+        return PS_OK; /* the name is too long for a part's name, so no parts exist */
     }
     const struct psd_name *n = psd_directory_find(&t->names, item->container, other);
     if (n == NULL || n->part == (want->part.count > 0)) {
-        return PS_OK; /* other: nothing, or a variable that is only called like a part or a whole */
+        return PS_OK; /* no variable has the other name, or one that only looks like a part or a whole */
     }
     const struct psd_definition have = psd_name_definition(n);
     return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,

@@ -50,7 +50,7 @@ bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const cha
     return reset != NULL && (reset->pending || reset->owed[peer->index]);
 }
 
-/* What p has to do with it from now on. */
+/* Change whether the reset waits for p (outstanding), and whether p is to get the reset when it lists next (owed). */
 static void change_task(struct psd_task *t, const struct psd_peer *p, const struct psd_reset *reset, bool outstanding, bool owed)
 {
     if (reset->outstanding[p->index] != outstanding || reset->owed[p->index] != owed) {
@@ -94,7 +94,7 @@ static void ask_later(const struct psd_task *t, struct psd_reset *reset, const s
     PSI_IGNORE(snprintf(reset->why, sizeof(reset->why), "%s", err->text)); /* cut is fine */
 }
 
-/* Who waits for it hears err; it goes on. */
+/* Answer the clients that wait for the reset with err. The reset goes on. */
 static void tell_waiters(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
     struct psd_wait *w = NULL;
@@ -112,7 +112,7 @@ static void finish(struct psd_task *t, struct psd_reset *reset)
     struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = reset->container}};
     psi_list_init(&waiters);
     reset->why[0] = '\0';
-    psi_list_move_all(&waiters, &reset->waiters); /* its record may go */
+    psi_list_move_all(&waiters, &reset->waiters); /* the commit may free `reset` */
     psd_commit(t, &c);
     psd_wait_over(t, &waiters);
 }
@@ -121,7 +121,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* our disk says so still */
+    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* our disk still says that the reset is open */
     reset->noting = false;
     ask_later(t, reset, err);
     tell_waiters(t, reset, err);
@@ -140,14 +140,14 @@ static void over_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     finish_if_done(t, reset);
 }
 
-/* More names of the container than are forgotten in one event. No name comes to them before the reset is over. */
+/* The container has more names than are forgotten in one event. None is added before the reset is over. */
 static bool has_many_names(const struct psd_task *t, const struct psd_reset *reset)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, reset->container);
     return in != NULL && in->count > t->config.reset_slice_names;
 }
 
-/* All have answered: the names go, our disk notes that, and then it is over. */
+/* If all tasks have answered: forget the container's names, note on our disk that the reset is over, and then end it. */
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
     struct psi_err err;
@@ -177,7 +177,8 @@ static void part_done(struct psd_task *t, const struct psd_peer *peer, const cha
     if (reset != NULL) {
         change_task(t, peer, reset, false, false);
     }
-    struct psd_reset *left = psd_reset_record(&t->resets, container); /* it goes when all have done their part */
+    struct psd_reset *left =
+        psd_reset_record(&t->resets, container); /* the record is freed when all tasks have done their part */
     if (left != NULL) {
         finish_if_done(t, left);
     }
@@ -247,8 +248,8 @@ void psd_resets_work(struct psd_task *t)
         struct psd_reset *reset = at_reset(it);
         if (reset->forgetting && !t->forgets_names) {
             forget_some(t, reset->container);
-            t->forgets_names = true;  /* this one may not be the last */
-            finish_if_done(t, reset); /* it may be over, and freed */
+            t->forgets_names = true;  /* another reset may have names to forget as well */
+            finish_if_done(t, reset); /* may free `reset` */
             return;
         }
     }
@@ -256,7 +257,7 @@ void psd_resets_work(struct psd_task *t)
 
 static void note_taken_back(struct psd_task *t, struct psd_reset *made);
 
-/* What a disk has failed to note is tried again. */
+/* Ask disks again that have failed to note a reset. */
 void psd_resets_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -300,14 +301,14 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
-/* What of this task has not done its part when all other tasks have: it still drops variables or names, or its disk is slow. */
+/* Say what is left to do when all other tasks have done their part: this task drops variables or names, or its disk writes. */
 static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */
     return buf;
 }
 
-/* Who has not done its part of the reset: the tasks, or our own disk. */
+/* Name the tasks that have not done their part of the reset; where all have, this task or its disk. */
 static void add_missing(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
 {
     char buf[PSI_TASK_NAME_MAX + 16];
@@ -348,7 +349,7 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     const struct psd_reset *reset = find_accepted(t, container);
     char text[PSI_ERR_TEXT_MAX];
     if (psd_saver_are_read(t, err) != PS_OK) {
-        return err->code; /* it may say that one goes on */
+        return err->code; /* until our disk is read, a reset of the container may be open on it */
     }
     if (reset == NULL) {
         return PS_OK;
@@ -357,7 +358,8 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s", text);
 }
 
-/* Who must be here and is not. */
+/* Every task that a reset waits for is connected: those of the directory's job, and those of other jobs that were heard within a
+ * lease. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
@@ -406,7 +408,7 @@ static void describe_reset(const struct psd_task *t, const struct psd_wait *w, s
                         lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */
 }
 
-/* Its client is told so, the reset goes on. */
+/* The client's time is over. The client is told which tasks have not answered, and the reset goes on. */
 static void expire_reset(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
@@ -425,7 +427,7 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expire = expire_reset};
 
-/* May it begin? There may be the record of an older one that some task is still owed. */
+/* Whether a reset of the container may begin. An older reset may be pending, or a task that lists now may still be owed one. */
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
@@ -458,7 +460,7 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     return PS_OK;
 }
 
-/* A chief that was paused since it decided this empties nothing. */
+/* A reset by a chief carries the chief's number. ABORTED: there is a newer chief, so the reset is out of date. */
 static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const char *container,
                                 uint64_t *out_number, struct psi_err *err)
 {
@@ -480,14 +482,15 @@ static void emptied(struct psd_task *t, const char *container, uint64_t id, uint
     finish_if_done(t, reset);
 }
 
-/* From now on it is pending. reset, made for it, is taken over. */
+/* The reset is pending from now on: TASK_RESET goes to the tasks, and this task empties its container. `made` is taken over. */
 static void carry_out(struct psd_task *t, struct psd_reset *made)
 {
     struct psd_reset *owed = psd_reset_record(&t->resets, made->container);
     char container[PS_CONTAINER_BYTES_MAX + 1];
     struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container, .reserved = owed == NULL ? made : NULL}};
     memcpy(container, made->container, sizeof(container));
-    bool own = psi_container_is_session(container); /* waits for nobody who is away (own.c) */
+    bool own =
+        psi_container_is_session(container); /* a reset of a session's container does not wait for tasks that are away (own.c) */
     psd_commit(t, &c);
     struct psd_reset *reset = find_pending(t, container);
     if (owed != NULL) {
@@ -570,7 +573,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     }
     psd_log(t, PSI_LOG_WARN, "reset_taken_back", PSI_KV("container", made->container), PSI_KV("msg", why.text));
     ps_status st = psd_bars_set(t, made->container, made->bar_before, false, &none);
-    PSI_ASSERT(st == PS_OK); /* it is there */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: the bar exists, so no memory is needed */
     struct psd_wait *w = psd_wait_first(&made->waiters);
     if (w != NULL) {
         w->err = why;
@@ -600,7 +603,7 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
     st = psd_bars_wait(t, open_noted, made, 0, err);
     if (st != PS_OK) {
         struct psi_err none;
-        PSI_IGNORE(psd_bars_set(t, made->container, made->bar_before, false, &none)); /* it is there */
+        PSI_IGNORE(psd_bars_set(t, made->container, made->bar_before, false, &none)); /* cannot fail: the bar exists */
         return st;
     }
     made->noting = true;
@@ -608,7 +611,7 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
     return PS_OK;
 }
 
-/* NULL: no memory. */
+/* A reset that has not begun. NULL: no memory. */
 static struct psd_reset *make(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_reset *made = psd_reset_new(t->peer_count);
@@ -620,7 +623,7 @@ static struct psd_reset *make(struct psd_task *t, const char *container, struct 
     return made;
 }
 
-/* It is begun again. False: no memory. */
+/* Begin a reset again that is open on our disk. False: no memory. */
 static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
 {
     struct psi_err err;
@@ -643,9 +646,9 @@ void psd_resets_turn(struct psd_task *t)
     while ((bar = psd_bars_next_open(t, bar)) != NULL) {
         if (psd_reset_record(&t->resets, bar->container) == NULL) {
             if (!begin_again(t, bar)) {
-                return; /* no bar or memory yet: a later event goes on. Nobody resets or makes anything before */
+                return; /* no memory: a later event goes on. Until then nothing is reset or created */
             }
-            bar = NULL; /* from the first one again: what is open may be another one now */
+            bar = NULL; /* search from the first bar again, because the list may have changed */
         }
     }
     t->saver->resumed = true;
@@ -684,7 +687,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
     if (made == NULL) {
         return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
     }
-    if (!own) { /* no checkpoint has anything of it */
+    if (!own) { /* checkpoints have nothing of a session's container */
         psd_saver_reset(t, container);
         made->bar = psd_saver_highest(t);
     }

@@ -2,10 +2,10 @@
 /*
  * SYNC: the chief makes the group of a container, changes it, or ends it (rounds.h).
  *
- * Happy path: names come in one frame or several -> they are marked where the directory has them -> the group is SETTING: each
- * owner is told its part -> all have answered: SYNC is answered. A SYNC that repeats it changes nothing.
- * Failure: another set, or other options, while a member lives: refused, both sides are named. An owner refuses: the group is
- * ended everywhere, and SYNC fails with what that owner said.
+ * Happy path: names come in one frame or several -> the directory marks its records of these names -> the group is SETTING: each
+ * owner is told its part -> all owners have answered: SYNC is answered. An equal SYNC changes nothing.
+ * Failure: another set of names, or other options, while a member lives: refused; the error names both sides. An owner refuses:
+ * the group is ended on all owners, and SYNC fails with that owner's error.
  */
 #include "directory.h"
 
@@ -20,7 +20,7 @@
 
 enum { RETRY_MS = 100 };
 
-/* What the names of a SYNC amount to. */
+/* The names of a SYNC, all of one container, looked up. */
 struct set {
     /* volatile: on a stack */
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -105,7 +105,7 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
     return st == PS_OK ? check_twice(s, err) : st;
 }
 
-/* Is it the set that is in the group? *out_marked: names that are. */
+/* Whether these names are exactly those of the group. *out_marked: how many names the group has. */
 static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t *out_marked)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, s->container);
@@ -131,7 +131,7 @@ static void mark(const struct psd_task *t, const char *container, const struct s
     }
 }
 
-/* A member whose session lives, for a text; NULL: none. */
+/* The members whose sessions live, for a text; NULL: there are none. */
 static const char *living(const struct psd_group *g, char *buf, size_t n)
 {
     struct psd_names names = {.text = buf, .size = n};
@@ -145,7 +145,7 @@ static const char *living(const struct psd_group *g, char *buf, size_t n)
     return names.used == 0 ? NULL : psd_names_text(&names);
 }
 
-/* May another group take the place of g? */
+/* Whether another group may take the place of g. UNAVAILABLE: a round is being closed; FAILED_PRECONDITION: members live. */
 static ps_status check_free(const struct psd_group *g, const struct psd_sync_options *o, uint32_t had, uint32_t have,
                             struct psi_err *err)
 {
@@ -176,7 +176,7 @@ static ps_status end_group(struct psd_task *t, struct psd_group *g, const struct
     return st;
 }
 
-/* gone: members that it would wait for in vain. */
+/* Begin the group, in place of *group where that is not NULL. gone: how many workers have finished and will not come. */
 static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, uint32_t gone,
                              struct psd_group **group, struct psi_err *err)
 {
@@ -216,7 +216,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        PSI_IGNORE(is_same_set(t, s, &had)); /* only how many they are */
+        PSI_IGNORE(is_same_set(t, s, &had)); /* only the number of names is used */
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
@@ -224,7 +224,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
     bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
     char who[128];
     if (!(same && goes_on &&
-          (!g->used || living(g, who, sizeof(who)) != NULL))) { /* all have gone: those who come open it anew */
+          (!g->used || living(g, who, sizeof(who)) != NULL))) { /* all members have gone: this SYNC begins the group anew */
         st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
         if (st == PS_OK) {
             st = begin_group(t, s, o, psd_training_begin(t, w, s->container, m->training, m->finished), &g, err);
@@ -260,7 +260,7 @@ static void drop_list(struct psd_task *t, struct psd_wait *w)
     psi_buf_fini(&w->rounds.list);
 }
 
-/* The names of a list in several frames are looked up when all are here. */
+/* Keep a frame of a list of several frames. The names are looked up when all frames have come. */
 static ps_status collect(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     struct psi_buf *list = &w->rounds.list;

@@ -2,11 +2,11 @@
 /*
  * The connection between a task and the directory, both ends (docs/PROTOCOL.md §6, the directory model).
  *
- * Happy path: the task dials, says HELLO with its life, lists all its names; the directory takes them in, answers with the names
- * that are elsewhere meanwhile, which the task drops before it lists again. After a list with nothing to drop the directory
- * counts the task as connected; from then on it sends TASK_CREATE, TASK_RESET, TASK_DELETE. Failure: either end closes; the
- * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
- * on every new connection, and never talks to a directory life that it has left.
+ * Happy path: the task dials, says HELLO with its life, and lists all its names -> the directory records them, and answers with
+ * the names that are on other tasks by now -> the task drops these, and lists again -> after a list with nothing to drop, the
+ * directory counts the task as connected, and sends it TASK_CREATE, TASK_RESET, TASK_DELETE. Failure: either end closes the
+ * connection: the directory discards frames that it has not read, and counts the task as not connected; the task dials anew with
+ * back-off. A task lists on every new connection, and never talks to a life of the directory that it has left.
  */
 #include "directory.h"
 
@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    CONFLICT_DIAL_MS = 5000, /* another process is this task: until it is gone */
+    CONFLICT_DIAL_MS = 5000, /* longest wait between dials while another process is connected as this task */
     REFUSAL_LOG_MS = 5000
 };
 
@@ -31,7 +31,7 @@ enum {
 static const uint8_t LIST_WAYS[PSD_LIST_STAGES] = {
     [PSD_LIST_NONE] = TO(COMES),  [PSD_LIST_COMES] = TO(DROPS) | TO(TAKEN),
     [PSD_LIST_DROPS] = TO(AGAIN), [PSD_LIST_AGAIN] = TO(COMES),
-    [PSD_LIST_TAKEN] = TO(COMES), /* nobody does, and it does no harm */
+    [PSD_LIST_TAKEN] = TO(COMES), /* a task lists again after TASK_PLACE (psd_task.list_again) */
 };
 #undef TO
 
@@ -41,7 +41,7 @@ static void list_move(struct psd_conn *c, enum psd_list_stage to)
     c->list = to;
 }
 
-/* A frame of it has come; true: the first. */
+/* A frame of a list, or of the answer to one, has come; true: the first frame. */
 static bool list_comes(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
@@ -51,7 +51,7 @@ static bool list_comes(struct psd_conn *c)
     return true;
 }
 
-/* It has a name to drop. */
+/* The list has a name that the task has to drop. */
 static void list_drops(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES) {
@@ -59,7 +59,7 @@ static void list_drops(struct psd_conn *c)
     }
 }
 
-/* Its last frame has come; true: there is nothing to drop. */
+/* The last frame of a list, or of its answer, has come; true: there was nothing to drop. */
 static bool list_over(struct psd_conn *c)
 {
     list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
@@ -82,8 +82,8 @@ static void twin_move(struct psd_task *t, enum psd_twin to)
 
 /* ---- at the directory ---- */
 
-/* This process is not new, and it is not the one that listed last and had nothing to drop: it may have missed names, resets and
- * deletes. One that came in its place and did not list has had none of these. */
+/* This process has known a directory before, and it is not the process that last completed a list with nothing to drop. So it may
+ * have missed names, resets and deletes. A process that came in its place and never listed has received none of these. */
 static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
 {
     return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
@@ -163,11 +163,12 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         psd_task_link_lost(t, older);
         psd_conn_close(t, older, false);
     }
-    if (p->conflict_life == hello->life) { /* it is the one now, and no longer another one */
+    if (p->conflict_life == hello->life) { /* this process is p from now on, so it is no conflict any more */
         p->conflict[0] = '\0';
     }
     if (hello->directory_life != 0 && hello->directory_life != t->life) {
-        t->peers[t->self].restarts = 1; /* an earlier life of ours took it; there may have been more */
+        t->peers[t->self].restarts =
+            1; /* the task has known an earlier life of this directory; the number of restarts is at least 1 */
     }
     p->life = hello->life;
     p->features = hello->features;
@@ -187,7 +188,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     psd_hello_task_answer(t, c, hello, r);
 }
 
-/* A listed name with what the directory records of it; of a queue only its owner knows more. */
+/* Parse a listed name, with the definition that the directory records. A queue's definition is known to its owner alone. */
 static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out, struct psi_err *err)
 {
     if (item->queue) {
@@ -214,11 +215,13 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     memcpy(m.dims, item->dims, sizeof(m.dims));
     ps_status st = psd_create_parse(&m, out, err);
     out->definition.optimizer.kind = item->optimizer_kind;
-    out->definition.optimizer.ema = item->average ? 0.5 : 0; /* the decay is not known here, and not asked for */
+    out->definition.optimizer.ema =
+        item->average ? 0.5 : 0; /* the list has no decay; any value > 0 says that there is an average */
     return st;
 }
 
-/* One listed name: taken in, or, when it is elsewhere by now, to be dropped by the task. */
+/* Record a listed name. *out_drop: the name is on another task by now, or the task's copy is stale, so the task has to drop it.
+ */
 static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
                            struct psi_err *err)
 {
@@ -228,10 +231,10 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         return st;
     }
     if (psd_reset_covers(t, p, named.container)) {
-        return PS_OK; /* RESET is on its way there */
+        return PS_OK; /* TASK_RESET is on its way to p, and removes the name there */
     }
     const struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    /* what it had when another process came in its place counts as long as nobody has touched the name since */
+    /* a process that returns keeps a name only if the directory last knew it at, or asked for it from, this process */
     bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
@@ -249,7 +252,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         }
         psd_loader_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
-        bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING; /* otherwise it may be yet to hear what its chief wants */
+        bool knows = g == NULL ||
+                     g->phase == PSD_GROUP_RECOVERING; /* in other phases the owner may not have heard yet what the chief wants */
         if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }
@@ -261,18 +265,19 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     return st;
 }
 
-/* What an item behind the names says of a container's group. */
+/* Take in an item behind the names that tells of a container's group. */
 static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st != PS_OK || psd_reset_covers(t, p, container)) {
-        return st; /* RESET is on its way there */
+        return st; /* TASK_RESET is on its way to p, and ends the group there */
     }
     return psd_groups_list_item(t, p, container, item, err);
 }
 
-/* A chief number that the task has seen. Without room for it the highest of all, which HELLO said, must do. */
+/* Take in a chief number that the task has seen for a container. Without memory for it, the highest number of all containers,
+ * which HELLO said, must be enough. */
 static ps_status take_chief(struct psd_task *t, const struct psd_conn *c, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -318,7 +323,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_saver_list_begin(t, p);
         psd_loader_list_begin(t, p);
         p->settled_life = p->settled_life == p->life ? p->life : 0;
-        psd_reset_join(t, p); /* before its list is answered */
+        psd_reset_join(t, p); /* sends TASK_RESET before the list is answered */
     }
     if (c->closing) {
         return; /* no memory for a RESET: the task is not connected, its names do not count */
@@ -461,7 +466,8 @@ static void list_rest(struct psd_task *t, struct psd_list *l)
     psd_containers_add(t, l);
 }
 
-/* Nothing that the directory sends is read before the list is over. The directory asks only for what is listed before. */
+/* Begin to list everything. This task reads no frame of the directory before the list is over, and the directory sends orders
+ * only after a list. */
 static void send_list(struct psd_task *t, struct psd_conn *c)
 {
     static const struct psd_listing all = {.op = PS_OP_LIST, .add = list_variable, .end = list_rest};
@@ -470,7 +476,7 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
     psd_listing_begin(t, c, &all, ++c->next_id);
 }
 
-/* What this task holds may no longer be what the directory takes it for. */
+/* Empty all containers, because this task cannot know any more that the directory takes it for their owner. */
 static void fence(struct psd_task *t, const char *why)
 {
     uint64_t cursor = 0, emptied = 0;
@@ -502,7 +508,7 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     }
     if (st != PS_OK) {
         struct psi_err said;
-        bool by_it = psd_reply_error(r, &said) != PS_OK; /* false: this task refuses, and will do so at every attempt */
+        bool by_it = psd_reply_error(r, &said) != PS_OK; /* false: this task refuses the directory, and will at each attempt */
         if (by_it && said.reason == PS_REASON_DISPLACED && t->twin == PSD_TWIN_NONE) {
             twin_move(t, PSD_TWIN_DISPLACED);
         }
@@ -516,7 +522,8 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
         return;
     }
     if (t->twin != PSD_TWIN_NONE && t->directory_life != a.life) {
-        if (t->twin != PSD_TWIN_FIRST || t->let_past_life != a.life) { /* the other one dials more often */
+        if (t->twin != PSD_TWIN_FIRST ||
+            t->let_past_life != a.life) { /* let the other process connect first; it dials more often */
             t->let_past_life = a.life;
             twin_move(t, PSD_TWIN_FIRST);
             psd_conn_close(t, c, false);
@@ -559,7 +566,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
-    PSI_IGNORE(list_comes(c)); /* each frame of it is read alike */
+    PSI_IGNORE(list_comes(c)); /* the first frame is read like the others */
     for (;;) {
         ps_v1_NameItem item;
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -589,7 +596,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     psd_batch_end(t);
     if (!list_over(c)) {
-        send_list(t, c); /* nothing of that is left */
+        send_list(t, c); /* the names of that answer are dropped now */
     } else {
         t->fenced = false;
         if (t->twin != PSD_TWIN_NONE) {
@@ -621,7 +628,7 @@ void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct ps
     psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
 }
 
-/* Our disk has noted what the directory asked for. id 0: that connection is gone. */
+/* Answer an order of the directory. id 0: the connection that it came on is gone, so there is no answer. */
 static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
 {
     struct psd_conn *c = t->peers[t->directory].conn;
@@ -646,7 +653,7 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
     answer(t, PS_OP_TASK_DELETE, id, err == NULL ? NULL : &told);
 }
 
-/* The container that the directory has had us reset is empty: our disk notes that. */
+/* The container that the directory has reset is empty here. Our disk notes the bar, and then TASK_RESET is answered. */
 static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t asked_bar)
 {
     struct psi_err err;
@@ -775,10 +782,10 @@ void psd_task_link_tick(struct psd_task *t)
         t->dialling = psd_effect_dial(t, PSD_DIAL_DIRECTORY, d);
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
-        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* it can no longer know what it owns */
+        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* the directory may have given the names to other tasks */
         fence(t, "no word from the directory for a lease: shared variables dropped");
         if (d->conn != NULL) {
-            psd_conn_close(t, d->conn, false); /* it lists anew; words on this one may still be on their way */
+            psd_conn_close(t, d->conn, false); /* this task lists anew; frames on the old connection may be stale */
         }
     }
 }
