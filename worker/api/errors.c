@@ -211,7 +211,7 @@ ps_status psi_api_last(ps_session *s, ps_status st)
     return st;
 }
 
-/* What becomes of an error that is to stick. */
+/* What take_error() does with an error. */
 enum stuck {
     STUCK_NOT,   /* nothing: there is an error already, or it is a consequence of a recovery */
     STUCK_FIRST, /* it is the first error, and ends the session */

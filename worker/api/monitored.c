@@ -144,7 +144,7 @@ static ps_status make_anew(struct recovery *r)
     return st;
 }
 
-/* Is there to be another attempt after r->err? */
+/* Whether to make another attempt to recover after r->err. True: errors of the last attempt are forgotten. */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;

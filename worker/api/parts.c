@@ -89,7 +89,7 @@ static void part_copy(const ps_variable *v, uint32_t index, const void *whole, v
     }
 }
 
-/* Where the part's elements are in the whole's memory; NULL: they do not lie beside each other. */
+/* The address of the part's elements in the whole's memory; NULL: the elements do not lie beside each other. */
 static char *part_in(const ps_variable *v, uint32_t index, const void *whole)
 {
     const ps_shape shape = psi_part_shape(&v->cut, index);
@@ -142,7 +142,7 @@ static void parts_text(const struct part_call *calls, uint32_t count, bool appli
     }
 }
 
-/* All calls have ended. The first error in the order of the parts. */
+/* The result of the whole operation, after all calls have ended: the error of the first part that has failed. */
 static ps_status outcome(const ps_variable *v, const struct part_call *calls, bool changes, struct psi_err *err)
 {
     char in[128], out[128];
@@ -184,7 +184,7 @@ static ps_status run_all(ps_variable *v, struct part_call *calls, struct psi_err
     return st;
 }
 
-/* What the whole knows after the calls of all parts: the least version of a part, which is no snapshot across them. */
+/* After the calls of all parts: the version of the whole is the least one of a part. The parts are no snapshot of one instant. */
 static void note(ps_variable *v, const struct part_call *calls, struct psi_request *req)
 {
     uint64_t least = UINT64_MAX;

@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/shape.h"
 
-/* What a call of this file asks for. */
+/* One call of this file: its request, rows and values. */
 struct rows_call {
     const char *name;
     enum psi_request_kind kind;

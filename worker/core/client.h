@@ -486,7 +486,7 @@ static inline bool psi_request_reads(const struct psi_request *req)
 {
     return (req->owner->kinds[req->kind].is & PSI_KIND_READ) != 0 || (req->flags & PSI_REQUEST_PUSHED) != 0;
 }
-/** What has been applied of a request that is not in the window: for a PUSH_PULL that pulls values, its push. */
+/** How much of a request that is not in the window has been applied. A PUSH_PULL that pulls values has applied its push. */
 static inline ps_applied psi_request_applied(const struct psi_request *req)
 {
     return (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
@@ -633,7 +633,7 @@ void psi_entry_in_queue(struct psi_entry *e, bool in);
 void psi_entry_unqueued(struct psi_entry *e);
 
 /* ---- push.c ---- */
-/** It changes some rows: PUSH_ROWS, SCATTER. */
+/** The operation changes some rows of a variable: PUSH_ROWS, SCATTER. */
 static inline bool psi_op_is_rows(uint8_t op)
 {
     return op == PS_OP_PUSH_ROWS || op == PS_OP_SCATTER;

@@ -484,7 +484,7 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* What the task would have to be able to do for req and, being of an older release, is not; NULL: nothing. */
+/* What the task cannot do for req, because it is of an older release, as the end of a text; NULL: it can do all. */
 __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
 {
     if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {

@@ -59,7 +59,7 @@ static ps_dtype wire_of(const struct psi_peer *peer)
     return (ps_dtype)peer->link->in.header.dtype;
 }
 
-/* Where the value behind the first sink_done bytes belongs. */
+/* The address in the request's memory for the next value, behind the first sink_done bytes of the frame. */
 static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;

@@ -169,7 +169,7 @@ static ps_status fail_memory(const struct psi_rows_given *g, struct psi_err *err
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "'%s': no memory for %llu rows", g->name, (unsigned long long)g->count);
 }
 
-/* What the operation has, in the order of `list`; NULL: as given. */
+/* Fill r with the rows of the operation, in the order of `list`; list NULL: in the order of the program. */
 static ps_status make(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list, struct psi_err *err)
 {
     r->count = list != NULL ? different(list, g->count) : g->count;

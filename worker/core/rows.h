@@ -14,7 +14,7 @@
 
 enum psi_rows_use { PSI_ROWS_SUM, PSI_ROWS_LAST, PSI_ROWS_READ };
 
-/* What a program gives. */
+/* The rows of one call, as the program gives them. */
 struct psi_rows_given {
     const char *name; /* of the variable */
     const ps_shape *shape;

@@ -139,7 +139,7 @@ void psi_training_check_invariants(const struct psi_training *t)
 
 /* ---- ends of requests ---- */
 
-/* What fills the second buffer has ended: the next pull takes the values, or there are none. */
+/* The request that fills the second buffer has ended. ok: the next pull takes its values; else the next pull reads. */
 static void came(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact)
 {
     if (p->value == PSI_VALUE_COMING) {

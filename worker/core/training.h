@@ -184,9 +184,9 @@ void psi_training_add(struct psi_training *t, struct psi_training_param *p);
 
 /** Go on with a call. REFUSED: the reason is in *err, unless psi_training_did() was told of a failure. */
 enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err);
-/** What psi_training_next() has asked for is done, or (ok false) has failed and nothing of it is in flight. */
+/** The caller has done what psi_training_next() returned, or (ok false) has failed to, and nothing of that is in flight. */
 void psi_training_did(struct psi_training *t, struct psi_call *call, bool ok);
-/** The thread that has made the session ready, or has failed to, no longer has it for itself. */
+/** The thread that was to make the session ready is done, or has failed. Other threads may use the session again. */
 void psi_training_turn_over(struct psi_training *t);
 
 /** A read, or a push, of p has ended. */

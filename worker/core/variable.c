@@ -303,7 +303,7 @@ static void place_all(struct psi_client *c)
     }
 }
 
-/* What a directory must know for this variable beside what all releases know; 0: nothing. */
+/* The feature bit that a directory needs for this variable; 0: every release can serve it. */
 static uint64_t needed_feature(const struct psi_var *var)
 {
     return psi_container_is_session(var->container) ? PS_FEATURE_SESSION_CONTAINERS : var->part.count > 0 ? PS_FEATURE_PARTS : 0;

@@ -218,7 +218,8 @@ static bool staged(const struct psi_entry *e)
            (psi_op_is_rows(e->op) && psi_var_is_one_segment(e->var));
 }
 
-/* What is applied of a push that was sent in part: a staged one takes effect with its last byte, which the task will not get. */
+/* How much of a push that was sent in part is applied. A staged push takes effect with its last byte, which the task will not
+ * get. */
 static ps_applied partly(const struct psi_entry *e)
 {
     return staged(e) ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;

@@ -76,7 +76,7 @@ static void messages_came(struct psi_tls_stream *s, const uint8_t *p, size_t n)
     }
 }
 
-/* It brought no plain text. */
+/* A record without plain text has come. Too many in a row, or too many key updates, break the connection. */
 static void textless_came(struct psi_tls_stream *s)
 {
     const char *whom = s->peer.dials ? s->name : "the peer";

@@ -19,7 +19,7 @@ enum { PSI_CIPHER_KEY_BYTES_MAX = 32, PSI_CIPHER_NONCE_BYTES = 12, PSI_CIPHER_TA
 
 struct psi_cipher; /* a key, of one direction; each row has its own form */
 
-/* What goes with a record beside its content. */
+/* The nonce and the additional data of a record. */
 struct psi_cipher_head {
     const uint8_t *nonce; /* PSI_CIPHER_NONCE_BYTES; never twice under one key */
     const uint8_t *data;  /* additional data */

@@ -147,7 +147,7 @@ void psi_tls_slot_wait(struct psi_tls_stream *s)
     psi_list_push_back(&s->loop->waiting[psi_tls_is_known(s) ? 1 : 0], &s->place);
 }
 
-/* One of those that wait gets a slot. */
+/* Give a slot to one of these waiting streams, and drive it again. false: none may have one. */
 static bool slot_pass_on(struct psi_list *waiting)
 {
     struct psi_list *it;

@@ -49,27 +49,27 @@ struct psi_tls_peer {
     uint64_t key_updates;                     /* that it sent */
     uint8_t secrets[2][PSI_TLS_SECRET_BYTES]; /* traffic secrets of the client and the server, from the handshake to its end */
     unsigned secrets_known;                   /* bits 0 and 1 */
-    X509 *cert;                               /* that it proved; NULL: a key */
-    STACK_OF(X509) * chain;                   /* what it sent beside */
+    X509 *cert;                               /* certificate that the peer proved; NULL: it proved a key */
+    STACK_OF(X509) * chain;                   /* certificates that the peer sent beside its own */
 };
 
-/** Of every context, and of every session that a key makes: a client refuses a session of another one. */
+/** OpenSSL's session context: each SSL_CTX and each session made of a key has it. A client refuses sessions of other contexts. */
 extern const unsigned char psi_tls_session_context[3];
 /** The peer that a connection of OpenSSL belongs to. */
 struct psi_tls_peer *psi_tls_peer_of(const SSL *ssl);
-/** Why it fails, if nothing is written down yet. */
+/** Write down why the connection fails, unless a reason is written down already. */
 void psi_tls_note(struct psi_tls_peer *peer, enum psi_tls_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /** An operation on ssl failed: write down why, from OpenSSL's queue of errors, which must have been empty before it. name: the
  * peer's address. */
 void psi_tls_note_error(struct psi_tls_peer *peer, const char *name);
-/** It has sent this alert. */
+/** Write down that the peer has sent this alert. */
 void psi_tls_note_alert(struct psi_tls_peer *peer, int alert, const char *name);
-/** It has sent more key updates than it may. */
+/** The peer has sent more key updates than it may. */
 bool psi_tls_floods(const struct psi_tls_peer *peer);
 
 /* ---- suite.c ---- */
-/** What both suites did when they were measured, at the first call, which takes 1 ms at most. OpenSSL is loaded. Any thread. */
+/** The speed of both suites. The first call measures it, in 1 ms at most. OpenSSL is loaded. Any thread. */
 const struct psi_tls_speed *psi_tls_speed(void);
 /** The suite to prefer. */
 uint16_t psi_tls_suite_faster(uint64_t aes_mb_s, uint64_t chacha_mb_s);
@@ -86,7 +86,7 @@ const char *psi_tls_cert_serial(X509 *cert, char buf[2 * PSI_TLS_SERIAL_BYTES + 
 int psi_tls_cert_verify(X509_STORE_CTX *store, void *unused);
 /** The certificate of a connected peer under another context. */
 bool psi_tls_cert_allowed(const struct psi_tls *now, const struct psi_tls_peer *peer, char *why, size_t n);
-/** Is there such a line in the file of refused ones. */
+/** Whether the file of refused certificates has this line. */
 bool psi_tls_is_refused(const struct psi_tls *tls, const char *line);
 
 /* ---- key.c ---- */
@@ -95,7 +95,7 @@ int psi_tls_key_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t
 int psi_tls_key_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSION **session);
 /** For SSL_CTX_set_keylog_callback(): keeps the traffic secrets. */
 void psi_tls_on_secret(const SSL *ssl, const char *line);
-/** Is the line that ran with `before` still good under `now`? */
+/** Whether the key of a peer that connected under `before` may still connect under `now`. */
 bool psi_tls_key_allowed(const struct psi_tls *now, const struct psi_tls *before, const struct psi_identity *identity, char *why,
                          size_t n);
 

@@ -36,7 +36,7 @@ static int queue_add(struct psi_tls_stream *s, const uint8_t *bytes, size_t n)
     return 0;
 }
 
-/* What is queued becomes what the row below holds. */
+/* Give the queued ciphertext to the row below. */
 static int queue_send(struct psi_tls_stream *s)
 {
     size_t n = s->queued_bytes;

@@ -43,7 +43,7 @@ bool psi_tls_way_renew(struct psi_tls_way *way);
 bool psi_tls_record_seal(struct psi_tls_way *way, uint8_t type, const uint8_t *content, size_t n, uint8_t *out);
 /** Bytes of the record at p [n], when they suffice to open or refuse it; else 0. */
 size_t psi_tls_record_whole(const uint8_t *p, size_t n);
-/** Of a record of so many bytes: the most that its content may have. */
+/** The most content bytes that a record of `whole` bytes can have. */
 size_t psi_tls_record_most(size_t whole);
 /**
  * Open a record of psi_tls_record_whole() bytes.

@@ -63,7 +63,7 @@ static void refuse(struct psi_tls_stream *s)
     }
 }
 
-/* Its reason is written down. */
+/* The stream has failed, and the reason is written down: end its handshake and forget what it has read. */
 static void fail(struct psi_tls_stream *s)
 {
     s->state = PSI_TLS_FAILED;
@@ -106,7 +106,7 @@ static size_t places_join(struct psi_space *places, size_t count)
     return last + 1;
 }
 
-/* As much plain text as is here into the places. Returns its bytes; *out_full: the places are full. */
+/* Copy the plain text that has come into the places. Returns the bytes copied; *out_full: the places are full. */
 static size_t places_fill(struct psi_tls_stream *s, const struct psi_space *places, size_t count, bool *out_full)
 {
     size_t total = 0;
@@ -211,7 +211,7 @@ static void drive(struct psi_tls_stream *s)
     }
 }
 
-/* What was kept is what a call is about. */
+/* Let s->text and s->in, which this call reads, be the bytes that an earlier call has kept. */
 static void kept_take(struct psi_tls_stream *s)
 {
     if (s->kept != NULL) {

@@ -21,7 +21,7 @@ struct psi_tls_loop;
  * keeps. NULL when memory is short, or this build has no TLS.
  */
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now);
-/** Of accepted streams; loop NULL: none. */
+/** Counts of the handshakes of accepted streams; loop NULL: all are 0. */
 void psi_tls_loop_handshakes(const struct psi_tls_loop *loop, struct psi_handshakes *out);
 /** NULL is fine. No stream may be left. */
 void psi_tls_loop_free(struct psi_tls_loop *loop);

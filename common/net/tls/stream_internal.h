@@ -84,23 +84,23 @@ struct psi_tls_stream {
 };
 
 /* ---- loop.c ---- */
-/** An accepted stream begins. false: so many strangers are there already that it is not borne. */
+/** An accepted stream begins. false: it is refused, because so many streams of strangers are there already. */
 bool psi_tls_raw_take(struct psi_tls_stream *s);
-/** The peer is nobody's stranger: the owner's list has its address, or somebody proved a key or certificate from there. */
+/** The peer's address is known: the owner's list has it, or a peer has proved a key or certificate from there. */
 bool psi_tls_is_known(const struct psi_tls_stream *s);
-/** It proved one. */
+/** The peer has proved a key or certificate: its address is known from now on. */
 void psi_tls_known_add(struct psi_tls_stream *s);
 /** Count an accepted stream: its handshake begins, or is over, once; may be called again. */
 void psi_tls_handshake_begins(struct psi_tls_stream *s);
 void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
-/** One of the handshake slots; false: none is free for it, or peers of the same address have enough of them. */
+/** Take a handshake slot for the stream. false: none is free for it, or peers of that address have enough of them. */
 bool psi_tls_slot_take(struct psi_tls_stream *s);
-/** Wait for one: psi_transport_events.again() says that it is there. */
+/** Wait for a handshake slot: psi_transport_events.again() says that the stream has one. */
 void psi_tls_slot_wait(struct psi_tls_stream *s);
-/** It goes to the stream that waits longest and may have it, strangers last, which is then driven again. The stream waits no
- * longer, and is raw no longer. */
+/** Give the stream's handshake slot back, and end its wait for one. The slot goes to the stream that waits longest and may have
+ * it, strangers last; that stream is driven again. */
 void psi_tls_slot_give_back(struct psi_tls_stream *s);
-/** May one more handshake step be done in this turn? Counts it. */
+/** Count one more handshake step in this turn. false: there were enough, and the step must wait for another turn. */
 bool psi_tls_step_take(struct psi_tls_loop *loop);
 
 /* ---- arrive.c ---- */
@@ -111,8 +111,8 @@ size_t psi_tls_text_take(struct psi_tls_stream *s, uint8_t *place, size_t room);
 /* ---- pipe.c ---- */
 /** Makes s->ssl, which reads s->in and writes the loop's buffer. false: memory is short. */
 bool psi_tls_pipe_make(struct psi_tls_stream *s);
-/** All of these bytes, encrypted: small pieces gathered into full records, because a record costs about 1 us beside its bytes.
- * The stream is open and not busy. Their count, or libuv's error. */
+/** Encrypt and send all of these bytes. Small pieces are gathered into full records, because a record costs about 1 us beside its
+ * bytes. The stream is open and not busy. Returns the count of bytes, or libuv's error. */
 ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, size_t count);
 /** A message of TLS itself, as a record in the loop's buffer. 0, or libuv's error. */
 int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *message, size_t n);
@@ -122,11 +122,11 @@ int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
 /** The loop's buffer goes to the row below; what that does not take stays with the stream. 0, or libuv's error: the connection is
  *  broken. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
-/** The row below has taken what was sending: more of it if there is. 0, or libuv's error. */
+/** The row below has taken the bytes in s->sending: give it the queued ones, if there are any. 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);
-/** What nobody wanted yet leaves the loop's buffer: plain text, ciphertext. false: memory is short. */
+/** Copy bytes that are not read yet, plain text and ciphertext, out of the loop's buffer. false: memory is short. */
 bool psi_tls_pipe_keep(struct psi_tls_stream *s);
-/** Says whether the owner may write. */
+/** Tell the owner whether it may write. */
 void psi_tls_pipe_busy(struct psi_tls_stream *s);
 
 /* ---- handshake.c ---- */

@@ -126,14 +126,14 @@ void psi_tls_wipe_freed(void);
 struct psi_tls *psi_tls_ref(struct psi_tls *tls);
 /** NULL is fine. Secrets are zeroed with the last one. */
 void psi_tls_unref(struct psi_tls *tls);
-/** The suite that it prefers, "AES-128-GCM", and how fast both are here. Any thread. */
+/** The suite that the context prefers, as "AES-128-GCM", and how fast both suites are here. Any thread. */
 const char *psi_tls_suite(const struct psi_tls *tls, struct psi_tls_speed *out_speed);
-/** The URI of its own certificate; "" without one. The context's own. Any thread. */
+/** The URI of the context's own certificate; "" without one. The text belongs to the context. Any thread. */
 const char *psi_tls_uri(const struct psi_tls *tls);
 /**
- * What ends, one after the other: its own certificate, and each line of its keys that says `use` and has a last day. *at is 0 at
- * first. *out_s: unix time. buf: which it is, for a warning ("certificate FILE", "FILE:3: key w0"). false: there is no other one.
- * Any thread.
+ * Walk over what ends in this context: its own certificate, and each line of its key file that says `use` and has a last day.
+ * *at is 0 at first. *out_s: unix time of the end. buf: what ends, for a warning ("certificate FILE", "FILE:3: key w0"). false:
+ * the walk is over. Any thread.
  */
 bool psi_tls_next_end(const struct psi_tls *tls, size_t *at, int64_t *out_s, char *buf, size_t n);
 
