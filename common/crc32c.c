@@ -61,7 +61,8 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 #if defined(__x86_64__)
 #include <immintrin.h>
 #ifdef PSI_ISAL
-#include <isa-l/crc.h>
+#include <dlfcn.h>
+#include <stdatomic.h>
 #endif
 
 enum {
@@ -270,12 +271,35 @@ uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, 
 }
 
 #ifdef PSI_ISAL
+/* As ISA-L's crc32_iscsi(): the CRC before and the result are inverted. */
+typedef uint32_t isal_fn(unsigned char *p, int n, uint32_t inverted);
+
+static uint32_t isal_absent(unsigned char *p, int n, uint32_t inverted)
+{
+    return ~psi_crc32c_own(~inverted, p, (size_t)n);
+}
+
+static isal_fn isal_open;
+static isal_fn *_Atomic isal = isal_open;
+
+/* Opened when a CRC first needs it: the pages of the library are not in memory before. Threads may open it at the same time. */
+static uint32_t isal_open(unsigned char *p, int n, uint32_t inverted)
+{
+    isal_fn *found = NULL;
+    void *library = dlopen("libisal.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL) {
+        *(void **)&found = dlsym(library, "crc32_iscsi");
+    }
+    atomic_store_explicit(&isal, found != NULL ? found : isal_absent, memory_order_relaxed);
+    return (found != NULL ? found : isal_absent)(p, n, inverted);
+}
+
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
 {
     if (n < ISAL_MIN_BYTES || n > INT32_MAX || !has_instructions()) {
         return psi_crc32c_own(crc, p, n);
     }
-    crc = ~crc32_iscsi((unsigned char *)(uintptr_t)p, (int)n, ~crc);
+    crc = ~atomic_load_explicit(&isal, memory_order_relaxed)((unsigned char *)(uintptr_t)p, (int)n, ~crc);
     if (__builtin_cpu_supports("avx")) {
         clear_upper_halves();
     }

@@ -86,5 +86,5 @@ BENCH := $(call test_bin,$(BENCH_C))
 OPS_RUN := $(call test_bin,$(OPS_RUN_C))
 GPU_BENCH_C := $(wildcard tests/bench/gpu/*.c)
 GPU_BENCH = $(if $(filter yes,$(CUDA)),$(call test_bin,$(GPU_BENCH_C)))
-LIBS_PRIVATE = $(strip $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) $(ISAL_LIBS) -lm)
+LIBS_PRIVATE = $(strip $(UV_LIBS) -lprotobuf-nanopb $(JANSSON_LIBS) $(INIH_LIBS) -lm)
 LIBS = -Wl,--as-needed $(LIBS_PRIVATE) -ldl
