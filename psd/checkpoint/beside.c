@@ -3,12 +3,12 @@
  * A task's part in a load: see beside.h.
  *
  * Happy path: TASK_LOAD -> an empty psd_task of the same cluster is made -> the pieces that psd_load_want() names are read,
- * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions end
- * -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with the
- * containers
- * -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task serves, and
- * lists again. Failure: the disk fails, or a file is not as it was written: the answer says why, and nothing that lives has
- * changed. The connection to the directory is lost: the load is freed, as soon as the disk no longer reads into its memory.
+ * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions
+ * end -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with
+ * the containers -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task
+ * serves, and lists again. Failure: the disk fails, or a file is not as it was written: the answer says why, and nothing that
+ * lives has changed. The connection to the directory is lost: the load is freed, as soon as the disk no longer reads into its
+ * memory.
  */
 #include "beside.h"
 
@@ -423,8 +423,8 @@ ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, 
     return PS_OK;
 }
 
-/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside trained values.
- */
+/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside
+ * trained values. */
 static bool is_unfinished(const struct psd_container *c)
 {
     uint64_t cursor = 0;

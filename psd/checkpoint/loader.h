@@ -3,15 +3,14 @@
  * The load machine of the directory (DESIGN §9): which checkpoint tasks begin with, or go back to. The rules are those of
  * tests/models/checkpoint_model.py and docs/DURABILITY.md 7. psd/checkpoint/beside.h is one task's side of a load.
  *
- * The directory decides when all tasks of its job have listed and some of them wait. Where no container lives, all tasks load the
- * newest checkpoint that is decided, whole and not barred. Where containers live, the tasks that wait load that checkpoint. They
- * place their part of each container, and the other tasks keep theirs (`recover` partial); or the container goes back on all
- * tasks
- * (`recover` cut, and always in rounds). Where such a container lives, all tasks load; if a task that does not wait cannot load,
- * the tasks that wait load alone, which may be enough. A container of which no task lacks a part is left alone. A task that is
- * new since the checkpoint has no part of it, and begins empty. Parts of tasks that are gone from the job are loaded by tasks
- * that have a copy (loader_parts.c), and then all tasks go back. At a start, a checkpoint with a part that no task has is not
- * replaced by an older one (loader_choice.c).
+ * The directory decides when all tasks of its job have listed and some of them wait. Where no container lives, all tasks load
+ * the newest checkpoint that is decided, whole and not barred. Where containers live, the tasks that wait load that checkpoint.
+ * They place their part of each container, and the other tasks keep theirs (`recover` partial); or the container goes back on
+ * all tasks (`recover` cut, and always in rounds). Where such a container lives, all tasks load; if a task that does not wait
+ * cannot load, the tasks that wait load alone, which may be enough. A container of which no task lacks a part is left alone. A
+ * task that is new since the checkpoint has no part of it, and begins empty. Parts of tasks that are gone from the job are
+ * loaded by tasks that have a copy (loader_parts.c), and then all tasks go back. At a start, a checkpoint with a part that no
+ * task has is not replaced by an older one (loader_choice.c).
  *
  * CHECKPOINT_RESTORE (loader_ask.c) asks for a checkpoint, whatever lives: each container of the checkpoint goes back on all
  * tasks. The values may be dealt anew over all tasks (psd/store/deal.h).
@@ -261,8 +260,8 @@ bool psd_loader_any_recovers_cut(const struct psd_task *t);
 /* ---- loader_parts.c ---- */
 /** The task has listed, and its connection is not closing. */
 bool psd_loader_is_here(const struct psd_peer *p);
-/** The first: begin a walk over the parts of c, which must not change meanwhile. The second: the next part; false: there is none.
- */
+/** The first: begin a walk over the parts of c, which must not change meanwhile. The second: the next part; false: there
+ * is none. */
 void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out);
 bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out);
 /** The part of c that p has written; false: p has written none. */
@@ -283,8 +282,8 @@ void psd_loader_note_elsewhere(struct psd_task *t);
 bool psd_loader_have_disks(const struct psd_task *t);
 /** Checkpoint c can be dealt over all tasks (all have disks), and its writers are not exactly the tasks of the job. */
 bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
-/** A part is to be loaded, and no task has it. *out: this part; one of a writer that is not in the job comes first (*out_gone).
- */
+/** A part is to be loaded, and no task has it. *out: this part; one of a writer that is not in the job comes
+ * first (*out_gone). */
 bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone);
 /** Marks the containers of `of` in which some task trained something before c was cut. A manifest of an older psd does not say
  * that of each container. Its global step counts instead, where all its values are of one container. */
@@ -341,8 +340,8 @@ bool psd_loader_is_usable(const struct psd_task *t, const struct psd_checkpoint 
 const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
 
 /* ---- loader_ask.c: CHECKPOINT_RESTORE ---- */
-/** Whether this checkpoint can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part is on no task).
- */
+/** Whether this checkpoint can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part is on
+ * no task). */
 ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
 /** A checkpoint is made before checkpoint `number` is restored. Keep `number` for ten minutes, so that the new checkpoint does
  * not push it out; 0: keep none. */

@@ -162,8 +162,8 @@ ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, cons
 static void done_by(struct psd_task *t, uint32_t peer);
 static void part_lost(struct psd_task *t, const struct psd_peer *p);
 
-/* Compare the parts that p has listed with the decided checkpoints: send p missing manifests, and drop parts without a decision.
- */
+/* Compare the parts that p has listed with the decided checkpoints: send p missing manifests, and drop parts without
+ * a decision. */
 static void settle(struct psd_task *t, struct psd_peer *p)
 {
     struct psd_saver *s = t->saver;

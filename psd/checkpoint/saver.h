@@ -127,8 +127,8 @@ struct psd_saver {
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
 ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saver_fini(struct psd_task *t);
-/** The first: a list of p begins. The second: an item of the list. The third: the list is over, and its checkpoints are settled.
- */
+/** The first: a list of p begins. The second: an item of the list. The third: the list is over, and its checkpoints
+ * are settled. */
 void psd_saver_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
                               struct psi_err *err) PSI_MUST;

@@ -143,8 +143,8 @@ bool psd_shards_file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileIt
  * not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
                                    struct psi_err *err) PSI_MUST;
-/** Remove this task's part of checkpoint `number`, whole or not. A cut for that number is given up, and its done is not called.
- */
+/** Remove this task's part of checkpoint `number`, whole or not. A cut for that number is given up, and its done is
+ * not called. */
 void psd_shards_drop_here(struct psd_task *t, uint64_t number);
 /** Add to this task's list, behind the names, SavedItems: its checkpoints and the bars of containers. */
 void psd_shards_list_add(const struct psd_task *t, struct psd_list *l);
@@ -154,8 +154,8 @@ void psd_shards_directory_lost(struct psd_task *t);
  * come. */
 void psd_shards_drain(struct psd_task *t);
 bool psd_shards_drained(const struct psd_task *t);
-/** In a task that is not the directory: the task is to end, and either the last checkpoint, for which the task has waited, is not
- * whole here; or checkpoints are made by themselves, and something has changed that none has. */
+/** This task is to end and would lose values: the last checkpoint that it has waited for is not whole here; or checkpoints are
+ * made by themselves, and psd_shards_changed(). False at the directory. */
 bool psd_shards_is_lost(const struct psd_task *t);
 /** This task has content that no checkpoint has: something has changed since checkpoint psd_shards.saved_number, or that
  * checkpoint is gone, or something has changed since the task began empty. False without a disk. */
@@ -165,8 +165,8 @@ uint64_t psd_shards_number(const struct psd_task *t);
 /** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
  * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
 ps_status psd_shards_look(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
-/** A load has placed this task's part of checkpoint `number`. whole: nothing of the part was left out, and nothing else is here.
- */
+/** A load has placed this task's part of checkpoint `number`. whole: nothing of the part was left out, and nothing else
+ * is here. */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);
 /** The cut may have more to write. */
 void psd_shards_work(struct psd_task *t);

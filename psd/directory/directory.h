@@ -41,8 +41,8 @@ bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const cha
  * (r NULL) and the reset stays pending. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                         const struct psi_err *err);
-/** The end of an event. Once our disk is read, resets that are open on it, from an earlier life of this directory, begin again.
- */
+/** The end of an event. Once our disk is read, resets that are open on it, from an earlier life of this directory,
+ * begin again. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
 /** The first: a reset still has names to forget. The second: forget psd_task_config.reset_slice_names names of the oldest such

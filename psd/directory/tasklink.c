@@ -220,8 +220,8 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     return st;
 }
 
-/* Record a listed name. *out_drop: the name is on another task by now, or the task's copy is stale, so the task has to drop it.
- */
+/* Record a listed name. *out_drop: the name is on another task by now, or the task's copy is stale, so the task has to
+ * drop it. */
 static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
                            struct psi_err *err)
 {
