@@ -87,7 +87,7 @@ bool psi_training_unmarked(uint64_t marks, char out[64])
 {
     for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
         for (unsigned way = 0; way < TABLES[i].states * 4; way++) {
-            if ((TABLES[i].ways[way / 4] >> way % 4 & 1u) != 0 && (marks >> (TABLES[i].marks + way) & 1u) == 0) {
+            if (((unsigned)TABLES[i].ways[way / 4] >> way % 4 & 1u) != 0 && (marks >> (TABLES[i].marks + way) & 1u) == 0) {
                 (void)snprintf(out, 64, "%s: %u to %u", TABLES[i].name, way / 4, way % 4);
                 return true;
             }
