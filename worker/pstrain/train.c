@@ -358,8 +358,9 @@ static int64_t watch(struct trainer *t)
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
         t->leads = false; /* its sign names the former session */
-        t->tells_goal = t->knows_goal;
-        t->asks_goal = t->asks_goal && !t->knows_goal;
+        /* a worker of the first step has the goal that the chief had, also if it has not read it yet */
+        t->tells_goal = t->knows_goal || (t->asks_goal && t->first_step == 0);
+        t->asks_goal = t->asks_goal && !t->tells_goal;
         t->goal_at_ms = 0;
         t->goal_ms = GOAL_AGAIN_MS;
         if (!may_make(t)) {
