@@ -558,7 +558,8 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
     if (st != PS_OK) {
         give_up(t, &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
-        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* the next list of p has it, too */
+        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number,
+                              false)); /* the next list of p has the checkpoint as well */
         done_by(t, p->index);
     }
 }
@@ -582,7 +583,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         of->again_ms = t->now_ms + RETRY_MS;
         return;
     }
-    PSI_IGNORE(listed_add(of, number, true)); /* the next list of p has it, too */
+    PSI_IGNORE(listed_add(of, number, true)); /* the next list of p has the checkpoint as well */
     if (now) {
         done_by(t, p->index);
     } else if (number == s->what.number && psd_saver_whole_at(t, number) >= s->what.task_count) {

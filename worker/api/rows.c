@@ -85,7 +85,7 @@ static ps_status prepare(const ps_variable *v, const struct rows_call *call, str
     *req = (struct psi_request){.kind = call->kind, .src = r, .dst = call->dst, .scale = call->scale};
     if (call->kind == PSI_REQ_GATHER && (r->places != NULL || call->dst == NULL)) {
         r->to = call->dst;
-        r->came = psi_malloc(r->count * r->row_bytes + 1); /* no rows have an address, too */
+        r->came = psi_malloc(r->count * r->row_bytes + 1); /* the address of no rows is not NULL */
         req->dst = r->came;
     }
     if (call->kind == PSI_REQ_GATHER && req->dst == NULL) {

@@ -176,7 +176,7 @@ static ps_status make(struct psi_rows *r, const struct psi_rows_given *g, const 
     r->highest = g->count == 0 ? 0 : list != NULL ? list[g->count - 1].index : (uint64_t)g->indices[g->count - 1];
     if (g->use != PSI_ROWS_READ) {
         const uint64_t bytes = psi_rows_payload(r->count, psi_rows_unit(r->row_bytes));
-        r->segments = psi_malloc(bytes + PSI_INDEX_BYTES); /* a gradient without rows has an address, too */
+        r->segments = psi_malloc(bytes + PSI_INDEX_BYTES); /* the address of a gradient without rows is not NULL */
         if (r->segments == NULL) {
             return fail_memory(g, err);
         }

@@ -38,7 +38,7 @@ struct param {
     bool on_device, reads, pushes;
     uint32_t reader;        /* READING_HERE: 1 + the thread */
     uint64_t fetched_at;    /* its gradient comes from the device then; 0: none comes */
-    uint64_t handed_at;     /* ... and the device's thread comes back; 0: it has */
+    uint64_t handed_at;     /* when the device's thread comes back from starting the push; 0: it is back */
     uint64_t fetch_number;  /* the push that is fetched for */
     uint64_t handed_number; /* the push that the device's thread has started */
     bool brings;            /* the push is a push-pull */

@@ -211,7 +211,7 @@ TEST(test_the_oldest_go)
     for (uint64_t i = 0; i < 5; i++) {
         note(cl->ps0, "task_lost", i);
     }
-    assert_true(ask(&cl->c, 505, life, 0, 0, &a)); /* before a tick, too */
+    assert_true(ask(&cl->c, 505, life, 0, 0, &a)); /* an answer needs no tick */
     assert_int_equal(a.count, 3);
     assert_true(has_text(&a.of[2], "n=4"));
     cl->ps0->core->config.events_max = 0;

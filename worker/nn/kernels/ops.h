@@ -29,7 +29,7 @@ struct psk_arg {
     bool output;
     bool optional;
     uint8_t in_place; /* bits: arguments whose memory it may be */
-    char below; /* a letter: elements are >= 0 and below that size; 0: any. Of int64 ones the padding index is allowed, too */
+    char below; /* letter of the size that elements (>= 0) stay below; 0: any element. int64 elements may be the padding index */
 };
 
 struct psk_row {
