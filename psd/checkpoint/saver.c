@@ -558,8 +558,7 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
     if (st != PS_OK) {
         give_up(t, &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
-        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number,
-                              false)); /* the next list of p has the checkpoint as well */
+        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* p lists it again */
         done_by(t, p->index);
     }
 }
