@@ -120,13 +120,30 @@ def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
     return done.returncode, done.stdout, done.stderr
 
 
+def halt(pid):
+    """Stops a process until SIGCONT. All its threads stand when this returns: SIGSTOP alone returns before they do."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + 60
+    while any(state_of(pid, thread) not in "TtZX" for thread in os.listdir("/proc/%d/task" % pid)):
+        assert time.monotonic() < end, "process %d does not stop" % pid
+        time.sleep(0.001)  # sleep: between two looks
+
+
+def state_of(pid, thread):
+    try:
+        with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="utf-8") as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except FileNotFoundError:  # it has ended
+        return "X"
+
+
 def creep(there, *pids, who=None):
     """Processes run for moments (all, or those that who() says) and stand still in between, until there() is true: then they stand
     still, for go_on(). However fast they are, and however late the test is, they are no further than that."""
     end = time.monotonic() + 150
     while True:
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            halt(pid)
         if there():
             return
         assert time.monotonic() < end, "they do not get there"

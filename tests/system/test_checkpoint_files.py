@@ -14,7 +14,7 @@ import time
 import unittest
 
 import test_files
-from cluster import Cluster, main, path, run
+from cluster import Cluster, halt, main, path, run
 from changes import change  # cluster knows where
 
 PSCTL = path("bin/psctl")
@@ -392,7 +392,7 @@ class Files(Trained):
         for i in range(2):
             c.start(i, *flags)
         eventually(c, "checkpoint", "save")
-        c.tasks[1].send_signal(signal.SIGSTOP)
+        halt(c.tasks[1].pid)
         self.not_asked(c)
         c.tasks[1].send_signal(signal.SIGCONT)
         self.assertIn("all files are as they were written", psctl(c, "checkpoint", "verify", "1"))
@@ -546,7 +546,7 @@ class Deleted(unittest.TestCase):
     def test_of_a_task_that_is_down(self):
         """Its part goes when it is back, by itself where the others are newer; else it is deleted again."""
         c, flags = self.saved(4)
-        c.tasks[1].send_signal(signal.SIGSTOP)
+        halt(c.tasks[1].pid)
         self.not_asked(c, "1")
         self.assertEqual((self.left(0), self.left(1)), ([2, 3, 4], [1, 2, 3, 4]))
         c.tasks[1].send_signal(signal.SIGCONT)

@@ -9,7 +9,7 @@ import sys
 import threading
 import unittest
 
-from cluster import Cluster, die_with_parent, main, path, run
+from cluster import Cluster, die_with_parent, halt, main, path, run
 
 PSCTL = path("bin/psctl")
 
@@ -119,7 +119,7 @@ class Events(unittest.TestCase):
             run(PSCTL, "-t", target, "config", "set", "events_max", "4")
             with Follower(target) as follower:
                 follower.wait_for(event="config_set")
-                os.kill(follower.process.pid, signal.SIGSTOP)
+                halt(follower.process.pid)
                 for i in range(12):
                     code, _, err = run(PSCTL, "-t", target, "config", "set", "spin_us", str(100 + i))
                     self.assertEqual(code, 0, err)

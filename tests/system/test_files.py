@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import Cluster, die_with_parent, free_port, main, path, run
+from cluster import Cluster, die_with_parent, free_port, halt, main, path, run
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
@@ -367,7 +367,7 @@ class Refused(unittest.TestCase):
         except OSError as error:
             self.skipTest("no files without a name in %s: %s" % (self.folder, error))
         target = os.path.join(self.folder, "killed")
-        self.cluster.tasks[1].send_signal(signal.SIGSTOP)
+        halt(self.cluster.tasks[1].pid)
         try:
             export = subprocess.Popen([PSCTL, "-t", self.cluster.addresses[0], "--timeout", "60", "export", target],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import Cluster, die_with_parent, main, path, run
+from cluster import Cluster, die_with_parent, halt, main, path, run
 
 PSCTL = path("bin/psctl")
 
@@ -34,7 +34,7 @@ class Goodbye(unittest.TestCase):
     def test_psctl(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             with Cluster(2) as cluster:
-                cluster.tasks[1].send_signal(signal.SIGSTOP)  # a reset waits for it
+                halt(cluster.tasks[1].pid)  # a reset waits for it
                 self.ends(cluster, number, PSCTL, "-t", cluster.addresses[0], "--timeout", "60", "reset", "--all", "--yes")
 
     def test_pstrain_that_waits_for_a_chief(self):

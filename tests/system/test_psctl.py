@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from cluster import SECURE, Cluster, die_with_parent, free_port, main, path, run
+from cluster import SECURE, Cluster, die_with_parent, free_port, halt, main, path, run
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
@@ -724,7 +724,7 @@ class Watch(unittest.TestCase):
                 return seen
 
             until([True, True])
-            cluster.tasks[1].send_signal(signal.SIGSTOP)  # accepts, says nothing
+            halt(cluster.tasks[1].pid)  # accepts, says nothing
             until([True, False])
             until([True, False])
             cluster.tasks[1].send_signal(signal.SIGCONT)
@@ -812,7 +812,7 @@ class Changes(unittest.TestCase):
                 child = subprocess.Popen([PSCTL, "-t", cluster.addresses[1], "--timeout", "6", *args], stdin=inner, text=True,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
                 self.assertNotEqual(child.stderr.read(1), "")  # it asks
-                cluster.tasks[0].send_signal(signal.SIGSTOP)
+                halt(cluster.tasks[0].pid)
                 os.waitid(os.P_PID, cluster.tasks[0].pid, os.WSTOPPED)
                 os.write(outer, b"y\n")
                 _, err = child.communicate(timeout=60)
@@ -1054,7 +1054,7 @@ class HalfDead(unittest.TestCase):
     def test_a_stopped_directory_does_not_take_more_than_the_timeout(self):
         """However many requests a verb makes one after the other: delete made four of them, each for the whole time."""
         with Cluster(2, more_jobs=";worker=127.0.0.1:1") as cluster:
-            cluster.tasks[0].send_signal(signal.SIGSTOP)
+            halt(cluster.tasks[0].pid)
             for verb in (["delete", "w", "--yes"], ["stop", "--yes"], ["set-lr", "--all", "1"]):
                 began = time.monotonic()
                 code, _, err = run(PSCTL, "-t", cluster.addresses[1], "--timeout", "4", *verb)
@@ -1065,7 +1065,7 @@ class HalfDead(unittest.TestCase):
 
     def test_stopped_task(self):
         with Cluster(2) as cluster:
-            cluster.tasks[1].send_signal(signal.SIGSTOP)
+            halt(cluster.tasks[1].pid)
             code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "6", "--json", "status")
             self.assertEqual(code, 1)
             self.assertEqual([t["up"] for t in json.loads(out)["tasks"]], [True, False])

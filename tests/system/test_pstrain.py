@@ -862,7 +862,7 @@ class Tasks(Case):
         epochs = 300 // SLOW
         workers = self.workers(*GOOD, "--epochs", str(epochs), chief_args=("--report", self.path("report.json")))
         cluster.creep(lambda: all("4 variables" in w.text() for w in workers), *(w.pid for w in workers))
-        os.kill(self.daemons[1].pid, signal.SIGSTOP)
+        cluster.halt(self.daemons[1].pid)
         cluster.go_on(*(w.pid for w in workers))
         try:
             for w in workers:

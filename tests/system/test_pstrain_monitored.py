@@ -111,7 +111,7 @@ class Chief(Monitored):
         """SIGSTOP for more than a lease: another is chief; woken up, it trains on, and only the other one tests."""
         self.start_psd()
         trainers = self.trainers(*GOOD, "--epochs", ENDLESS)
-        trainers[0].popen.send_signal(signal.SIGSTOP)
+        cluster.halt(trainers[0].popen.pid)
         wait_until("another chief", lambda: any("chief from now on" in w.text("err") for w in trainers[1:]))
         trainers[0].popen.send_signal(signal.SIGCONT)
         wait_until("that it knows", lambda: "ev=chief_lost" in trainers[0].text("err"))
@@ -358,7 +358,7 @@ class End(Monitored):
         p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--eval_every", "1000000", "--timeout", "5",
                        "--report", self.path("eval.json"))
         p.wait_line("^test accuracy")
-        p.popen.send_signal(signal.SIGSTOP)
+        cluster.halt(p.popen.pid)
         cluster.go_on(*self.pids(trainers))
         self.finish(trainers)
         self.daemons[1].end(number)

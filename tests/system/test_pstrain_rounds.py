@@ -198,7 +198,7 @@ class Sync(Case):
         tasks = tasks_of(p, 5)
         pid = child(tasks, "worker", 2)
         for _ in range(10):
-            os.kill(pid, signal.SIGSTOP)
+            cluster.halt(pid)
             select.select([], [], [], 0.05)
             os.kill(pid, signal.SIGCONT)
             select.select([], [], [], 0.05)

@@ -123,7 +123,7 @@ class Saves(Case):
         while not slow:  # at once: before it answers
             slow = [pid for line, pid in children(p.pid).items() if "--job_name=ps --task_index=0 " in line]
             self.assertIsNone(p.popen.poll(), p.lines)
-        os.kill(slow[0], signal.SIGSTOP)
+        cluster.halt(slow[0])
         time.sleep(0.5)  # sleep: longer than one look of --local at its ps tasks
         os.kill(slow[0], signal.SIGCONT)
         self.assertEqual(p.end(), 0, p.lines)

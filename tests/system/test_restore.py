@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import Cluster, free_port, main, path, run
+from cluster import Cluster, free_port, halt, main, path, run
 from test_checkpoint_files import read_safetensors
 from test_files import write_safetensors
 
@@ -540,8 +539,6 @@ class Answered(Restoring):
 
     def test_an_import_where_nothing_is_saved(self):
         with Cluster(2) as c, tempfile.TemporaryDirectory() as place:
-            for task in range(2):
-                c.start(task)
             file = os.path.join(place, "all.safetensors")
             write_safetensors(file, {"w": ("F32", [4], bytes(16))})
             self.assertNotIn("saved", psctl(c, "import", file, "--json"))
@@ -570,7 +567,7 @@ class Answered(Restoring):
                 file = os.path.join(self.place, "values.npy")
                 psctl(c, "get", owned, "--npy", file)
                 self.train(c, 30)
-                c.tasks[1].send_signal(signal.SIGSTOP)
+                halt(c.tasks[1].pid)
                 asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "6s", "import", owned + "=" + file, "--yes"],
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 self.addCleanup(asked.kill)
@@ -591,7 +588,7 @@ class Answered(Restoring):
             with self.subTest(lost=lost):
                 c, _, _ = self.trained_twice("--lease", "120s")
                 self.train(c, 30)
-                c.tasks[1].send_signal(signal.SIGSTOP)
+                halt(c.tasks[1].pid)
                 asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "20s", "checkpoint", "save"],
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 self.addCleanup(asked.kill)

@@ -134,7 +134,7 @@ class Restored(test_pstrain_monitored.Monitored):
         chief, *others = self.trainers(*GOOD, "--sync", "--epochs", ENDLESS)
         self.wait_for_step(10)
         self.psctl("checkpoint", "save")
-        os.kill(chief.popen.pid, signal.SIGSTOP)
+        cluster.halt(chief.popen.pid)
         self.psctl("checkpoint", "restore", "--yes", "--no_save")
         for w in others:
             w.wait_line("ev=not_recovered .*the chief has asked for no rounds", "err")

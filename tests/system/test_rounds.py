@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-from cluster import Cluster, die_with_parent, free_port, main, path, run
+from cluster import Cluster, die_with_parent, free_port, halt, main, path, run
 
 SOFTMAX = path("examples/softmax")
 FOR_EVER = ("--steps", "100000000")  # until somebody stops it
@@ -173,7 +173,7 @@ class Rounds(unittest.TestCase):
         with Team(2, 3, "--sync", "--replicas_to_aggregate", "2", *FOR_EVER) as team:
             team.start_all()
             team.past(20)
-            team.children[2].send_signal(signal.SIGSTOP)
+            halt(team.children[2].pid)
             at = team.past(team.step() + 20)
             until(lambda: any(m["state"] == "lost" for m in team.rounds()["members"]))
             team.children[2].send_signal(signal.SIGCONT)
@@ -234,7 +234,7 @@ class Rounds(unittest.TestCase):
         with Team(2, 3, "--staleness", "2", *FOR_EVER) as team:
             team.start_all()
             team.past(100)
-            team.children[0].send_signal(signal.SIGSTOP)
+            halt(team.children[0].pid)
             # the first one may have been stopped in a wait, until the others have come to its step
             until(lambda: self.states(team) in (["works", "waits", "waits"], ["lost", "waits", "waits"]))
             waits_for = team.rounds()["rounds"][0]["waits_for"]

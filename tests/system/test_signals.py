@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from cluster import die_with_parent, main, path, plain, run
+from cluster import die_with_parent, halt, main, path, plain, run
 from daemon import PSD, WAIT_S, Psd
 
 PSTRAIN = path("bin/pstrain")
@@ -115,7 +115,7 @@ class Ending(unittest.TestCase):
         for program, flags in self.PROGRAMS:
             with self.subTest(program=program):
                 task, door = self.start(program, *flags)
-                task.process.send_signal(signal.SIGSTOP)  # so that it finds both
+                halt(task.process.pid)  # so that it finds both
                 task.process.send_signal(signal.SIGTERM)
                 task.process.send_signal(signal.SIGINT)
                 task.process.send_signal(signal.SIGCONT)
