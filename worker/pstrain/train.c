@@ -358,8 +358,7 @@ static int64_t watch(struct trainer *t)
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
         t->leads = false; /* its sign names the former session */
-        /* a worker of the first step has the goal that the chief had, also if it has not read it yet */
-        t->tells_goal = t->knows_goal || (t->asks_goal && t->first_step == 0);
+        t->tells_goal = t->knows_goal;
         t->asks_goal = t->asks_goal && !t->tells_goal;
         t->goal_at_ms = 0;
         t->goal_ms = GOAL_AGAIN_MS;
@@ -425,7 +424,9 @@ static int begin_training(struct trainer *t)
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
         /* the goal of those who train already, also for a chief that comes back */
         int known = team_goal(&t->team, TEAM_COMES, &t->goal);
-        t->asks_goal = known == 0 && (!t->chief || t->first_step > 0);
+        /* A worker of step 0 has computed the goal of the run. It asks nobody: a chief that comes back behind a loss may have
+         * signed another one before this worker hears of the loss. */
+        t->asks_goal = known == 0 && t->first_step > 0;
         t->knows_goal = !t->asks_goal;
         t->goal_ms = GOAL_AGAIN_MS;
         result = known < 0 ? -1 : 0;
