@@ -40,7 +40,8 @@ typedef struct ps_ops_options {
     size_t struct_bytes; /* filled by ps_ops_options_init */
     /* Bytes of inputs and results that all runs of this executor hold at a time. A run that needs more than is left is
      * RESOURCE_EXHAUSTED before it reads anything. 0: a quarter of the machine's memory. Beside it the executor keeps copies of
-     * variables of its own task that do not change, of a quarter of this and 16 MiB at most. */
+     * variables of its own task that do not change, of a quarter of this and 16 MiB at most, and as many bytes of memory of
+     * values that have ended, for those of the next run. */
     uint64_t memory_bytes;
     ps_log_level log_level; /* for the executor's own session: PS_LOG_WARN; lines of lower levels are not made */
     ps_log_fn log;          /* NULL: standard error */

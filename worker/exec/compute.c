@@ -28,7 +28,8 @@ ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, s
         r->extra_bytes += bytes;
         slot->bytes = bytes;
     }
-    slot->memory = bytes > 0 ? psi_aligned_malloc(PSI_CACHE_LINE, bytes) : NULL;
+    PSI_ASSERT(bytes == slot->bytes); /* psi_exec_value_memory_free() relies on it */
+    slot->memory = bytes > 0 ? psi_exec_memory_new(r->ops, bytes) : NULL;
     if (bytes > 0 && slot->memory == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a value of %zu bytes", bytes);
     }
@@ -41,12 +42,11 @@ ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, s
 static void value_free(struct psi_exec_run *r, uint32_t n)
 {
     struct psi_exec_slot *slot = &r->slots[n];
+    psi_exec_value_memory_free(r, n);
     if (r->types[n].dtype == PS_STRING) {
         psi_exec_release(r->ops, slot->bytes);
         r->extra_bytes -= slot->bytes;
     }
-    psi_free(slot->memory);
-    slot->memory = NULL;
     slot->live = false;
     r->values[n] = (struct psi_value){0};
 }

@@ -117,8 +117,15 @@ struct psi_exec_run {
 };
 
 enum { PSI_EXEC_PLACES_MAX = 16 };
-enum { PSI_EXEC_DRAFTS_MAX = 64 };     /* drafts per run */
+enum { PSI_EXEC_DRAFTS_MAX = 64 }; /* drafts per run */
+enum { PSI_EXEC_SPARES_MAX = 32 };
 enum { PSI_EXEC_ERRAND_BYTES = 1536 }; /* bytes that a carrier allocates for one transfer, at most */
+
+/* Memory of a value that has ended, for a later value of the same size. */
+struct psi_exec_spare {
+    void *memory;
+    uint64_t bytes;
+};
 
 struct ps_ops {
     psd_call_row row;
@@ -141,7 +148,11 @@ struct ps_ops {
     /* struct psi_exec_kept, the last used one at the end. kept, kept_count and kept_bytes: under the lock */
     struct psi_list kept;
     uint32_t kept_count;
-    uint64_t kept_bytes;        /* bytes of all copies, not in used_bytes */
+    uint64_t kept_bytes; /* bytes of all copies, not in used_bytes */
+    /* [spare_count], the newest at the end. spares, spare_count and spare_bytes: under the lock */
+    struct psi_exec_spare spares[PSI_EXEC_SPARES_MAX];
+    uint32_t spare_count;
+    uint64_t spare_bytes;       /* bytes of all spares, not in used_bytes */
     pthread_mutex_t place_lock; /* held while a device is opened, which may take seconds; no other lock is taken under it */
     struct psk_place *places[PSI_EXEC_PLACES_MAX]; /* under place_lock: opened at first use */
     char place_names[PSI_EXEC_PLACES_MAX][PSI_RUN_DEVICE_BYTES_MAX + 1];
@@ -152,6 +163,13 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
+/** Memory for a value of `bytes` > 0 bytes, 64-byte aligned, with any content; NULL: no memory. Any thread. The caller ends it by
+ * psi_exec_memory_free() with the same number of bytes. */
+void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
+/** End memory of a value: large memory becomes a spare. memory NULL is fine. Any thread. bytes 0: no spare. */
+void psi_exec_memory_free(ps_ops *ops, void *memory, uint64_t bytes);
+/** Free all spares; no run exists. */
+void psi_exec_spares_free(ps_ops *ops);
 /* ---- place.c ---- */
 /** Open the device that a row names. *out NULL: CPU:0. Errors: INVALID_ARGUMENT, NO_DEVICE: the task has no such device. */
 PSI_MUST ps_status psi_exec_place(ps_ops *ops, const char *device, struct psk_place **out, struct psi_err *err);
@@ -171,6 +189,8 @@ uint32_t psi_exec_reused(const struct psi_exec_run *r, uint32_t i);
 bool psi_exec_is_over(const struct psi_exec_run *r, uint32_t i, uint32_t n);
 /** True if a row makes the value of output i, and no other output of the run has this value. */
 bool psi_exec_is_output_alone(const struct psi_exec_run *r, uint32_t i);
+/** Free the memory of value n, if the run has any. */
+void psi_exec_value_memory_free(struct psi_exec_run *r, uint32_t n);
 /** Bytes to allocate for a value of this type that is read from a variable. */
 size_t psi_exec_read_bytes(const struct psi_type *type);
 /** End a run none of whose transfers is in progress. NULL is fine. */

@@ -166,7 +166,7 @@ void psi_exec_kept_use(struct psi_exec_transfer *t)
         return;
     }
     if (t->same) {
-        psi_free(slot->memory); /* the server has copied nothing into it */
+        psi_exec_memory_free(r->ops, slot->memory, t->bytes); /* the server has copied nothing into it */
         r->values[t->value].data = t->kept->memory;
     } else {
         psi_exec_kept_release(t);

@@ -123,6 +123,7 @@ void ps_ops_free(ps_ops *ops)
     psi_exec_carrier_free(ops->carrier);
     psi_exec_places_close(ops);
     psi_exec_kept_free(ops);
+    psi_exec_spares_free(ops);
     (void)pthread_mutex_destroy(&ops->place_lock);
     (void)pthread_mutex_destroy(&ops->lock);
     for (size_t i = 0; i < sizeof(ops->files) / sizeof(ops->files[0]); i++) {

@@ -380,13 +380,22 @@ ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t i
     return PS_OK;
 }
 
+void psi_exec_value_memory_free(struct psi_exec_run *r, uint32_t n)
+{
+    struct psi_exec_slot *slot = &r->slots[n];
+    if (slot->memory != NULL) {
+        psi_exec_memory_free(r->ops, slot->memory, r->types[n].dtype != PS_STRING ? slot->bytes : 0);
+        slot->memory = NULL;
+    }
+}
+
 void psi_exec_run_free(struct psi_exec_run *r)
 {
     if (r == NULL) {
         return;
     }
     for (uint32_t n = 0; r->slots != NULL && n < r->run.value_count; n++) {
-        psi_free(r->slots[n].memory);
+        psi_exec_value_memory_free(r, n);
     }
     for (uint32_t i = 0; i < r->move_count; i++) {
         psi_exec_kept_release(&r->moves[i]);

@@ -762,6 +762,41 @@ TEST(test_copies_that_are_torn)
     long_is_torn = false;
 }
 
+/* A value of the next run is in the memory that the value of its size had: no memory is taken from the system. */
+TEST(test_values_have_spares)
+{
+    struct fake_exec *f = fake_exec_new(0);
+    long_is_torn = true; /* no copy is kept, so the run's memory ends with it */
+    run_long(f, 5, 1, false, false, 3 * LONG);
+    const void *first = f->call.moves[0].what.dst;
+    assert_int_equal(f->ops->spare_bytes, LONG_BYTES);
+    run_long(f, 6, 1, false, false, 4 * LONG);
+    assert_ptr_equal(f->call.moves[0].what.dst, first);
+    assert_true(f->ops->spare_bytes == LONG_BYTES && f->ops->spare_count == 1);
+    long_is_torn = false;
+}
+
+/* Spares have a number and a sum of bytes: the oldest are freed. Small values and those over the sum are no spares. */
+TEST(test_spares_have_bounds)
+{
+    enum { PIECE = 64 << 10 };
+    void *memory[PSI_EXEC_SPARES_MAX + 1];
+    struct fake_exec *f = fake_exec_new(4 * PSI_EXEC_SPARES_MAX * (uint64_t)PIECE);
+    for (size_t i = 0; i < PSI_EXEC_SPARES_MAX + 1; i++) {
+        memory[i] = psi_exec_memory_new(f->ops, PIECE);
+    }
+    for (size_t i = 0; i < PSI_EXEC_SPARES_MAX + 1; i++) {
+        psi_exec_memory_free(f->ops, memory[i], PIECE);
+    }
+    assert_true(f->ops->spare_count == PSI_EXEC_SPARES_MAX && f->ops->spares[0].memory == memory[1]);
+    psi_exec_memory_free(f->ops, psi_exec_memory_new(f->ops, 3 * PIECE), 3 * PIECE);
+    assert_true(f->ops->spare_count == PSI_EXEC_SPARES_MAX - 2 && f->ops->spare_bytes == PSI_EXEC_SPARES_MAX * PIECE);
+    psi_exec_memory_free(f->ops, psi_exec_memory_new(f->ops, PIECE - 1), PIECE - 1);
+    const size_t large = PSI_EXEC_SPARES_MAX * PIECE + 1;
+    psi_exec_memory_free(f->ops, psi_exec_memory_new(f->ops, large), large);
+    assert_int_equal(f->ops->spare_count, PSI_EXEC_SPARES_MAX - 2);
+}
+
 /* What is too much of the executor's memory is not kept. */
 TEST(test_copies_that_are_not_kept)
 {
