@@ -324,7 +324,7 @@ static void await(ps_session *s, uint32_t users, bool closes)
     for (bool there = false; !there;) {
         (void)sched_yield();
         (void)pthread_mutex_lock(&s->lock);
-        there = closes ? s->closing : s->users == users;
+        there = closes ? psi_api_closes(s) : s->users == users;
         (void)pthread_mutex_unlock(&s->lock);
     }
 }

@@ -15,6 +15,7 @@
 #include "hooks.h"
 #include "scope.h"
 #include "trace.h"
+#include "worker/core/session.h"
 #include "worker/core/training.h"
 #include "worker/io.h"
 
@@ -100,19 +101,17 @@ struct ps_session {
     pthread_cond_t
         changed; /* signalled when the machine of training has had an event, and when the session closes. Monotonic clock */
     /* under the lock: */
-    struct psi_err error;     /* the first error, sticky; PS_OK: none */
-    unsigned interrupts_seen; /* value of `interrupts` that the loop has seen: it has ended the requests of older calls */
-    bool closing;
-    bool left;                 /* ps_session_leave() was called: a call that is refused because of that is a failure */
-    bool driving;              /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
-    bool stopping;             /* the cluster has asked this session to stop, or --help was given */
-    bool job_done;             /* ps_session_job_done() was called */
-    uint32_t sleepers;         /* threads that wait for `changed` */
-    bool ended;                /* loop thread: a request has ended, and psi_api_drained() wakes who waits */
-    uint32_t in_flight;        /* calls and requests that were handed to the loop and have not ended */
-    uint32_t users;            /* public calls between psi_api_begin() and psi_api_end() */
-    uint32_t inside;           /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
-    struct psi_training train; /* parameters, and the calls that train them */
+    struct psi_session machine; /* the first error, which is sticky; loss, recovery and end */
+    unsigned interrupts_seen;   /* value of `interrupts` that the loop has seen: it has ended the requests of older calls */
+    bool driving;               /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
+    bool stopping;              /* the cluster has asked this session to stop, or --help was given */
+    bool job_done;              /* ps_session_job_done() was called */
+    uint32_t sleepers;          /* threads that wait for `changed` */
+    bool ended;                 /* loop thread: a request has ended, and psi_api_drained() wakes who waits */
+    uint32_t in_flight;         /* calls and requests that were handed to the loop and have not ended */
+    uint32_t users;             /* public calls between psi_api_begin() and psi_api_end() */
+    uint32_t inside;            /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
+    struct psi_training train;  /* parameters, and the calls that train them */
     struct psi_list variables, queues;
     struct psi_list wholes; /* ps_variable.link of partitioned variables, whose parts are in `variables` */
     struct psi_list plans;  /* ps_plan.link */
@@ -177,7 +176,7 @@ struct ps_session {
 
 /*
  * Who may use io without the lock: it exists from opening to close, so a thread that is counted in in_flight or inside may use
- * it. A recovery (monitored.c) first keeps all other threads out (psi_monitor_bars()), then waits until nobody is counted, and
+ * it. A recovery (monitored.c) first keeps all other threads out (psi_session_bars()), then waits until nobody is counted, and
  * only then replaces io.
  */
 
@@ -225,6 +224,17 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
 /** psi_api_stick() for an error from which the session does not recover, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
+/** Who calls, for the machine. */
+struct psi_who psi_api_who(const ps_session *s);
+/** Bring the machine of the session an event, or ask it: psi_session_event(). Any thread, without the lock. */
+uint64_t psi_api_tell(ps_session *s, enum psi_session_event event, uint64_t number);
+/** Under the lock: chief number of the restore function, if this thread, or the loop, is in it; else 0. */
+uint64_t psi_api_chief_number(ps_session *s);
+/** Under the lock: true if the session is being left or closed. */
+static inline bool psi_api_closes(const ps_session *s)
+{
+    return s->machine.end != PSI_SESSION_OPEN;
+}
 /** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the session closes, or
  * another thread is recovering it. */
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
@@ -234,8 +244,6 @@ ps_status psi_api_may_clear(ps_session *s, struct psi_err *err) PSI_MUST;
  */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_go_outside(ps_session *s);
-/** Under the lock: true if *err only says that the session is being closed. Such an error is not the session's first error. */
-bool psi_api_only_closes(const ps_session *s, const struct psi_err *err);
 /** PS_OK, or the session's first error, copied to *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Return st from a call of training. If st is the session's first error, perhaps met by another thread, it becomes this

@@ -49,7 +49,7 @@ static void call_end(struct psi_api_call *call, const struct psi_err *err)
     (void)pthread_mutex_lock(&s->lock);
     if (err != NULL) {
         call->err = *err;
-        psi_monitor_cut(s, &call->err);
+        psi_session_cuts(&s->machine, &call->err);
     }
     call->ended = true;
     s->in_flight--;
@@ -123,12 +123,13 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
     if (st != PS_OK) {
         return st;
     }
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
     st = psi_api_may_start(s, err);
-    if (when_closing && s->closing && s->io != NULL && !psi_monitor_bars(s, NULL)) {
+    if (when_closing && st != PS_OK && psi_api_closes(s) && s->io != NULL && !psi_session_bars(&s->machine, &who, NULL)) {
         st = PS_OK;
     }
-    const uint64_t chief_number = psi_monitor_chief_number(s);
+    const uint64_t chief_number = psi_api_chief_number(s);
     const unsigned interrupts = when_closing ? atomic_load(&s->interrupts) : psi_api_interrupts(s);
     s->in_flight += st == PS_OK ? count : 0;
     s->inside += st == PS_OK ? count : 0;

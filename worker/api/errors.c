@@ -4,6 +4,7 @@
  * that every call makes first.
  */
 #include "monitored.h"
+#include "training.h"
 
 #include "common/log.h"
 
@@ -183,14 +184,9 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
                         (long)s->pid); /* the lock may be held by a thread that this process does not have */
     }
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    ps_status st = s->error.code;
-    if (st != PS_OK && err != NULL) {
-        *err = s->error;
-    }
-    if (st == PS_OK && psi_monitor_bars(s, err)) {
-        st = s->monitor->cause.code;
-    }
+    const ps_status st = psi_session_error(&s->machine, &who, err);
     (void)pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -201,7 +197,7 @@ ps_status psi_api_last(ps_session *s, ps_status st)
     if (st == PS_OK || s == NULL) {
         return st;
     }
-    const bool lost = s->monitor != NULL && (psi_monitor_may_recover(s) || atomic_load(&s->ends));
+    const bool lost = s->monitor != NULL && (psi_monitor_tell(s, PSI_MAY_RECOVER, 0) != 0 || atomic_load(&s->ends));
     if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* interrupted before the recovery */
         return psi_api_last_error_set(&err);
     }
@@ -211,57 +207,26 @@ ps_status psi_api_last(ps_session *s, ps_status st)
     return st;
 }
 
-/* What take_error() does with an error. */
-enum stuck {
-    STUCK_NOT,   /* nothing: there is an error already, or it is a consequence of a recovery */
-    STUCK_FIRST, /* it is the first error, and ends the session */
-    STUCK_LOSS,  /* it is the first error, and a recovery may follow */
-    STUCK_TRY    /* it is an error of a recovery, which decides */
-};
-
-bool psi_api_only_closes(const ps_session *s, const struct psi_err *err)
-{
-    return err->reason == PS_REASON_CLOSING && !s->left;
-}
-
-/* The caller holds the lock. */
-static enum stuck take_error(ps_session *s, const struct psi_err *err, bool final)
-{
-    struct psi_monitor *m = s->monitor;
-    const bool mended = m != NULL && !final && psi_monitor_mends(s, err);
-    if (err->code == PS_OK || (m != NULL && !final && (m->draining || psi_monitor_bars(s, NULL)))) {
-        return STUCK_NOT; /* the lost core's requests are ending, with any error */
-    }
-    const bool failed = s->error.code != PS_OK && !psi_api_only_closes(s, &s->error);
-    if (failed && (m == NULL || m->final || !final)) {
-        return STUCK_NOT;
-    }
-    s->error = *err;
-    if (m == NULL) {
-        return STUCK_FIRST;
-    }
-    m->final = !mended;
-    return m->recovering ? STUCK_TRY : mended ? STUCK_LOSS : STUCK_FIRST;
-}
-
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
     if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->help) {
         return err->code; /* an interrupt does not stick: the next call may continue */
     }
     struct psi_err named = *err;
-    const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* the error belongs to a request that some thread has made */
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    if (!on_loop && s->hooks.calls && pthread_equal(s->hooks.caller, pthread_self())) {
+    if (!who.on_loop && s->hooks.calls &&
+        pthread_equal(s->hooks.caller, pthread_self())) { /* a callback's error is that of a request that some thread has made */
         psi_err_prefix(&named, "hook '%s', %s", s->hooks.name, s->hooks.at);
     }
-    const enum stuck how = take_error(s, &named, final);
-    ps_status st = s->error.code != PS_OK || s->monitor == NULL ? s->error.code : s->monitor->cause.code;
-    const bool said = (how == STUCK_FIRST || how == STUCK_LOSS) && !psi_api_only_closes(s, err);
+    const enum psi_stuck how = psi_session_fails(&s->machine, &who, &named, final);
+    const ps_status st = s->machine.error.code != PS_OK ? s->machine.error.code : s->machine.cause.code;
+    const bool said = (how == PSI_STUCK_FIRST || how == PSI_STUCK_LOSS) && !psi_session_only_closes(&s->machine, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (said) {
-        psi_api_log(s, how == STUCK_LOSS ? PS_LOG_WARN : PS_LOG_ERROR, how == STUCK_LOSS ? "session_lost" : "session_failed",
-                    PSI_KV("st", ps_status_name(err->code)), PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
+        psi_api_log(s, how == PSI_STUCK_LOSS ? PS_LOG_WARN : PS_LOG_ERROR,
+                    how == PSI_STUCK_LOSS ? "session_lost" : "session_failed", PSI_KV("st", ps_status_name(err->code)),
+                    PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
                     PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", named.text));
     }
     return st;
@@ -291,19 +256,32 @@ ps_status psi_api_may_start(ps_session *s, struct psi_err *err)
 
 ps_status psi_api_may_clear(ps_session *s, struct psi_err *err)
 {
-    if (psi_monitor_bars(s, err)) {
-        return s->monitor->cause.code;
-    }
-    if (s->closing) {
-        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
-    }
-    if (s->monitor == NULL || (!s->monitor->given_up && !s->monitor->broken_off)) {
-        return PS_OK;
-    }
-    if (err != NULL) {
-        *err = s->error;
-    }
-    return s->error.code;
+    const struct psi_who who = psi_api_who(s);
+    return psi_session_may_start(&s->machine, &who, err);
+}
+
+struct psi_who psi_api_who(const ps_session *s)
+{
+    static _Thread_local char here; /* its address is the thread's number */
+    return (struct psi_who){.thread = (uintptr_t)&here, .on_loop = s->io != NULL && psi_io_on_loop(s->io)};
+}
+
+uint64_t psi_api_chief_number(ps_session *s)
+{
+    const struct psi_who who = psi_api_who(s);
+    return psi_session_event(&s->machine, &who, PSI_IN_RESTORE, 0);
+}
+
+uint64_t psi_api_tell(ps_session *s, enum psi_session_event event, uint64_t number)
+{
+    struct psi_session *m = &s->machine;
+    const struct psi_who who = psi_api_who(s);
+    (void)pthread_mutex_lock(&s->lock);
+    const unsigned before = m->state * 4 + m->end;
+    const uint64_t answer = psi_session_event(m, &who, event, number);
+    psi_api_train_changed(s, before != m->state * 4 + m->end);
+    (void)pthread_mutex_unlock(&s->lock);
+    return answer;
 }
 
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err)
@@ -334,7 +312,7 @@ const char *ps_session_error(ps_session *s)
         return s == NULL ? "the session is NULL" : HELP;
     }
     if (s->monitor == NULL && psi_api_here(s)) {
-        return s->error.text; /* written once, before its code is set */
+        return s->machine.error.text; /* written once, before its code is set */
     }
     static _Thread_local struct psi_err shown; /* a copy: a recovery clears the session's error, and a child process has none */
     memset(&shown, 0, sizeof(shown));

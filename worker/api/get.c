@@ -182,7 +182,7 @@ static bool is_kept(ps_session *s, const struct psi_api_get *get, const struct p
         return false;
     }
     (void)pthread_mutex_lock(&s->lock);
-    const bool kept = err->code == PS_OK || (get->sticks && psi_monitor_mends(s, err));
+    const bool kept = err->code == PS_OK || (get->sticks && psi_session_mends(&s->machine, err));
     (void)pthread_mutex_unlock(&s->lock);
     return kept;
 }
@@ -344,11 +344,12 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     struct psi_list all, again;
     psi_list_init(&all);
     psi_list_init(&again);
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
     while (s->settling && psi_api_interrupted(s, err) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    if (s->settling || psi_monitor_bars(s, err)) { /* a recovery gets what was put aside */
+    if (s->settling || psi_session_bars(&s->machine, &who, err)) { /* a recovery gets what was put aside */
         (void)pthread_mutex_unlock(&s->lock);
         give_up(s, gets);
         return;
@@ -478,7 +479,7 @@ static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, st
 static bool is_for_good(ps_session *s, const struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const bool mends = psi_monitor_mends(s, err);
+    const bool mends = psi_session_mends(&s->machine, err);
     (void)pthread_mutex_unlock(&s->lock);
     return err->code != PS_OK && err->code != PS_DEADLINE_EXCEEDED && !mends;
 }

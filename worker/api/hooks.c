@@ -405,7 +405,7 @@ ps_status psi_api_hooks_step_done(ps_session *s)
 void psi_api_hooks_end(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const bool ends = s->hooks.created && !s->hooks.ended && !s->closing;
+    const bool ends = s->hooks.created && !s->hooks.ended && !psi_api_closes(s);
     s->hooks.ended = true;
     (void)pthread_mutex_unlock(&s->lock);
     if (ends) {

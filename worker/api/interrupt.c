@@ -46,7 +46,7 @@ void psi_api_end(ps_session *s)
     if (s != NULL && psi_api_here(s)) {
         (void)pthread_mutex_lock(&s->lock);
         s->users--;
-        if (s->closing) {
+        if (psi_api_closes(s)) {
             (void)pthread_cond_broadcast(&s->changed);
         }
         (void)pthread_mutex_unlock(&s->lock);

@@ -47,10 +47,15 @@ static int64_t took_ms(const struct recovery *r)
     return (int64_t)(psi_io_now_ms() - r->began_ms);
 }
 
-/* This thread recovers the session from now on. The caller holds the lock. */
-static void begin(struct recovery *r, ps_session *s)
+/* True: this thread recovers the session from now on. The caller holds the lock. */
+static bool begin(struct recovery *r, ps_session *s)
 {
     struct psi_monitor *m = s->monitor;
+    const struct psi_who who = psi_api_who(s);
+    const bool stops = s->stopping && !psi_api_evaluates(s); /* an evaluator has a last test */
+    if (stops || psi_api_interrupted(s, NULL) != PS_OK || psi_session_event(&s->machine, &who, PSI_ON_RECOVER, 0) == 0) {
+        return false;
+    }
     r->session = s;
     r->began_ms = psi_io_now_ms();
     r->end_ms = r->began_ms + (uint64_t)m->options.max_recovery_ms;
@@ -58,15 +63,11 @@ static void begin(struct recovery *r, ps_session *s)
         r->end_ms = s->deadline_ms;
     }
     r->step_before = s->global_step;
-    m->cause = s->error;
-    s->error = (struct psi_err){0};
-    m->broken_off = false;
-    m->recovering = true;
-    m->recoverer = pthread_self();
     if (m->random == 0) {
         m->random =
             psi_fnv1a64(PSI_FNV1A64_START ^ s->seed ^ (uint64_t)s->pid << 32 ^ s->task ^ r->began_ms, s->job, strlen(s->job));
     }
+    return true;
 }
 
 /* Close the lost core; a recovery that was interrupted may have done so already. False: interrupted while something was still
@@ -75,11 +76,10 @@ static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
     (void)pthread_mutex_lock(&s->lock);
-    s->monitor->draining = true;
     s->monitor->dropped = s->dropped;
     psi_training_left(&s->train);
     /* otherwise the chief keeps its lease for the recovered session */
-    const bool leaves = !s->monitor->leads || s->job[0] == '\0';
+    const bool leaves = s->machine.leads == PSI_LEADS_NOT || s->job[0] == '\0';
     (void)pthread_mutex_unlock(&s->lock);
     if (s->io != NULL) {
         if (!psi_api_hurry(s, ENDS_MS)) {
@@ -96,12 +96,7 @@ static bool take_down(struct recovery *r)
         s->plans_forget(s);
     }
     psi_api_params_forget(s);
-    (void)pthread_mutex_lock(&s->lock);
-    s->monitor->draining = false;
-    if (!s->monitor->final) {
-        s->error = (struct psi_err){0};
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(s, PSI_ON_DRAINED, 0);
     return true;
 }
 
@@ -133,7 +128,7 @@ static ps_status make_anew(struct recovery *r)
         psi_trace_again(s);
     }
     st = st == PS_OK ? psi_api_get_again(s, left_ms(r, s->operation_timeout_ms), waits(r), &r->err) : st;
-    if (st == PS_OK && s->monitor->ready) {
+    if (st == PS_OK && s->machine.readiness != PSI_READY_NOT_ASKED) {
         st = psi_api_ready(s, left_ms(r, s->ready_timeout_ms), &r->found, &r->err);
     }
     st = st == PS_OK ? psi_api_work_again(s, left_ms(r, s->operation_timeout_ms), &r->err) : st;
@@ -144,28 +139,14 @@ static ps_status make_anew(struct recovery *r)
     return st;
 }
 
-/* Whether to make another attempt to recover after r->err. True: errors of the last attempt are forgotten. */
+/* Whether to make another attempt to recover after r->err. */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;
     (void)pthread_mutex_lock(&s->lock);
-    /* a restore has ended the rounds, and the chief, which does not know that yet, will ask for them again */
-    const bool asks = r->err.reason == PS_REASON_NO_ROUNDS && s->monitor->was_ready;
-    const bool mends = asks || psi_monitor_mends(s, &r->err) || (r->err.code == PS_DEADLINE_EXCEEDED && !r->err.unreached);
-    const bool again = mends && !s->closing && !s->monitor->final && psi_io_now_ms() < r->end_ms;
-    if (again) {
-        s->error = (struct psi_err){0}; /* errors of the attempt no longer stick */
-    }
+    const bool again = psi_session_try_again(&s->machine, &r->err, psi_io_now_ms() < r->end_ms);
     (void)pthread_mutex_unlock(&s->lock);
     return again;
-}
-
-static void end(struct psi_monitor *m, ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    m->recovering = false;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* The recovery has failed: the session ends with the program's own error, with that of the last attempt, or, if it is being
@@ -173,21 +154,15 @@ static void end(struct psi_monitor *m, ps_session *s)
 static void give_up(struct recovery *r)
 {
     ps_session *s = r->session;
-    struct psi_monitor *m = s->monitor;
     psi_err_prefix(&r->err, "the session was lost (%s), and was not made anew within %" PRId64 " ms and %" PRIu32 " %s",
-                   ps_status_name(m->cause.code), took_ms(r), r->tries, r->tries == 1 ? "try" : "tries");
+                   ps_status_name(s->machine.cause.code), took_ms(r), r->tries, r->tries == 1 ? "try" : "tries");
     (void)pthread_mutex_lock(&s->lock);
-    if (!m->final || s->error.code == PS_OK) {
-        s->error = s->closing ? m->cause : r->err;
-    }
-    const struct psi_err err = s->error;
-    m->final = true;
-    m->given_up = true;
+    const struct psi_err err = *psi_session_doomed(&s->machine, &r->err);
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err.code)),
                 PSI_KV("reason", ps_reason_name(psi_reason(err.reason, err.code))),
                 PSI_KV("applied", psi_applied_name(err.applied)), PSI_KV("msg", err.text));
-    end(m, s);
+    (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
 }
 
 static void finish(struct recovery *r)
@@ -195,7 +170,8 @@ static void finish(struct recovery *r)
     ps_session *s = r->session;
     struct psi_monitor *m = s->monitor;
     ps_recovery *last = &m->last;
-    const struct psi_err cause = m->cause;
+    const struct psi_err cause = s->machine.cause;
+    const bool readied = s->machine.readiness != PSI_READY_NOT_ASKED;
     bool all = false;
     const uint64_t checkpoint = psi_api_gets_restored(s, &all);
     (void)pthread_mutex_lock(&s->lock);
@@ -206,11 +182,11 @@ static void finish(struct recovery *r)
                           .status = cause.code,
                           .reason = psi_reason(cause.reason, cause.code),
                           .step_before = r->step_before,
-                          .step = m->ready ? r->found.step : r->step_before,
+                          .step = readied ? r->found.step : r->step_before,
                           .took_ms = took_ms(r),
                           .checkpoint = checkpoint,
                           .partly = checkpoint != 0 && !all};
-    last->replaced = m->ready && (r->found.incarnation != m->found.incarnation || r->found.creation != m->found.creation);
+    last->replaced = readied && (r->found.incarnation != m->found.incarnation || r->found.creation != m->found.creation);
     last->replacements += last->replaced ? 1 : 0;
     last->model_step = r->found.model_step;
     const int64_t kept = last->replaced ? last->model_step : last->step;
@@ -230,31 +206,22 @@ static void finish(struct recovery *r)
     const ps_recovery said = *last;
     const int64_t begun = said.replaced ? said.model_step : said.step; /* an existing model has lost nothing */
     m->found = r->found;
-    m->in_row++;
-    m->broken_step = m->touched || (!psi_monitor_trains(m) && m->pulled);
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, said.lost_steps > 0 || said.partly ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
                 PSI_KV("st", ps_status_name(said.status)), PSI_KV("reason", ps_reason_name(said.reason)),
                 PSI_KV("tries", r->tries), PSI_KV("ms", said.took_ms), PSI_KV("step_before", said.step_before),
                 PSI_KV("step", said.step), PSI_KV("lost_steps", said.lost_steps), PSI_KV("model", model),
                 PSI_KV("model_step", begun), PSI_KV("checkpoint", said.checkpoint), PSI_KV("msg", cause.text));
-    end(m, s);
+    (void)psi_api_tell(s, PSI_ON_MADE, 0);
 }
 
 /* The recovery was interrupted, or the session is closed. The session stays lost, and the next call recovers it. */
 static void break_off(struct recovery *r)
 {
     ps_session *s = r->session;
-    struct psi_monitor *m = s->monitor;
-    (void)pthread_mutex_lock(&s->lock);
-    if (!m->final || s->error.code == PS_OK) {
-        s->error = m->cause;
-    }
-    m->broken_off = true;
-    (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, PS_LOG_INFO, "recovery_interrupted", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
-                PSI_KV("st", ps_status_name(m->cause.code)));
-    end(m, s);
+                PSI_KV("st", ps_status_name(s->machine.cause.code)));
+    (void)psi_api_tell(s, PSI_ON_BREAK_OFF, 0);
 }
 
 static bool run(struct recovery *r)
@@ -287,28 +254,22 @@ static bool run(struct recovery *r)
     return false;
 }
 
-/* *out_mine: this thread has recovered it. A session that is to stop does not recover, except an evaluator's, which has a last
- * test. */
+/* *out_mine: this thread has recovered it. */
 static bool recover(ps_session *s, bool *out_mine)
 {
     struct recovery r = {0};
-    struct psi_monitor *m = s->monitor;
+    const struct psi_who who = psi_api_who(s);
     bool waited = false;
-    (void)pthread_mutex_lock(&s->lock);
-    if (psi_monitor_chief_number(s) != 0) { /* in the restore function */
-        (void)pthread_mutex_unlock(&s->lock);
+    if (psi_monitor_in_restore(s)) {
         return false;
     }
-    while (psi_monitor_bars(s, NULL) && psi_api_interrupted(s, NULL) == PS_OK) {
+    (void)pthread_mutex_lock(&s->lock);
+    while (psi_session_bars(&s->machine, &who, NULL) && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_sleep(s);
         waited = true;
     }
-    const bool whole = waited && !m->recovering && s->error.code == PS_OK;
-    const bool mine = !m->recovering && s->error.code != PS_OK && !m->final && !s->closing &&
-                      (!s->stopping || psi_api_evaluates(s)) && psi_api_interrupted(s, NULL) == PS_OK;
-    if (mine) {
-        begin(&r, s);
-    }
+    const bool whole = waited && s->machine.state == PSI_SESSION_RUNNING;
+    const bool mine = begin(&r, s);
     (void)pthread_mutex_unlock(&s->lock);
     *out_mine = mine;
     return mine ? run(&r) : whole;
@@ -391,7 +352,7 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
         }
         st = st == PS_OK ? read_step(s, variable, end_ms, &value, &err) : st;
         if (st == PS_OK) {
-            psi_monitor_step_over(s, true);
+            (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, 1);
             psi_api_set_global_step(s, value);
         }
         if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* the ps tasks may be gone when the job is done */
@@ -431,7 +392,7 @@ static bool should_stop(ps_session *s)
         if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
             return true;
         }
-        psi_monitor_step_over(s, false);
+        (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, 0);
         if (psi_api_is_over(s)) {
             return true;
         }

@@ -40,6 +40,7 @@ void psi_api_session_init(ps_session *s)
     psi_list_init(&s->variables);
     psi_list_init(&s->wholes);
     psi_training_init(&s->train);
+    psi_session_init(&s->machine, &s->sync);
     psi_list_init(&s->queues);
     psi_list_init(&s->plans);
     psi_list_init(&s->plan_runs);
@@ -54,14 +55,19 @@ void psi_api_session_init(ps_session *s)
 static ps_session no_memory, no_session;
 static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 
+static void static_init(ps_session *s, ps_status st, const char *text)
+{
+    struct psi_err err = {0};
+    psi_api_session_init(s);
+    s->is_static = true;
+    (void)psi_fail(&err, st, "%s", text);
+    (void)psi_session_fails(&s->machine, &(struct psi_who){.thread = 0}, &err, true);
+}
+
 static void statics_init(void)
 {
-    psi_api_session_init(&no_memory);
-    psi_api_session_init(&no_session);
-    no_memory.is_static = true;
-    no_session.is_static = true;
-    (void)psi_fail(&no_memory.error, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
-    (void)psi_fail(&no_session.error, PS_INVALID_ARGUMENT, "the session is NULL");
+    static_init(&no_memory, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    static_init(&no_session, PS_INVALID_ARGUMENT, "the session is NULL");
 }
 
 ps_session *psi_api_broken(const struct psi_err *err)

@@ -430,8 +430,8 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
 static bool may_begin_add(ps_session *s)
 {
     const struct psi_call *ending = s->train.ending;
-    return ending != NULL && s->global_step_variable != NULL && s->error.code == PS_OK &&
-           (s->monitor == NULL || !s->monitor->recovering) && psi_api_interrupted_since(s, ending->interrupts, NULL) == PS_OK;
+    return ending != NULL && s->global_step_variable != NULL && s->machine.state == PSI_SESSION_RUNNING &&
+           psi_api_interrupted_since(s, ending->interrupts, NULL) == PS_OK;
 }
 
 static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
@@ -524,7 +524,7 @@ ps_status ps_pull(ps_session *s)
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed, which the pull reports */
-    psi_monitor_pulls(s);
+    (void)psi_monitor_tell(s, PSI_ON_PULL, 0);
     ps_status st = pull_all(s);
     while (st != PS_OK && psi_api_recover(s)) {
         st = pull_all(s);
@@ -632,7 +632,7 @@ static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
 {
     struct psi_err err = {0};
     ps_status st = enter_settled(s);
-    if (s != NULL && psi_monitor_push(s, &err) != PS_OK && st == PS_OK) {
+    if (psi_monitor_step(s, PSI_ON_PUSH, &err) != PS_OK && st == PS_OK) {
         st = psi_api_last_error_set(&err);
     }
     if (st != PS_OK) {
@@ -716,7 +716,7 @@ static ps_status session_ready(ps_session *s)
     if (st != PS_OK) {
         return st;
     }
-    psi_monitor_to_be_ready(s);
+    (void)psi_monitor_tell(s, PSI_ON_READY, 0);
     st = ready_at_last(s, &found);
     if (st != PS_OK) {
         return st;

@@ -48,7 +48,7 @@ void psi_api_pause(ps_session *s, int64_t ms)
 {
     const uint64_t end = psi_io_now_ms() + (uint64_t)ms;
     (void)pthread_mutex_lock(&s->lock);
-    for (uint64_t now = psi_io_now_ms(); now < end && !s->closing && psi_api_interrupted(s, NULL) == PS_OK;
+    for (uint64_t now = psi_io_now_ms(); now < end && !psi_api_closes(s) && psi_api_interrupted(s, NULL) == PS_OK;
          now = psi_io_now_ms()) {
         if (s->by_caller && !s->driving) {
             drive(s, (int64_t)(end - now));
@@ -75,14 +75,15 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
         return psi_api_last_error_set(&err);
     }
     psi_api_begin(s, &visit);
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    if (psi_monitor_bars(s, &err)) {
-        st = s->monitor->cause.code;
+    if (psi_session_bars(&s->machine, &who, &err)) {
+        st = err.code;
     } else if (s->io == NULL) {
         st = psi_api_may_start(s, &err); /* there is no io after an interrupted recovery, or because the session closes */
-    } else if (s->driving || s->closing) {
+    } else if (s->driving || psi_api_closes(s)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
-                      s->closing ? "the session is closing" : "another thread drives the session: one at a time");
+                      psi_api_closes(s) ? "the session is closing" : "another thread drives the session: one at a time");
     } else {
         drive(s, timeout_ms > 0 ? timeout_ms : 0);
         st = psi_api_interrupted(s, &err);

@@ -166,7 +166,7 @@ ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st,
     (void)pthread_mutex_lock(&s->lock);
     const bool own = st == PS_CANCELLED && psi_monitor_deletes(s, v);
     err->code = own ? PS_CANCELLED : PS_ABORTED; /* a call that waited during a reset or deletion gets CANCELLED */
-    const bool mends = !own && psi_monitor_mends(s, err) && s->monitor->last.count == life;
+    const bool mends = !own && psi_session_mends(&s->machine, err) && s->monitor->last.count == life;
     (void)pthread_mutex_unlock(&s->lock);
     if (mends) {
         PSI_IGNORE(psi_api_stick(s, err)); /* the caller returns *err itself */

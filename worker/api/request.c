@@ -81,7 +81,7 @@ static void request_done(struct psi_request *req)
     ps_session *s = ((const ps_variable *)r->core.ctx2)->session;
     if (err.code != PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
-        psi_monitor_cut(s, &err);
+        psi_session_cuts(&s->machine, &err);
         (void)pthread_mutex_unlock(&s->lock);
     }
     if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
@@ -164,7 +164,7 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
     st = psi_api_may_start(s, &err);
     s->in_flight += st == PS_OK ? 1 : 0;
     r->core.from = v->from;
-    r->core.chief_number = what->kind == PSI_REQ_ASSIGN ? psi_monitor_chief_number(s) : 0;
+    r->core.chief_number = what->kind == PSI_REQ_ASSIGN ? psi_api_chief_number(s) : 0;
     (void)pthread_mutex_unlock(&s->lock);
     if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);

@@ -149,12 +149,12 @@ ps_status ps_variable_delete(ps_session *s, const char *name)
     if (st == PS_OK) {
         struct psi_var_name full = {.container = scoped.container, .name = scoped.name};
         struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_DELETE, .src = &full}};
-        psi_monitor_deleting(s, 1);
+        (void)psi_monitor_tell(s, PSI_ON_DELETE, 1);
         st = psi_api_call_run(&call, &err);
         if (st == PS_OK) {
             psi_api_get_deleted(s, &scoped);
         }
-        psi_monitor_deleting(s, -1);
+        (void)psi_monitor_tell(s, PSI_ON_DELETE, 0);
     }
     return psi_api_result(&err, st);
 }

@@ -19,10 +19,7 @@ enum { NAMES_BYTES = 300, NAME_SHOWN = 80 };
 
 bool psi_monitor_in_restore(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool inside = psi_monitor_chief_number(s) != 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    return inside;
+    return psi_monitor_tell(s, PSI_IN_RESTORE, 0) != 0;
 }
 
 struct look {
@@ -95,15 +92,10 @@ ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable 
 {
     struct psi_monitor *m = s->monitor;
     struct psi_err stuck = {0};
-    (void)pthread_mutex_lock(&s->lock);
-    m->restoring = number;
-    m->restorer = pthread_self();
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(s, PSI_ON_RESTORE, number);
     PSI_IGNORE(psi_api_last_error_set(&stuck)); /* cleared, so that an error found afterwards is the function's */
     const ps_status st = m->options.restore(m->options.restore_ctx, s);
-    (void)pthread_mutex_lock(&s->lock);
-    m->restoring = 0;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(s, PSI_ON_RESTORE, 0);
     if (psi_api_sticky(s, &stuck) != PS_OK) {
         *err = stuck;
         psi_err_prefix(err, "the restore function");
@@ -140,10 +132,7 @@ void psi_monitor_empty(ps_session *s, int64_t timeout_ms)
 {
     struct psi_monitor *m = s->monitor;
     struct psi_list *it = NULL;
-    (void)pthread_mutex_lock(&s->lock);
-    const uint64_t number = m->half;
-    m->half = 0;
-    (void)pthread_mutex_unlock(&s->lock);
+    const uint64_t number = psi_api_tell(s, PSI_ON_TAKE_HALF, 0);
     if (number == 0) {
         return;
     }

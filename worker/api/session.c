@@ -10,6 +10,7 @@
  */
 #include "monitored.h"
 #include "queue.h"
+#include "training.h"
 
 #include "common/abi.h"
 #include "common/mem.h"
@@ -295,7 +296,7 @@ ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, stru
     struct psi_io *io = NULL;
     struct psi_io_config config = opening->config;
     config.client.chief_mode = s->monitor != NULL ? PSI_CHIEF_LEASE : PSI_CHIEF_STATIC;
-    config.client.chief_number = s->monitor != NULL ? s->monitor->chief_number : 0;
+    config.client.chief_number = s->machine.chief_number;
     ps_status st = psi_io_open(&config, &io, err);
     if (st == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
@@ -337,7 +338,9 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     }
     psi_api_session_init(s);
     s->monitor = monitor;
+    s->machine.monitored = monitor != NULL;
     if (monitor != NULL) {
+        s->machine.recoveries_max = monitor->options.max_recoveries;
         monitor->options.checkpoint_dir = NULL; /* the program's text is borrowed during the opening only */
     }
     (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
@@ -475,11 +478,9 @@ void ps_session_leave(ps_session *s)
     if (psi_api_check(s, true, NULL) != PS_OK) {
         return;
     }
+    (void)psi_api_tell(s, PSI_ON_LEAVE, 0);
     (void)pthread_mutex_lock(&s->lock);
-    s->closing = true;
-    s->left = true;
     psi_training_left(&s->train); /* a member that leaves has not finished */
-    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     end_calls(s);
     psi_api_part(s, true, PSI_GOODBYE_MS);
@@ -491,7 +492,7 @@ static void wait_for_users(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     const bool used = s->users > 0;
-    const bool recovering = s->monitor != NULL && s->monitor->recovering;
+    const bool recovering = psi_session_recovers(&s->machine);
     (void)pthread_mutex_unlock(&s->lock);
     if (used) {
         psi_api_hurry(s, recovering ? PSI_GOODBYE_MS : 0);
@@ -500,10 +501,8 @@ static void wait_for_users(ps_session *s)
     while (s->users > 0) {
         psi_api_sleep(s);
     }
-    if (psi_api_only_closes(s, &s->error)) {
-        psi_err_none(&s->error);
-    }
     (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(s, PSI_ON_QUIET, 0);
 }
 
 int ps_session_close(ps_session *s)
@@ -529,8 +528,9 @@ int ps_session_close(ps_session *s)
     while (s->train.fetching > 0) { /* pushes that have not begun, and would be refused */
         psi_api_wait(s, &s->changed);
     }
-    s->closing = true;
-    (void)pthread_cond_broadcast(&s->changed);
+    const struct psi_who who = psi_api_who(s);
+    (void)psi_session_event(&s->machine, &who, PSI_ON_CLOSE, 0);
+    psi_api_train_changed(s, true);
     (void)pthread_mutex_unlock(&s->lock);
     end_calls(s); /* calls that have begun since; no further call begins */
     wait_for_users(s);
@@ -542,7 +542,7 @@ int ps_session_close(ps_session *s)
         psi_api_io_close(s);
     }
     psi_trace_close(s);
-    int code = (int)s->error.code;
+    int code = (int)s->machine.error.code;
     if (!s->is_static) {
         session_free(s);
     }

@@ -81,7 +81,7 @@ static void trace_wait(ps_session *s, struct ending *e, const char *next)
 /* Look whether the step counts. False: it is broken off. */
 static bool check(ps_session *s, struct psi_call *call, struct ending *e)
 {
-    e->known = psi_monitor_step(s, &e->err) != PS_OK;
+    e->known = psi_monitor_step(s, PSI_ON_STEP, &e->err) != PS_OK;
     if (e->known) {
         return false;
     }
@@ -187,7 +187,7 @@ ps_status ps_step_done(ps_session *s)
         st = step_done(s, &counted);
     }
     if (s != NULL && (counted || st != PS_CANCELLED)) { /* an interrupted step is continued by the next call */
-        psi_monitor_step_over(s, counted);
+        (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, counted);
     }
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     if (s != NULL && st != PS_CANCELLED) {

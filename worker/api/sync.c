@@ -201,7 +201,7 @@ ps_status ps_sync_finish(ps_session *s)
 void psi_api_sync_leave(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const bool finished = s->train.member != PSI_MEMBER_NONE && s->error.code == PS_OK;
+    const bool finished = s->train.member != PSI_MEMBER_NONE && s->machine.error.code == PS_OK;
     psi_training_left(&s->train);
     (void)pthread_mutex_unlock(&s->lock);
     if (finished) {

@@ -26,13 +26,14 @@ static void take(const struct psi_call *call)
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err)
 {
     enum psi_do what = PSI_DO_OVER;
+    const struct psi_who who = psi_api_who(s);
     struct psi_list works;
     psi_list_init(&works);
     (void)pthread_mutex_lock(&s->lock);
     call->interrupts = psi_api_interrupts(s);
     for (;;) {
         const struct psi_now now = {.interrupted = psi_api_interrupted(s, NULL) != PS_OK,
-                                    .failed = s->error.code != PS_OK || psi_monitor_bars(s, NULL)};
+                                    .failed = psi_session_error(&s->machine, &who, NULL) != PS_OK};
         what = psi_training_next(&s->train, call, &now, err);
         const bool hands_over = (what == PSI_DO_OVER || what == PSI_DO_WAIT) && !psi_list_empty(&works);
         if (what == PSI_DO_OVER && !hands_over) {

@@ -20,14 +20,22 @@ static void log_failures(void *ctx, ps_log_level level, const char *line)
     failures += strstr(line, " ev=session_failed ") != NULL;
 }
 
+/* Put the session there, as if this thread had recovered it. err: the session's error; NULL: none. */
+static void in_state(ps_session *s, enum psi_session_state state, const struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->machine.state = state;
+    s->machine.error = err != NULL ? *err : (struct psi_err){0};
+    s->machine.recoverer = psi_api_who(s).thread;
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 /* Whatever the case has left there. */
 static void close_session(void *session)
 {
     ps_session *s = session;
-    (void)pthread_mutex_lock(&s->lock);
-    s->monitor->recovering = s->monitor->draining = false;
-    s->monitor->restoring = 0;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(s, PSI_ON_RESTORE, 0);
+    in_state(s, PSI_SESSION_RUNNING, NULL);
     PSI_IGNORE(ps_session_close(s)); /* an error that a case has made up */
 }
 
@@ -60,22 +68,11 @@ static ps_session *monitored(ps_restore_fn restore, bool start_over)
     return s;
 }
 
-/* As psi_api_recover() does, but that nothing is lost. */
-static void begin(ps_session *s, pthread_t thread, const struct psi_err *cause)
+/* As psi_api_recover() does, on this thread, but that nothing is lost. */
+static void begin(ps_session *s, enum psi_session_state state, const struct psi_err *cause)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    s->monitor->recovering = true;
-    s->monitor->recoverer = thread;
-    s->monitor->cause = *cause;
-    s->error = (struct psi_err){0};
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-static void end(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->monitor->recovering = false;
-    (void)pthread_mutex_unlock(&s->lock);
+    in_state(s, state, NULL);
+    s->machine.cause = *cause;
 }
 
 /* ---- queues ---- */
@@ -84,9 +81,7 @@ static void end(ps_session *s)
 static ps_status queue_ended(const ps_variable *v, uint32_t life, ps_status st)
 {
     struct psi_err err = {.code = st, .reason = PS_REASON_LOST, .text = "it is gone"};
-    (void)pthread_mutex_lock(&v->session->lock);
-    v->session->error = (struct psi_err){0};
-    (void)pthread_mutex_unlock(&v->session->lock);
+    in_state(v->session, PSI_SESSION_RUNNING, NULL);
     const ps_status ended = psi_api_queue_ended(v, life, st, &err);
     assert_int_equal(ended, err.code);
     return ended;
@@ -103,10 +98,10 @@ TEST(test_lost_queue)
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(queue_ended(&v, 3, PS_CANCELLED), PS_ABORTED); /* it waited */
     assert_int_equal(ps_session_status(s), PS_ABORTED);
-    psi_monitor_deleting(s, 1); /* the program deletes it */
+    (void)psi_api_tell(s, PSI_ON_DELETE, 1); /* the program deletes it */
     assert_int_equal(queue_ended(&v, 3, PS_CANCELLED), PS_CANCELLED);
     assert_int_equal(ps_session_status(s), PS_OK);
-    psi_monitor_deleting(s, -1);
+    (void)psi_api_tell(s, PSI_ON_DELETE, 0);
     struct psi_err closed = {.code = PS_CANCELLED}; /* is no loss */
     assert_int_equal(psi_api_queue_ended(&v, 3, PS_CANCELLED, &closed), PS_CANCELLED);
     assert_int_equal(ps_session_status(s), PS_OK);
@@ -138,24 +133,24 @@ TEST(what_a_recovery_may_mend)
     ps_session *s = monitored(NULL, false);
     for (size_t i = 0; i < ARRAY_COUNT(of); i++) {
         s->sync.on_worker_loss = PS_LOSS_WAIT;
-        assert_int_equal(psi_monitor_mends(s, &of[i].err), of[i].mends);
+        assert_int_equal(psi_session_mends(&s->machine, &of[i].err), of[i].mends);
         s->sync.on_worker_loss = PS_LOSS_FAIL;
-        assert_int_equal(psi_monitor_mends(s, &of[i].err), of[i].with_fail);
+        assert_int_equal(psi_session_mends(&s->machine, &of[i].err), of[i].with_fail);
     }
-    s->monitor->in_row = s->monitor->options.max_recoveries - 1;
-    assert_true(psi_monitor_mends(s, &of[1].err));
-    s->monitor->in_row++; /* that was one too many */
-    assert_false(psi_monitor_mends(s, &of[1].err));
+    s->machine.in_row = s->monitor->options.max_recoveries - 1;
+    assert_true(psi_session_mends(&s->machine, &of[1].err));
+    s->machine.in_row++; /* that was one too many */
+    assert_false(psi_session_mends(&s->machine, &of[1].err));
 }
 
 TEST(a_completed_step_ends_the_row)
 {
     ps_session *s = monitored(NULL, false);
-    s->monitor->in_row = 9;
-    psi_monitor_step_over(s, false);
-    assert_int_equal(s->monitor->in_row, 9);
-    psi_monitor_step_over(s, true);
-    assert_int_equal(s->monitor->in_row, 0);
+    s->machine.in_row = 9;
+    (void)psi_api_tell(s, PSI_ON_STEP_OVER, 0);
+    assert_int_equal(s->machine.in_row, 9);
+    (void)psi_api_tell(s, PSI_ON_STEP_OVER, 1);
+    assert_int_equal(s->machine.in_row, 0);
 }
 
 static ps_status not_called(void *ctx, ps_session *s)
@@ -181,12 +176,15 @@ TEST(half_a_model)
     for (size_t i = 0; i < ARRAY_COUNT(of); i++) {
         ps_session *s = monitored(of[i].restores ? not_called : NULL, of[i].starts_over);
         const struct psi_readied readied = {.chief_number = of[i].leads ? 77 : 0};
-        s->monitor->was_ready = of[i].was_ready;
+        s->machine.readiness = of[i].was_ready ? PSI_READY_ONCE : PSI_READY_ASKED;
         psi_monitor_readied(s, &readied, PS_DATA_LOSS);
-        assert_int_equal(s->monitor->half, of[i].may ? 77 : 0);
-        assert_int_equal(psi_monitor_mends(s, &lost), of[i].may || !of[i].leads);
+        assert_int_equal(s->machine.leads == PSI_LEADS_HALF, of[i].may);
+        assert_int_equal(psi_session_mends(&s->machine, &lost), of[i].may || !of[i].leads);
+        assert_int_equal(psi_api_tell(s, PSI_ON_TAKE_HALF, 0), of[i].may ? 77 : 0);
+        assert_int_equal(psi_api_tell(s, PSI_ON_TAKE_HALF, 0), 0);
+        psi_monitor_readied(s, &readied, PS_DATA_LOSS);
         psi_monitor_readied(s, &readied, PS_OK);
-        assert_int_equal(s->monitor->half, 0);
+        assert_int_equal(psi_api_tell(s, PSI_ON_TAKE_HALF, 0), 0);
     }
 }
 
@@ -199,18 +197,17 @@ TEST(an_error_of_what_is_lost_is_dropped)
     const struct psi_err own = {.code = PS_INTERNAL, .text = "the program's own"};
     ps_session *s = monitored(NULL, false);
     assert_int_equal(psi_api_stick(s, &cause), PS_ABORTED);
-    assert_false(s->monitor->final);
-    begin(s, pthread_self(), &cause);
-    s->monitor->draining = true; /* it comes to its end, on whatever thread */
+    assert_false(psi_session_is_final(&s->machine));
+    begin(s, PSI_SESSION_DRAINING, &cause); /* it comes to its end, on whatever thread */
     assert_int_equal(psi_api_stick(s, &late), PS_ABORTED);
-    assert_int_equal(s->error.code, PS_OK);
-    assert_false(s->monitor->final);
+    assert_int_equal(s->machine.error.code, PS_OK);
+    assert_false(psi_session_is_final(&s->machine));
     assert_int_equal(psi_api_stick_final(s, &own), PS_INTERNAL); /* what the program says of itself is kept */
-    assert_true(s->monitor->final);
-    s->monitor->draining = false;
-    assert_string_equal(s->error.text, "the program's own");
+    assert_true(psi_session_is_final(&s->machine));
+    (void)psi_api_tell(s, PSI_ON_DRAINED, 0);
+    assert_string_equal(s->machine.error.text, "the program's own");
     assert_int_equal(psi_api_stick(s, &late), PS_INTERNAL); /* the first of those is */
-    end(s);
+    (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
     assert_int_equal(failures, 0); /* the recovery says it */
 }
 
@@ -232,12 +229,12 @@ TEST(a_thread_that_comes_late_breaks_no_try)
     const struct psi_err cause = {.code = PS_ABORTED, .reason = PS_REASON_LOST, .text = "lost"};
     pthread_t thread;
     ps_session *s = monitored(NULL, false);
-    begin(s, pthread_self(), &cause);
+    begin(s, PSI_SESSION_MAKING, &cause);
     assert_int_equal(pthread_create(&thread, NULL, stick_late, s), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(s->error.code, PS_OK);
+    assert_int_equal(s->machine.error.code, PS_OK);
     assert_int_equal(goes_inside(s, NULL), PS_OK); /* this thread goes on */
-    end(s);
+    (void)psi_api_tell(s, PSI_ON_MADE, 0);
     assert_int_equal(ps_session_status(s), PS_OK);
 }
 
@@ -247,20 +244,17 @@ TEST(what_is_cut_short_says_why)
     const struct psi_err cause = {.code = PS_UNAVAILABLE, .reason = PS_REASON_NOT_CONNECTED};
     struct psi_err err = {.code = PS_DEADLINE_EXCEEDED, .applied = PS_MAYBE_PARTLY_APPLIED, .text = "its own text"};
     ps_session *s = monitored(NULL, false);
-    psi_monitor_cut(s, &err);
+    psi_session_cuts(&s->machine, &err);
     assert_int_equal(err.code, PS_DEADLINE_EXCEEDED);
-    begin(s, pthread_self(), &cause);
-    s->monitor->draining = true;
+    begin(s, PSI_SESSION_DRAINING, &cause);
     struct psi_err other = {.code = PS_NOT_FOUND};
-    psi_monitor_cut(s, &other);
+    psi_session_cuts(&s->machine, &other);
     assert_int_equal(other.code, PS_NOT_FOUND);
-    psi_monitor_cut(s, &err);
+    psi_session_cuts(&s->machine, &err);
     assert_int_equal(err.code, PS_UNAVAILABLE);
     assert_int_equal(err.reason, PS_REASON_NOT_CONNECTED);
     assert_int_equal(err.applied, PS_MAYBE_PARTLY_APPLIED);
     assert_string_equal(err.text, "its own text");
-    s->monitor->draining = false;
-    end(s);
 }
 
 /* A program that reports what a call has told it says nothing new; what it says of its own ends the session. */
@@ -271,9 +265,9 @@ TEST(what_a_program_reports)
     assert_int_equal(psi_api_stick(s, &cause), PS_ABORTED);
     assert_int_equal(ps_session_fail(s, PS_ABORTED, "the step failed"), PS_ABORTED);
     assert_string_equal(ps_session_error(s), "lost");
-    assert_false(s->monitor->final);
+    assert_false(psi_session_is_final(&s->machine));
     assert_int_equal(ps_session_fail(s, PS_INTERNAL, "no more"), PS_INTERNAL);
-    assert_true(s->monitor->final);
+    assert_true(psi_session_is_final(&s->machine));
     assert_string_equal(ps_session_error(s), "no more");
     assert_int_equal(failures, 1);
 }
@@ -283,10 +277,7 @@ TEST(given_up)
 {
     struct psi_err err = {0};
     ps_session *s = monitored(NULL, false);
-    (void)pthread_mutex_lock(&s->lock);
-    s->error = (struct psi_err){.code = PS_UNAVAILABLE, .text = "was not made anew"};
-    s->monitor->final = s->monitor->given_up = true;
-    (void)pthread_mutex_unlock(&s->lock);
+    in_state(s, PSI_SESSION_GIVEN_UP, &(struct psi_err){.code = PS_UNAVAILABLE, .text = "was not made anew"});
     assert_int_equal(goes_inside(s, &err), PS_UNAVAILABLE);
     assert_string_equal(err.text, "was not made anew");
     assert_false(psi_api_recover(s));
@@ -297,9 +288,9 @@ TEST(given_up)
 static void *train(void *session)
 {
     struct psi_err err = {0};
-    psi_monitor_to_be_ready(session);
-    psi_monitor_pulls(session);
-    assert_int_equal(psi_monitor_push(session, &err), PS_OK);
+    (void)psi_monitor_tell(session, PSI_ON_READY, 0);
+    (void)psi_monitor_tell(session, PSI_ON_PULL, 0);
+    assert_int_equal(psi_monitor_step(session, PSI_ON_PUSH, &err), PS_OK);
     return NULL;
 }
 
@@ -311,18 +302,18 @@ TEST(whose_step_is_broken)
     ps_session *s = monitored(NULL, false);
     assert_int_equal(pthread_create(&thread, NULL, train, s), 0);
     assert_int_equal(pthread_join(thread, NULL), 0); /* the id of a thread that was joined may come again: not in here */
-    struct psi_monitor *m = s->monitor;
-    assert_true(m->touched && m->pulled);
-    assert_false(psi_monitor_trains(m));
-    m->broken_step = true;
-    psi_monitor_step_over(s, false); /* this thread only looks */
-    assert_true(m->broken_step && m->touched && m->pulled);
-    assert_int_equal(psi_monitor_step(s, &err), PS_ABORTED); /* from here on it trains */
-    assert_true(psi_monitor_trains(m));
-    psi_monitor_step_over(s, false);
-    assert_false(m->broken_step || m->touched || m->pulled);
-    assert_int_equal(psi_monitor_push(s, &err), PS_OK);
-    assert_true(m->touched);
+    struct psi_session *m = &s->machine;
+    assert_int_equal(m->step, PSI_STEP_PUSHED);
+    begin(s, PSI_SESSION_MAKING, &(struct psi_err){.code = PS_ABORTED});
+    (void)psi_api_tell(s, PSI_ON_MADE, 0);
+    (void)psi_api_tell(s, PSI_ON_STEP_OVER, 0); /* this thread only looks */
+    assert_int_equal(m->step, PSI_STEP_BROKEN_PUSHED);
+    assert_int_equal(psi_monitor_step(s, PSI_ON_STEP, &err), PS_ABORTED); /* from here on it trains */
+    assert_int_equal(m->trainer, psi_api_who(s).thread);
+    (void)psi_api_tell(s, PSI_ON_STEP_OVER, 0);
+    assert_int_equal(m->step, PSI_STEP_NEW);
+    assert_int_equal(psi_monitor_step(s, PSI_ON_PUSH, &err), PS_OK);
+    assert_int_equal(m->step, PSI_STEP_PUSHED);
 }
 
 /* ---- the restore function ---- */
@@ -340,12 +331,11 @@ TEST(the_number_of_the_chief_that_restores)
     pthread_t thread;
     ps_session *s = monitored(NULL, false);
     assert_false(psi_monitor_in_restore(s));
-    s->monitor->restoring = 5;
-    s->monitor->restorer = pthread_self();
+    (void)psi_api_tell(s, PSI_ON_RESTORE, 5);
     assert_true(psi_monitor_in_restore(s));
-    assert_int_equal(psi_monitor_chief_number(s), 5);
+    assert_int_equal(psi_api_chief_number(s), 5);
     assert_int_equal(pthread_create(&thread, NULL, number_elsewhere, s), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(psi_api_recover(s)); /* it would be called again in it */
-    s->monitor->restoring = 0;
+    (void)psi_api_tell(s, PSI_ON_RESTORE, 0);
 }
