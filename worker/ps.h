@@ -705,18 +705,23 @@ typedef enum ps_layout {
  * parts that one of TensorFlow's partitioners gives for its dtype, shape and partition_axis, which are set before.
  *
  * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
- * are those of the whole variable, whatever the number of parts. ps_variable_get() makes it; read, assign, push and push_pull
- * take its values in the order of the whole, and reach all parts. An operation that fails at one part says which parts it was
- * applied to. ps_partition             exactly `parts`; more than there are rows are refused ps_partition_fixed_size
- * tf.fixed_size_partitioner: `parts`, at most one a row ps_partition_axis_size   tf.variable_axis_size_partitioner: parts of at
- * most part_bytes_max, or of one row; at most parts_max, 0: any number ps_partition_min_max     tf.min_max_variable_partitioner:
- * at most parts_max, of part_bytes_min or more
+ * are those of the whole variable, whatever the number of parts. ps_variable_get() makes it. Calls that read, assign, add and
+ * push, calls on rows, and their asynchronous forms take its values and indices as those of the whole. A change reaches all
+ * parts, a push also the parts that have none of its rows. A change that fails at one part says which parts it was applied to;
+ * where such a text names a row, the index is the part's own. The version of a partitioned variable is the least one of a part,
+ * and never exact. These calls allocate memory.
+ *
+ * ps_partition             exactly `parts`; more than there are rows are refused
+ * ps_partition_fixed_size  tf.fixed_size_partitioner: `parts`, at most one a row
+ * ps_partition_axis_size   tf.variable_axis_size_partitioner: parts of at most part_bytes_max, or of one row; at most parts_max,
+ * 0: any number ps_partition_min_max     tf.min_max_variable_partitioner: at most parts_max, of part_bytes_min or more
  *
  * spec     filled by ps_variable_spec_init(); changed on success only.
  *
  * Thread   any. Blocks never.
  * Errors   INVALID_ARGUMENT   an axis that the shape does not have, 0 parts, more than rows or than 256; ps_last_error() has what
- * is allowed Source   TF 1.15 python/ops/partitioned_variables.py
+ *                             is allowed
+ * Source   TF 1.15 python/ops/partitioned_variables.py
  */
 PS_API ps_status ps_partition(ps_variable_spec *spec, uint32_t parts);
 PS_API ps_status ps_partition_fixed_size(ps_variable_spec *spec, uint32_t parts);

@@ -643,7 +643,7 @@ ps_status psi_session_add_key(ps_session *s, const char *container, const uint8_
 /** Undo one psi_session_add_key(). When all are undone, requests carry the key no more. Does not wait. */
 ps_status psi_session_drop_key(ps_session *s, const char *container, struct psi_err *err) PSI_MUST;
 
-/* ---- parts.c: partitioned variables ---- */
+/* ---- parts_op.c: partitioned variables; the rest is in parts.h ---- */
 /** Run one operation on all parts of v at once. *req has the result on PS_OK. An error says which part failed, and which parts a
  * change was applied to. */
 ps_status psi_api_parts_run(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;

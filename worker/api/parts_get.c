@@ -3,7 +3,7 @@
  * ps_variable_get(): a whole variable, or one in parts.
  *
  * Happy path: all parts are got in one batch, so that one CREATE has all of them; a record without a variable of the core stands
- * for all of them (parts.c). Failure mode: a part that cannot be got fails the get; the parts that were got are left alone.
+ * for all of them (parts_op.c). Failure mode: a part that cannot be got fails the get; the parts that were got are left alone.
  */
 #include "monitored.h"
 

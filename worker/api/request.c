@@ -8,9 +8,13 @@
  * core.
  */
 #include "monitored.h"
+#include "parts.h"
 #include "queue.h"
 #include "training.h"
 
+#include "common/mem.h"
+
+#include <stdio.h>
 #include <string.h>
 
 struct psi_api_request {
@@ -116,6 +120,174 @@ static ps_status start(ps_variable *v, const struct psi_request *what, int64_t t
     return st == PS_OK ? psi_api_start(v, what, timeout_ms, req, done, ctx) : psi_api_last_error_set(&err);
 }
 
+/* Make r ready for the loop, except for what is read under the lock. */
+static void fill(struct psi_api_request *r, ps_variable *v, const struct psi_request *what, uint64_t deadline_ms, ps_done_fn done,
+                 void *ctx)
+{
+    r->done = done;
+    r->core.done = request_done;
+    r->core.ctx = ctx;
+    r->core.ctx2 = v;
+    r->core.kind = what->kind;
+    r->core.src = what->src;
+    r->core.dst = what->dst;
+    r->core.bytes = what->bytes;
+    r->core.scale = what->scale;
+    r->core.waited = what->waited;
+    r->core.interrupts = what->interrupts;
+    r->core.deadline_ms = deadline_ms;
+    r->work.run = begin;
+    psi_list_init(&r->work.link);
+}
+
+/* Under the lock: the request of v counts as in flight. */
+static void fill_locked(struct psi_api_request *r, const ps_variable *v)
+{
+    r->core.from = v->from;
+    r->core.chief_number = r->core.kind == PSI_REQ_ASSIGN ? psi_api_chief_number(v->session) : 0;
+    v->session->in_flight++;
+}
+
+/* Claim r for a request of v, unless it is in flight, or the session does not take one. */
+static ps_status claim(ps_variable *v, enum psi_request_kind kind, ps_request *req, ps_done_fn done, struct psi_err *err)
+{
+    ps_status st = req == NULL || done == NULL
+                       ? psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", req == NULL ? "the request" : "done")
+                       : psi_api_check(v->session, false, err);
+    st = st == PS_OK ? psi_api_may_change(v->session, kind, err) : st;
+    return st != PS_OK || __atomic_exchange_n(&api_of(req)->busy, 1, __ATOMIC_ACQUIRE) == 0
+               ? st
+               : psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", v->name);
+}
+
+/* ---- partitioned variables ---- */
+
+/* A request of the whole, whose parts have requests of their own. */
+struct composite {
+    struct psi_parts_op *op;
+    struct psi_api_request *whole; /* of the caller; busy, and never handed to the loop */
+    uint32_t left;                 /* loop thread: parts that have not ended */
+    struct psi_api_request parts[];
+};
+
+/* All parts have ended. */
+static void composite_end(struct composite *c)
+{
+    struct psi_err err;
+    psi_err_none(&err);
+    struct psi_api_request *r = c->whole;
+    ps_result result = {.struct_bytes = sizeof(result), .applied = PS_NOTHING_APPLIED, .text = err.text};
+    result.status = psi_parts_op_end(c->op, &result.version, &err);
+    if (result.status != PS_OK) {
+        result.applied = err.applied;
+    }
+    result.reason = psi_reason(err.reason, result.status);
+    psi_parts_op_free(c->op);
+    psi_free(c);
+    const ps_done_fn done = r->done;
+    void *ctx = r->core.ctx;
+    __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
+    done(ctx, (ps_request *)(void *)r, &result);
+}
+
+static void part_ended(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct composite *c = ctx;
+    struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
+    (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
+    psi_parts_op_ended(c->op, (uint32_t)(api_of(req) - c->parts), &err, result->version);
+    if (--c->left == 0) {
+        composite_end(c);
+    }
+}
+
+/* psi_parts_op_start() for a claimed request; works: as for psi_api_start_in(). */
+static ps_status composite_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms,
+                                 struct psi_api_request *r, struct psi_list *works, struct psi_err *err)
+{
+    ps_session *s = op->v->session;
+    const uint64_t deadline_ms = psi_api_deadline_ms(s, timeout_ms);
+    struct composite *c = psi_calloc(1, sizeof(*c) + op->cut.count * sizeof(c->parts[0]));
+    if (c == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "'%s': no memory for the requests of its parts", op->v->name);
+    }
+    c->op = op;
+    c->whole = r;
+    for (uint32_t i = 0; i < op->cut.count; i++) {
+        op->parts[i].req.waited = what->waited;
+        op->parts[i].req.interrupts = what->interrupts;
+        c->parts[i].busy = 1;
+        fill(&c->parts[i], op->v->parts[i], &op->parts[i].req, deadline_ms, part_ended, c);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const ps_status st = psi_api_may_start(s, err);
+    for (uint32_t i = 0; st == PS_OK && i < op->cut.count; i++) {
+        if (op->parts[i].asked) {
+            op->parts[i].req.src = NULL; /* rows belong to the request from now on */
+            fill_locked(&c->parts[i], op->v->parts[i]);
+            psi_list_push_back(works, &c->parts[i].work.link);
+            c->left++;
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (st != PS_OK) {
+        psi_free(c);
+    }
+    return st;
+}
+
+/* Start what op asks of its parts; works: as for psi_api_start_in(). Takes op. */
+static ps_status parts_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms, ps_request *req,
+                             ps_done_fn done, void *ctx, struct psi_list *works)
+{
+    struct psi_err err;
+    psi_err_none(&err);
+    ps_status st = claim(op->v, what->kind, req, done, &err);
+    if (st == PS_OK) {
+        struct psi_api_request *r = api_of(req);
+        r->done = done;
+        r->core.ctx = ctx;
+        st = composite_start(op, what, timeout_ms, r, works, &err);
+        if (st != PS_OK) {
+            __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
+        }
+    }
+    if (st != PS_OK) {
+        psi_parts_op_free(op);
+        return psi_api_last_error_set(&err);
+    }
+    return PS_OK;
+}
+
+ps_status psi_parts_op_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms, ps_request *req,
+                             ps_done_fn done, void *ctx)
+{
+    struct psi_list works;
+    psi_list_init(&works);
+    ps_session *s = op->v->session;
+    const ps_status st = parts_start(op, what, timeout_ms, req, done, ctx, &works);
+    if (st == PS_OK) {
+        psi_io_submit_all(s->io, &works, false);
+    }
+    return st;
+}
+
+static ps_status values_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req,
+                              ps_done_fn done, void *ctx, struct psi_list *works)
+{
+    struct psi_err err = {0};
+    struct psi_parts_op *op = NULL;
+    ps_status st = psi_parts_op_new(v, what->kind, &op, &err);
+    st = st == PS_OK ? psi_parts_op_values(op, what, &err) : st;
+    if (st != PS_OK) {
+        psi_parts_op_free(op);
+        return psi_api_last_error_set(&err);
+    }
+    return parts_start(op, what, timeout_ms, req, done, ctx, works);
+}
+
+/* ---- any variable ---- */
+
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx)
 {
@@ -131,40 +303,23 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
 ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                            void *ctx, struct psi_list *works)
 {
+    if (v->parts != NULL) {
+        return values_start(v, what, timeout_ms, req, done, ctx, works);
+    }
     struct psi_err err;
     psi_err_none(&err);
-    ps_status st = req == NULL || done == NULL
-                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", req == NULL ? "the request" : "done")
-                       : psi_api_check(v->session, false, &err);
-    st = st == PS_OK ? psi_api_may_change(v->session, what->kind, &err) : st;
+    ps_status st = claim(v, what->kind, req, done, &err);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
     struct psi_api_request *r = api_of(req);
     ps_session *s = v->session;
-    if (__atomic_exchange_n(&r->busy, 1, __ATOMIC_ACQUIRE) != 0) {
-        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", v->name);
-        return psi_api_last_error_set(&err);
-    }
-    r->done = done;
-    r->core.done = request_done;
-    r->core.ctx = ctx;
-    r->core.ctx2 = v;
-    r->core.kind = what->kind;
-    r->core.src = what->src;
-    r->core.dst = what->dst;
-    r->core.bytes = what->bytes;
-    r->core.scale = what->scale;
-    r->core.waited = what->waited;
-    r->core.interrupts = what->interrupts;
-    r->core.deadline_ms = psi_api_deadline_ms(s, timeout_ms);
-    r->work.run = begin;
-    psi_list_init(&r->work.link);
+    fill(r, v, what, psi_api_deadline_ms(s, timeout_ms), done, ctx);
     (void)pthread_mutex_lock(&s->lock);
     st = psi_api_may_start(s, &err);
-    s->in_flight += st == PS_OK ? 1 : 0;
-    r->core.from = v->from;
-    r->core.chief_number = what->kind == PSI_REQ_ASSIGN ? psi_api_chief_number(s) : 0;
+    if (st == PS_OK) {
+        fill_locked(r, v);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);

@@ -6,7 +6,7 @@
  * the core -> what was made for it is freed with its end; rows that were gathered are put where the caller wants them before
  * that. Failure: an index outside, sizes that do not fit, memory: the call returns the error, and nothing is sent.
  */
-#include "api.h"
+#include "parts.h"
 
 #include "worker/core/rows.h"
 
@@ -61,29 +61,27 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
     return PS_OK;
 }
 
-/* Make the request's rows. psi_api_rows_end() frees them. */
-static ps_status prepare(const ps_variable *v, const struct rows_call *call, struct psi_request *req, struct psi_err *err)
+/* Make the request's rows, of a call that was checked. psi_api_rows_end() frees them. at: as in struct psi_rows_given. */
+static ps_status make(const ps_variable *v, const struct rows_call *call, const uint64_t *at, struct psi_request *req,
+                      struct psi_err *err)
 {
     struct psi_rows *r = NULL;
-    ps_status st = check(v, call, err);
-    if (st != PS_OK) {
-        return st;
-    }
     const struct psi_rows_given given = {.name = v->name,
                                          .shape = &v->shape,
                                          .dtype = v->dtype,
                                          .indices = call->indices,
                                          .count = call->index_count,
                                          .values = call->values,
+                                         .at = at,
                                          .use = call->use};
-    st = psi_rows_new(&given, &r, err);
+    const ps_status st = psi_rows_new(&given, &r, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "%s", call->name);
         return st;
     }
     r->how = call->how;
     *req = (struct psi_request){.kind = call->kind, .src = r, .dst = call->dst, .scale = call->scale};
-    if (call->kind == PSI_REQ_GATHER && (r->places != NULL || call->dst == NULL)) {
+    if (call->kind == PSI_REQ_GATHER && (r->places != NULL || at != NULL || call->dst == NULL)) {
         r->to = call->dst;
         r->came = psi_malloc(r->count * r->row_bytes + 1); /* the address of no rows is not NULL */
         req->dst = r->came;
@@ -95,21 +93,164 @@ static ps_status prepare(const ps_variable *v, const struct rows_call *call, str
     return PS_OK;
 }
 
+static ps_status prepare(const ps_variable *v, const struct rows_call *call, struct psi_request *req, struct psi_err *err)
+{
+    const ps_status st = check(v, call, err);
+    return st == PS_OK ? make(v, call, NULL, req, err) : st;
+}
+
 void psi_api_rows_end(struct psi_request *req, bool good)
 {
     if (req->kind != PSI_REQ_GATHER && req->kind != PSI_REQ_PUSH_ROWS && req->kind != PSI_REQ_SCATTER) {
         return;
     }
     struct psi_rows *r = (struct psi_rows *)(uintptr_t)req->src;
-    if (good && r->came != NULL && r->to != NULL) {
+    if (good && r != NULL && r->came != NULL && r->to != NULL) {
         psi_rows_spread(r, r->came, r->to);
     }
     psi_rows_free(r);
     req->src = NULL;
 }
 
+/* ---- partitioned variables ---- */
+
+/* What each part has of the call: its indices there, and which rows of the call they are. */
+struct share {
+    int64_t *indices;
+    uint64_t *at;
+    uint64_t *begin; /* [parts + 1] first entry of each part */
+};
+
+static void share_free(struct share *share)
+{
+    psi_free(share->indices);
+    psi_free(share->at);
+    psi_free(share->begin);
+}
+
+/* Deal the indices, which were checked, to the parts, in the order in which they stand. */
+static ps_status deal(const ps_variable *v, const struct rows_call *call, struct share *out, struct psi_err *err)
+{
+    const size_t count = call->index_count;
+    out->indices = psi_malloc((count + 1) * sizeof(*out->indices));
+    out->at = psi_malloc((count + 1) * sizeof(*out->at));
+    out->begin = psi_calloc(v->cut.count + 2, sizeof(*out->begin));
+    if (out->indices == NULL || out->at == NULL || out->begin == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu indices", call->name, v->name, count);
+    }
+    uint64_t *const next = out->begin + 1; /* next entry of each part; afterwards begin of the part behind it */
+    int64_t there = 0;
+    for (size_t i = 0; i < count; i++) {
+        next[psi_part_of(&v->cut, call->indices[i], &there) + 1]++;
+    }
+    for (uint32_t k = 0; k < v->cut.count; k++) {
+        next[k + 1] += next[k];
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t k = psi_part_of(&v->cut, call->indices[i], &there);
+        const uint64_t to = next[k]++;
+        out->indices[to] = there;
+        out->at[to] = i;
+    }
+    return PS_OK;
+}
+
+/* Ask part i for the rows that it has. */
+static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, const struct share *share,
+                          struct psi_err *err)
+{
+    const ps_variable *part = op->v->parts[i];
+    struct rows_call own = *call;
+    own.indices = share->indices + share->begin[i];
+    own.index_count = share->begin[i + 1] - share->begin[i];
+    op->parts[i].asked = call->kind != PSI_REQ_GATHER || own.index_count > 0 || call->index_count == 0;
+    return op->parts[i].asked ? make(part, &own, share->at + share->begin[i], &op->parts[i].req, err) : PS_OK;
+}
+
+/* Ask part i, which has some columns of every row, for those of the rows that are named. */
+static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, struct psi_err *err)
+{
+    const ps_variable *part = op->v->parts[i];
+    struct psi_part_op *p = &op->parts[i];
+    struct rows_call own = *call;
+    const ps_shape shape = psi_part_shape(&op->cut, i);
+    void *memory = psi_malloc((size_t)ps_shape_elements(&shape) * ps_dtype_bytes(part->dtype) + 1);
+    p->asked = true;
+    p->scattered = call->kind == PSI_REQ_GATHER ? memory : NULL;
+    p->gathered = call->kind == PSI_REQ_GATHER ? NULL : memory;
+    own.values = p->gathered;
+    own.dst = p->scattered;
+    if (memory == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu rows", call->name, op->v->name,
+                        call->index_count);
+    }
+    if (p->gathered != NULL) {
+        psi_parts_op_copy(op, i, call->values, p->gathered, true);
+    }
+    return make(part, &own, NULL, &p->req, err);
+}
+
+/* Make the operation on all parts. A mutation reaches all of them, because powers and counts of optimizers move at each. */
+static ps_status prepare_parts(ps_variable *v, const struct rows_call *call, struct psi_parts_op **out, struct psi_err *err)
+{
+    bool rise = false;
+    struct share share = {0};
+    struct psi_parts_op *op = NULL;
+    const struct psi_rows_given given = {.name = v->name, .indices = call->indices, .count = call->index_count};
+    ps_status st = psi_rows_indices_check(&given, (uint64_t)v->shape.dims[0], &rise, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "%s", call->name);
+        return st;
+    }
+    st = psi_parts_op_new(v, call->kind, &op, err);
+    if (st == PS_OK && v->cut.axis == 0) {
+        st = deal(v, call, &share, err);
+    } else if (st == PS_OK) {
+        op->dst = call->dst;
+        op->cut.shape.dims[0] = (int64_t)call->index_count; /* the caller's memory has these rows alone */
+    }
+    for (uint32_t i = 0; st == PS_OK && i < v->cut.count; i++) {
+        st = v->cut.axis == 0 ? ask_rows(op, i, call, &share, err) : ask_columns(op, i, call, err);
+    }
+    share_free(&share);
+    if (st != PS_OK) {
+        psi_parts_op_free(op);
+        return st;
+    }
+    *out = op;
+    return PS_OK;
+}
+
+static ps_status run_parts(ps_variable *v, const struct rows_call *call)
+{
+    struct psi_err err = {0};
+    struct psi_parts_op *op = NULL;
+    uint64_t version = 0;
+    ps_status st = check(v, call, &err);
+    st = st == PS_OK ? prepare_parts(v, call, &op, &err) : st;
+    st = st == PS_OK ? psi_parts_op_run(op, &version, &err) : st;
+    psi_parts_op_free(op);
+    return psi_api_result(&err, st);
+}
+
+static ps_status start_parts(ps_variable *v, const struct rows_call *call, int64_t timeout_ms, ps_request *request,
+                             ps_done_fn done, void *ctx)
+{
+    struct psi_err err = {0};
+    struct psi_parts_op *op = NULL;
+    ps_status st = check(v, call, &err);
+    st = st == PS_OK ? prepare_parts(v, call, &op, &err) : st;
+    const struct psi_request what = {.kind = call->kind};
+    return st == PS_OK ? psi_parts_op_start(op, &what, timeout_ms, request, done, ctx) : psi_api_last_error_set(&err);
+}
+
+/* ---- any variable ---- */
+
 static ps_status run(ps_variable *v, const struct rows_call *call)
 {
+    if (ps_variable_partitions(v) > 0) {
+        return run_parts(v, call);
+    }
     struct psi_err err = {0};
     struct psi_request req;
     ps_status st = prepare(v, call, &req, &err);
@@ -124,6 +265,9 @@ static ps_status run(ps_variable *v, const struct rows_call *call)
 static ps_status start(ps_variable *v, const struct rows_call *call, int64_t timeout_ms, ps_request *request, ps_done_fn done,
                        void *ctx)
 {
+    if (ps_variable_partitions(v) > 0) {
+        return start_parts(v, call, timeout_ms, request, done, ctx);
+    }
     struct psi_err err = {0};
     struct psi_request req;
     ps_status st = prepare(v, call, &req, &err);

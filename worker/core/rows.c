@@ -22,7 +22,7 @@ struct named {
     uint64_t at;
 };
 
-static ps_status check_indices(const struct psi_rows_given *g, uint64_t rows, bool *out_rise, struct psi_err *err)
+ps_status psi_rows_indices_check(const struct psi_rows_given *g, uint64_t rows, bool *out_rise, struct psi_err *err)
 {
     bool rise = true;
     for (uint64_t i = 0; i < g->count; i++) {
@@ -125,7 +125,8 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
     uint8_t *segment = NULL, *place = NULL;
     for (uint64_t i = 0; i < g->count; i++) {
         const uint64_t index = list != NULL ? list[i].index : (uint64_t)g->indices[i];
-        const uint8_t *from = (const uint8_t *)g->values + (list != NULL ? list[i].at : i) * row;
+        const uint64_t given = list != NULL ? list[i].at : i;
+        const uint8_t *from = (const uint8_t *)g->values + (g->at != NULL ? g->at[given] : given) * row;
         if (list != NULL && i > 0 && index == list[i - 1].index) {
             if (g->use == PSI_ROWS_SUM) {
                 add(g->dtype, place, from, r->columns);
@@ -185,8 +186,12 @@ static ps_status make(struct psi_rows *r, const struct psi_rows_given *g, const 
     }
     r->indices = psi_malloc((r->count + 1) * sizeof(*r->indices));
     r->places = list != NULL ? psi_malloc(g->count * sizeof(*r->places)) : NULL;
-    if (r->indices == NULL || (list != NULL && r->places == NULL)) {
+    r->at = g->at != NULL ? psi_malloc((g->count + 1) * sizeof(*r->at)) : NULL;
+    if (r->indices == NULL || (list != NULL && r->places == NULL) || (g->at != NULL && r->at == NULL)) {
         return fail_memory(g, err);
+    }
+    if (r->at != NULL && g->count > 0) {
+        memcpy(r->at, g->at, g->count * sizeof(*r->at));
     }
     note(r, g, list);
     return PS_OK;
@@ -207,7 +212,7 @@ ps_status psi_rows_new(const struct psi_rows_given *g, struct psi_rows **out, st
         st = psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "'%s': %llu indices; at most %u in a call", g->name,
                          (unsigned long long)g->count, UINT32_MAX / 2);
     }
-    st = st == PS_OK ? check_indices(g, r->variable_rows, &rise, err) : st;
+    st = st == PS_OK ? psi_rows_indices_check(g, r->variable_rows, &rise, err) : st;
     if (st == PS_OK && !rise) {
         lists = psi_malloc(2 * g->count * sizeof(*lists));
         st = lists == NULL ? fail_memory(g, err) : PS_OK;
@@ -235,6 +240,7 @@ void psi_rows_free(struct psi_rows *r)
         psi_free(r->segments);
         psi_free(r->indices);
         psi_free(r->places);
+        psi_free(r->at);
         psi_free(r->came);
         psi_free(r);
     }
@@ -244,6 +250,7 @@ void psi_rows_spread(const struct psi_rows *r, const void *from, void *to)
 {
     const uint64_t row = r->row_bytes;
     for (uint64_t i = 0; i < r->given; i++) {
-        memcpy((uint8_t *)to + i * row, (const uint8_t *)from + (r->places != NULL ? r->places[i] : i) * row, row);
+        memcpy((uint8_t *)to + (r->at != NULL ? r->at[i] : i) * row,
+               (const uint8_t *)from + (r->places != NULL ? r->places[i] : i) * row, row);
     }
 }

@@ -21,7 +21,8 @@ struct psi_rows_given {
     ps_dtype dtype;
     const int64_t *indices; /* [count], in any order */
     uint64_t count;
-    const void *values; /* [count] rows; READ: none */
+    const void *values; /* rows; READ: none */
+    const uint64_t *at; /* [count] which row of `values` belongs to each index; NULL: row i to index i */
     enum psi_rows_use use;
 };
 
@@ -36,11 +37,15 @@ struct psi_rows {
     uint64_t *indices; /* READ: [count], rising */
     uint32_t *places;  /* READ: [given] which of the `count` rows each index that was given is; NULL: they rose as given */
     uint64_t given;
+    uint64_t *at; /* READ: [given] which row of `to` each index that was given wants; NULL: row i */
     /* READ, of the caller: rows come to `came`, which psi_rows_free() frees, and are put at `to`; NULL: they come where they
      * belong */
     void *came, *to;
 };
 
+/** Check that each index is one of a row, below `rows`. OUT_OF_RANGE: which is not, where it stands, and how many rows there are.
+ */
+PSI_MUST ps_status psi_rows_indices_check(const struct psi_rows_given *given, uint64_t rows, bool *out_rise, struct psi_err *err);
 /**
  * Make *out of what a program gives. psi_rows_free() frees it.
  *
@@ -51,7 +56,7 @@ struct psi_rows {
 PSI_MUST ps_status psi_rows_new(const struct psi_rows_given *given, struct psi_rows **out, struct psi_err *err);
 /** NULL is fine. */
 void psi_rows_free(struct psi_rows *r);
-/** READ: put the rows that have come, `count` at `from`, where the program wants them: `given` at `to`. */
+/** READ: put the rows that have come, `count` at `from`, where the program wants them: `given` rows of `to`. */
 void psi_rows_spread(const struct psi_rows *r, const void *from, void *to);
 
 #endif
