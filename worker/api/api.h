@@ -386,9 +386,6 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
                            void *ctx, struct psi_list *works);
 /** psi_io_config.drained: wake the threads that wait for requests, once for all that have ended in an event. */
 void psi_api_drained(void *session);
-/** rows.c: a request for some rows ends, good or not: rows that were gathered are put where its caller wants them, and what was
- * made for it is freed. Other kinds of requests: nothing. Any thread. */
-void psi_api_rows_end(struct psi_request *req, bool good);
 /** Loop thread: cancel a request of psi_api_start() that the loop has got and whose callback was not called, as
  * psi_client_cancel() does. why: a string literal. */
 void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why);
@@ -526,10 +523,15 @@ void psi_api_gets_free(struct psi_list *gets);
 /** Get or create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
-/* ---- variable.c ---- */
+/* ---- ended.c ---- */
 /** A request has read or assigned its variable: set what ps_variable_version() returns. Loop thread, in the order in which
  * requests end. */
 void psi_api_note_version(ps_variable *v, const struct psi_request *req);
+/** A request for some rows ends, good or not: rows that were gathered are put where its caller wants them, and what was
+ * made for it is freed. Other kinds of requests: nothing. Any thread. */
+void psi_api_rows_end(struct psi_request *req, bool good);
+
+/* ---- variable.c ---- */
 /** Run req (kind, src, dst, bytes, scale) on v and note its version; req has the result. Blocks. */
 ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** *version and *exact of a variable or parameter, read together; 0 and inexact in a child of fork(). Any thread. */

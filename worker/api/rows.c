@@ -99,19 +99,6 @@ static ps_status prepare(const ps_variable *v, const struct rows_call *call, str
     return st == PS_OK ? make(v, call, NULL, req, err) : st;
 }
 
-void psi_api_rows_end(struct psi_request *req, bool good)
-{
-    if (req->kind != PSI_REQ_GATHER && req->kind != PSI_REQ_PUSH_ROWS && req->kind != PSI_REQ_SCATTER) {
-        return;
-    }
-    struct psi_rows *r = (struct psi_rows *)(uintptr_t)req->src;
-    if (good && r != NULL && r->came != NULL && r->to != NULL) {
-        psi_rows_spread(r, r->came, r->to);
-    }
-    psi_rows_free(r);
-    req->src = NULL;
-}
-
 /* ---- partitioned variables ---- */
 
 /* What each part has of the call: its indices there, and which rows of the call they are. */

@@ -93,18 +93,6 @@ uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exa
     return at;
 }
 
-void psi_api_note_version(ps_variable *v, const struct psi_request *req)
-{
-    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_GATHER;
-    if (reads || req->kind == PSI_REQ_ASSIGN) {
-        (void)pthread_mutex_lock(&v->session->lock);
-        v->version = req->version;
-        v->exact = req->exact || !reads;
-        v->from = v->of_param || req->slot != 0 ? v->from : 1 + req->version;
-        (void)pthread_mutex_unlock(&v->session->lock);
-    }
-}
-
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err)
 {
     if (v->parts != NULL) {
