@@ -26,7 +26,10 @@ $(W)/_bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
 	$(call wheel_link,-pie,$(LIBS))
 $(W)/_bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link
 	$(call wheel_link,-pie,$(LIBS))
-$(W)/_bin/pstrain: $(call obj,$(PSTRAIN_C)) $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
+# without npz: libzip would bring OpenSSL's libcrypto into the wheel, and NumPy reads npz
+$(W)/archive.o: worker/pstrain/data/archive.c $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	$(call compile,$<) -UPSI_ZIP
+$(W)/_bin/pstrain: $(filter-out %/data/archive.o,$(call obj,$(PSTRAIN_C))) $(W)/archive.o $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
 	$(call wheel_link,-pie,$(LIBS) $(ZLIB_LIBS))
 WHEEL_FILES := $(addprefix $(W)/_lib/,libpsd.so.$(SOVERSION) libpsworker.so.$(SOVERSION) libpsworker_cpu.so) $(addprefix $(W)/_bin/,psd psctl pstrain)
 .PHONY: wheel
