@@ -21,6 +21,7 @@
 #include "mem.h"
 #include "net/conn.h"
 #include "net/dial.h"
+#include "net/fds.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -451,6 +452,7 @@ static ps_status loop_init(struct psi_io *io, struct psi_err *err)
     }
     PSI_IGNORE(uv_timer_init(&io->loop, &io->tick));  /* always 0 */
     PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* always 0 */
+    psi_fds_note_loop(&io->loop);
     io->wake.data = io;
     io->tick.data = io;
     PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails only without a callback */
@@ -463,6 +465,7 @@ static void io_free(struct psi_io *io)
     if (io->loop_open) {
         close_handles(io);
         PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until no handle is open */
+        psi_fds_drop_loop(&io->loop);
         PSI_ASSERT(uv_loop_close(&io->loop) == 0);
     }
     if (io->net_open) {
@@ -695,4 +698,9 @@ void psi_io_close(struct psi_io *io)
     PSI_ASSERT(pthread_join(io->thread, NULL) == 0);
     PSI_ASSERT(psi_list_empty(&io->queue));
     io_free(io);
+}
+
+void psi_io_after_fork_child(void)
+{
+    psi_fds_after_fork_child();
 }

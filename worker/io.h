@@ -67,6 +67,8 @@ int psi_io_fd(struct psi_io *io);
 int64_t psi_io_due_ms(struct psi_io *io);
 /** End the thread and free io. No work may be queued and no request be in flight. Not on the loop thread. NULL is fine. */
 void psi_io_close(struct psi_io *io);
+/** Close this process's copies of the descriptors of its parent's sessions. Does nothing in the parent. Async-signal-safe. */
+void psi_io_after_fork_child(void);
 /** Milliseconds of the clock that the core uses. Any thread. */
 uint64_t psi_io_now_ms(void);
 /** Nanoseconds of the core's clock. Any thread. */

@@ -252,6 +252,17 @@ PS_API void ps_session_leave(ps_session *s);
 PS_API void ps_interrupt(ps_session *s);
 
 /**
+ * In a child of fork(): close the child's copies of the descriptors of the parent's sessions, and do nothing else. Without it the
+ * tasks see no end of a parent that is killed while a child lives. Sessions of the parent stay refused here, and open there.
+ * Does nothing in the process that opened them. Descriptors numbered 65536 and more stay open, and so may one that another thread
+ * was opening during the fork.
+ *
+ * Thread   the child's only one, also in a handler of pthread_atfork(). Before the child opens files or sessions.
+ *          Async-signal-safe.
+ */
+PS_API void ps_after_fork_child(void);
+
+/**
  * Set a deadline for the session, for a program that must end in time: blocking calls without a timeout of their own, or with one
  * <= 0, end ms from now at the latest, and get 50 ms at least; the goodbye too. ms <= 0: each has the operation timeout again.
  * NULL is allowed.

@@ -16,6 +16,7 @@
 
 #include "../mem.h"
 #include "addr.h"
+#include "fds.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -240,6 +241,13 @@ static void on_poll_closed(uv_handle_t *handle)
     on_handle_closed(handle);
 }
 
+static void close_socket(struct psi_dial *dial)
+{
+    psi_fds_drop(dial->fd);
+    PSI_IGNORE(close(dial->fd));
+    dial->fd = -1;
+}
+
 /* End without further attempts: close the handles; the last one frees the dial. */
 static void wind_up(struct psi_dial *dial)
 {
@@ -252,8 +260,7 @@ static void wind_up(struct psi_dial *dial)
         uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
     }
     if (dial->fd >= 0) {
-        PSI_IGNORE(close(dial->fd));
-        dial->fd = -1;
+        close_socket(dial);
     }
     uv_close((uv_handle_t *)&dial->timer, on_handle_closed);
 }
@@ -288,6 +295,7 @@ static void succeed(struct psi_dial *dial)
     struct psi_conn *conn = NULL;
     struct psi_err why = {.code = PS_OK};
     int fd = dial->fd;
+    psi_fds_drop(fd); /* the connection notes it, or closes it */
     dial->fd = -1;
     if (dial->polling) { /* the descriptor leaves the poll set now; the handle is freed later */
         uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
@@ -310,8 +318,7 @@ static void attempt_failed(struct psi_dial *dial, int error)
         if (dial->polling) {
             PSI_IGNORE(uv_poll_stop(&dial->poll));
         }
-        PSI_IGNORE(close(dial->fd));
-        dial->fd = -1;
+        close_socket(dial);
     }
 }
 
@@ -368,6 +375,7 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
     if (dial->fd < 0) {
         return errno;
     }
+    psi_fds_note(dial->fd);
     /* so that a program can listen on the port that the system chooses for this end */
     if (to->u.any.sa_family != AF_UNIX) {
         static const int one = 1;

@@ -9,6 +9,7 @@
 #include "transport.h"
 
 #include "../status.h"
+#include "fds.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -22,12 +23,20 @@ static struct psi_transport *of(void *handle)
     return ((uv_handle_t *)handle)->data;
 }
 
+static int noted(int rc, int fd)
+{
+    if (rc == 0) {
+        psi_fds_note(fd);
+    }
+    return rc;
+}
+
 static int tcp_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
 {
     int rc = uv_tcp_init(loop, &tr->u.tcp);
     PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
     tr->u.handle.data = tr;
-    return uv_tcp_open(&tr->u.tcp, fd);
+    return noted(uv_tcp_open(&tr->u.tcp, fd), fd);
 }
 
 static int unix_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
@@ -35,7 +44,7 @@ static int unix_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
     int rc = uv_pipe_init(loop, &tr->u.pipe, 0);
     PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
     tr->u.handle.data = tr;
-    return uv_pipe_open(&tr->u.pipe, fd);
+    return noted(uv_pipe_open(&tr->u.pipe, fd), fd);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -156,7 +165,11 @@ static void on_closed(uv_handle_t *handle)
 
 static void stream_close(struct psi_transport *tr)
 {
+    uv_os_fd_t fd;
     tr->reading = false;
+    if (uv_fileno(&tr->u.handle, &fd) == 0) {
+        psi_fds_drop(fd);
+    }
     uv_close(&tr->u.handle, on_closed);
 }
 

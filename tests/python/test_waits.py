@@ -262,6 +262,43 @@ class Exit(unittest.TestCase):
             with psd.Session(cluster.target) as s:
                 self.assertEqual([i.connected for i in psd.admin.sessions(s, 0)], [True])
 
+    def test_a_child_holds_nothing_of_its_parent(self):
+        """The task sees the end of a parent that is killed while its child lives; the child has no descriptor of the session."""
+        with psd.local_cluster() as cluster:
+            code = f"""
+                import os, signal, sys, psd
+                def fds():
+                    links = ("/proc/self/fd/" + n for n in os.listdir("/proc/self/fd"))
+                    return {{os.readlink(link) for link in links if os.path.lexists(link)}} - {{"/dev/null"}}
+                before = fds()
+                s = psd.Session({cluster.target!r})
+                v = s.variable("v", 2)
+                v.assign([1, 2])
+                s.queue("q").put(1)
+                opened = fds() - before
+                pid = os.fork()
+                if pid == 0:
+                    print(len(opened), len(fds() & opened), os.getpid(), flush=True)
+                    sys.stdin.read()
+                    os._exit(0)
+                os.kill(os.getpid(), signal.SIGKILL)
+            """
+            parent = subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            )
+            with parent, psd.Session(cluster.target) as s:
+                opened, kept, child = map(int, parent.stdout.readline().split())
+                parent.wait()
+                for _ in range(2000):
+                    if not any(i.connected for i in psd.admin.sessions(s, 0) if i.pid == parent.pid):
+                        break
+                    time.sleep(0.01)
+                else:
+                    self.fail("the task holds the killed parent for connected")
+                os.kill(child, 0)  # lives
+            self.assertGreaterEqual(opened, 5)
+            self.assertEqual(kept, 0)
+
     def test_in_a_child_of_fork(self):
         with psd.local_cluster() as cluster:
             code = f"""

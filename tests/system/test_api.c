@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api_test.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -589,6 +590,47 @@ static void a_forked_child_is_refused(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+static int open_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+/* True if the child closes the session's descriptors, and nothing that is opened later at their numbers. */
+static bool child_closes(ps_session *s)
+{
+    int before = open_descriptors();
+    ps_after_fork_child();
+    int closed = before - open_descriptors();
+    int later[2];
+    bool good = closed >= 5 && pipe(later) == 0; /* a connection, epoll, an eventfd, libuv's pipe of signals */
+    ps_after_fork_child();
+    return good && fcntl(later[0], F_GETFD) >= 0 && ps_pull(s) == PS_FAILED_PRECONDITION &&
+           ps_session_close(s) == PS_FAILED_PRECONDITION && fcntl(later[1], F_GETFD) >= 0;
+}
+
+static void a_forked_child_closes_its_copies(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = get(s, "fork/w", PS_F32, PS_SHAPE(2), NULL);
+    int status = 0;
+    ps_after_fork_child(); /* nothing, in the process that opened them */
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(child_closes(s) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(ps_variable_init(v, false), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* ---- training level ---- */
 
 static void *ready_main(void *arg)
@@ -771,6 +813,7 @@ int main(void)
         cmocka_unit_test(an_assignment_that_was_started_says_its_version),
         cmocka_unit_test(a_blocking_call_in_a_callback_is_refused),
         cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(a_forked_child_closes_its_copies),
         cmocka_unit_test(several_threads_make_it_ready),
         cmocka_unit_test(parameters_train),
         cmocka_unit_test(the_log_finds_what_the_program_finds),

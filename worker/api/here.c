@@ -5,6 +5,8 @@
  */
 #include "api.h"
 
+#include "worker/io.h"
+
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -34,4 +36,9 @@ void psi_api_be_here(ps_session *s)
     (void)pthread_once(&forks_once, count_forks);
     s->forks = atomic_load(&forks);
     s->pid = getpid();
+}
+
+void ps_after_fork_child(void)
+{
+    psi_io_after_fork_child();
 }

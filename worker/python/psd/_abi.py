@@ -2328,6 +2328,7 @@ FUNCTIONS = {
     "ps_add_step_counter_hook": "ipqd",
     "ps_add_stop_at_step_hook": "ipqq",
     "ps_add_summary_hook": "ipsq",
+    "ps_after_fork_child": "v",
     "ps_argmax_count": "ippp",
     "ps_assign_add_start": "ippzqppp",
     "ps_assign_start": "ippzqppp",

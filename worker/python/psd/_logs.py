@@ -12,6 +12,7 @@ from ._library import lib
 
 _END = b"end\n"
 _pid = 0
+_pipe: tuple[int, int] | None = None
 
 
 def _drain(reads: int) -> None:
@@ -29,11 +30,11 @@ def _drain(reads: int) -> None:
 
 def start() -> None:
     """Take the lines of sessions that are opened from now on. Once for each process."""
-    global _pid
+    global _pid, _pipe
     if _pid == os.getpid():
         return
     _pid = os.getpid()
-    reads, writes = os.pipe()
+    _pipe = reads, writes = os.pipe()
     os.set_blocking(writes, False)
     lib.ps_log_to(writes)
     drain = threading.Thread(target=_drain, args=(reads,), name="psd-log", daemon=True)
@@ -51,3 +52,14 @@ def _stop(pid: int, writes: int, drain: threading.Thread) -> None:
         drain.join(0.5)
     except OSError:
         pass  # the pipe is full: its lines are lost
+
+
+def _after_fork() -> None:
+    global _pipe
+    lib.ps_log_to(-1)
+    for fd in _pipe or ():
+        os.close(fd)
+    _pipe = None
+
+
+os.register_at_fork(after_in_child=_after_fork)

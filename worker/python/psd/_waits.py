@@ -46,6 +46,16 @@ class Watcher:
             while self.interrupt(serial):
                 sleep(INTERVAL_S)
 
+    def end(self) -> None:
+        """In a child, which has no thread of the watcher."""
+        self.lock = threading.Lock()  # the thread may have held it
+        fd = signal.set_wakeup_fd(-1)
+        fd = self.chained if fd == self.writes else fd
+        if fd >= 0:
+            signal.set_wakeup_fd(fd)
+        os.close(self.reads)
+        os.close(self.writes)
+
     def interrupt(self, serial: int) -> bool:
         """Interrupt the call; False: it has returned."""
         with self.lock:
@@ -87,9 +97,11 @@ forks = 0  # number of forks up to this process
 def _after_fork() -> None:
     global _watcher, _main, forks
     forks += 1
+    lib.ps_after_fork_child()
+    if _watcher is not None:
+        _watcher.end()
     _watcher = None
     _main = threading.get_ident()
-    lib.ps_log_to(-1)
 
 
 os.register_at_fork(after_in_child=_after_fork)
