@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOON_S = 30
 STEPS = """
 import os, signal, sys, psd
-with psd.MonitoredSession(checkpoint_dir="yes") as s:
+with psd.MonitoredSession() as s:
     w = s.param("w", 2, psd.ones(), psd.SGD(1))
     s.ready()
     s.set_steps(40)
@@ -70,6 +71,47 @@ class Launch(unittest.TestCase):
         for accuracy in re.findall(r"test accuracy ([\d.]+)$", text, re.M):
             self.assertGreaterEqual(float(accuracy), 0.96)  # 0.978 and more, seen; the order of the pushes is free
         self.assertIn("meeting 6: loss", self.example("diloco.py", "--workers", "4", arguments=["6"]))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_torch_goes_on_when_a_ps_is_killed(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", encoding="utf-8") as out:
+            example = os.path.join(ROOT, "worker/examples/python/mnist_torch.py")
+            flags = ["--ps", "2", "--workers", "2", "--checkpoint_dir", folder, "--checkpoint_steps", "200"]
+            words = [sys.executable, "-m", "psd.launch", *flags, example, os.path.join(ROOT, "data/digits/digits.csv.gz")]
+            process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
+            try:
+                self.kill_after_a_checkpoint(process, os.path.join(folder, "ps-1"))
+                process.wait(timeout=120)
+            finally:
+                process.terminate()
+                process.wait()
+            out.seek(0)
+            text = out.read()
+            self.assertEqual(process.returncode, 0, text)
+            self.assertIn("ps 1 has ended with status -9: it is started again", text)
+            accuracies = re.findall(r"test accuracy ([\d.]+)$", text, re.M)
+            self.assertEqual(len(accuracies), 2, text)
+            for accuracy in accuracies:
+                self.assertGreaterEqual(float(accuracy), 0.96, text)
+
+    def kill_after_a_checkpoint(self, launcher, folder):
+        """Kill ps 1 when it has saved for the second time: the first one is of the beginning."""
+        for _ in range(6000):
+            names = os.listdir(folder) if os.path.isdir(folder) else []
+            if launcher.poll() is not None or sum(map(str.isdigit, names)) >= 2:
+                break
+            time.sleep(0.01)
+        self.assertIsNone(launcher.poll(), names)
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as stat, open(f"/proc/{pid}/cmdline", encoding="utf-8") as cmdline:
+                    parent, words = stat.read().rpartition(")")[2].split()[1], cmdline.read().split("\0")
+            except OSError:
+                continue
+            if int(parent) == launcher.pid and ("--task_index", "1") in zip(words, words[1:]):
+                os.kill(int(pid), signal.SIGKILL)
+                return
+        self.fail("ps 1 is not found")
 
     def test_the_listing_of_the_readme(self):
         with open(os.path.join(ROOT, "worker/examples/python/softmax.py"), encoding="utf-8") as source:

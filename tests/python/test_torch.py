@@ -242,6 +242,66 @@ class Torch(unittest.TestCase):
             self.assertEqual(s.last_recovery.count, 1)
             self.assertEqual(table.weight[:3].tolist(), [[0] * 3, [-1] * 3, [0] * 3])
 
+    def test_a_table_that_stays_on_the_ps(self):
+        """psd.torch.Embedding against nn.Embedding: rows that a batch has twice, two batches a step, a padding row."""
+        for mine, theirs in (
+            (psd.SGD(0.1), lambda p: torch.optim.SGD(p, 0.1)),
+            (psd.Adagrad(0.1, 0.5), lambda p: torch.optim.Adagrad(p, 0.1, initial_accumulator_value=0.5, eps=0)),
+        ):
+            with self.subTest(mine=mine), psd.Session(self.cluster.target, container=f"table{mine.struct.kind}") as s:
+                torch.manual_seed(1)
+                table = psd.torch.Embedding(s, "table", 50, 8, mine, padding_idx=-50)
+                head = torch.nn.Linear(8, 4)
+                o = psd.torch.Optimizer(head, s, mine)
+                whole = torch.nn.Embedding.from_pretrained(torch.from_numpy(table.variable.read()), freeze=False, padding_idx=0)
+                with torch.no_grad():
+                    whole.weight[0] = 0
+                other = torch.nn.Sequential(whole, copy.deepcopy(head))
+                p = theirs(other.parameters())
+                for step in range(4):
+                    o.zero_grad()
+                    p.zero_grad()
+                    for half in range(2):
+                        g = torch.Generator().manual_seed(10 * step + half)
+                        x, y = torch.randint(50, (6,), generator=g), torch.randint(4, (6,), generator=g)
+                        x[:3], x[3] = 7, 0
+                        backward(torch.nn.Sequential(table, head), x, y)
+                        backward(other, x, y)
+                    o.step()
+                    p.step()
+                    torch.testing.assert_close(torch.from_numpy(table.variable.read())[1:], whole.weight[1:].detach(), rtol=1e-6, atol=1e-6)
+                    self.assert_close(head, other[1], 1e-5)
+                self.assertEqual(table.variable.read_versioned()[1], 4)
+                table(torch.tensor([[1, 2]])).sum().backward()
+                o.zero_grad()
+                with torch.no_grad():
+                    self.assertEqual(table(torch.tensor([[1, 2], [0, 2]])).shape, (2, 2, 8))
+                    self.assertEqual(table(torch.tensor([], dtype=torch.int32)).shape, (0, 8))
+                table.push()
+                self.assertEqual(table.variable.read_versioned()[1], 4)
+                self.assertEqual(list(table.parameters()), [])
+
+    def test_what_a_table_refuses(self):
+        with psd.Session(self.cluster.target, container="refused") as s:
+            with self.assertRaisesRegex(psd.InvalidArgument, "padding_idx is 4, and the table has 4 rows"):
+                psd.torch.Embedding(s, "table", 4, 2, psd.SGD(1), padding_idx=4)
+            with self.assertRaisesRegex(psd.InvalidArgument, "psd.Adagrad"):
+                psd.torch.Embedding(s, "table", 4, 2, 0.1)
+            table = psd.torch.Embedding(s, "table", 4, 2, psd.SGD(1))
+            with self.assertRaisesRegex(psd.InvalidArgument, "'table' is an Embedding, and rounds take no rows"):
+                psd.torch.Optimizer([], s, psd.SGD(1), sync=True)
+            o = psd.torch.Optimizer([], s, psd.SGD(1))
+            with self.assertRaisesRegex(IndexError, "4"):
+                table(torch.tensor([1, 4]))
+            with self.assertRaisesRegex(psd.InvalidArgument, "ids are torch.float32"):
+                table(torch.ones(1))
+            before = table.variable.read()
+            table(torch.tensor([1, 1])).sum().backward()
+            with self.assertRaisesRegex(psd.InvalidArgument, "GradScaler does not see"):
+                o.step(grad_scaler=torch.amp.GradScaler("cpu"))
+            o.step()
+            self.assertEqual((before - table.variable.read()).round(6).tolist(), [[0, 0], [2, 2], [0, 0], [0, 0]])
+
     def test_rows_are_refused_in_rounds(self):
         with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20) as s:
             s.sync(workers=1)

@@ -64,13 +64,15 @@ class Launch:
     def start_ps(self, task: int) -> subprocess.Popen[bytes]:
         words = [program("psd"), "--cluster", json.dumps(self.cluster), "--task_index", str(task), "--log_level", "warn"]
         if self.options.checkpoint_dir:
-            words += ["--checkpoint_dir", self.options.checkpoint_dir]
+            words += ["--checkpoint_dir", self.options.checkpoint_dir, "--checkpoint_steps", str(self.options.checkpoint_steps)]
         env = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
         return self.start(f"ps {task}", words, env)
 
     def start_worker(self, task: int) -> subprocess.Popen[bytes]:
         config = {"cluster": self.cluster, "task": {"type": "worker", "index": task}}
         env = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONUNBUFFERED": "1"}
+        if self.options.checkpoint_dir:
+            env["PSD_CHECKPOINT_DIR"] = self.options.checkpoint_dir
         return self.start(f"worker {task}", [sys.executable, self.options.script, *self.options.arguments], env)
 
     def run(self) -> int:
@@ -118,6 +120,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--ps", type=int, default=1, metavar="N", help="ps tasks (1)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="workers (1)")
     parser.add_argument("--checkpoint_dir", metavar="DIR", help="ps tasks save there, begin with it, and are started again when they end")
+    parser.add_argument("--checkpoint_steps", type=int, default=0, metavar="N", help="save after so many global steps, and every 10 minutes")
     parser.add_argument("script", help="Python program of a worker")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     options = parser.parse_args(argv)

@@ -759,7 +759,7 @@ class MonitoredSession(Session):
     max_recovery     seconds of one recovery (600)
     start_over       if a part of the model is lost, give up the rest and restore or initialise all
     restore_part     variables that restore gives no value are initialised
-    checkpoint_dir   ask the ps tasks for checkpoints
+    checkpoint_dir   ask the ps tasks for checkpoints, at the start and the end; None: PSD_CHECKPOINT_DIR, which psd.launch sets
     """
 
     _monitored = True
@@ -801,7 +801,8 @@ class MonitoredSession(Session):
         self._restored = _RESTORE(restored)
         o.restore = C.cast(self._restored, C.c_void_p) if restore is not None else None
         o.max_recoveries, o.max_recovery_ms = max_recoveries, milliseconds(max_recovery)
-        o.start_over, o.restore_part, o.checkpoint_dir = start_over, restore_part, encoded(checkpoint_dir)
+        o.start_over, o.restore_part = start_over, restore_part
+        o.checkpoint_dir = encoded(checkpoint_dir if checkpoint_dir is not None else os.environ.get("PSD_CHECKPOINT_DIR"))
 
     def _open(self, o: ps_session_options, out: C.c_void_p, error: C.Array[C.c_char]) -> int:
         return int(lib.ps_monitored_open(C.byref(o), C.byref(self._m), C.byref(out), error, len(error)))

@@ -9,7 +9,8 @@
             optimizer.step()
 
 The variables are named as the parameters. The chief gives them its values, unless the cluster has values: then all go on with those. Values on the ps
-are float32, whatever dtype a parameter has. A parameter that a model uses twice (tied weights) is one variable.
+are float32, whatever dtype a parameter has. A parameter that a model uses twice (tied weights) is one variable. A table that no worker can hold is an
+Embedding.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import contextlib
 import functools
 import logging
 import time
+import weakref
 from typing import Any, Callable, Iterable, Mapping
 
 import torch
@@ -27,7 +29,7 @@ from ._waits import interrupted
 from .errors import Aborted, DataLoss, DeadlineExceeded, Error, Unavailable, fail, last_error
 from .hooks import Hook
 from .session import Session
-from .values import Momentum, Nesterov, NoOptimizer, zeros
+from .values import Initializer, Momentum, Nesterov, NoOptimizer, uniform, zeros
 from .values import Optimizer as Update
 from .variables import Parameter, Variable
 
@@ -52,7 +54,7 @@ class _Tensors:
             self.params.append(session.param(name, tuple(tensor.shape), zeros(), trained))
             self.names.append(name)
             self.tensors.append(tensor)
-        if not self.tensors:
+        if not self.tensors and not _embeddings.get(session):
             fail("there are no parameters")
         before_ready()
         if session.is_chief:
@@ -82,7 +84,8 @@ class _Tensors:
         for name, target, source in zip(self.names, targets, sources):
             if target.shape != source.shape:
                 fail(f"parameter {name!r} is {list(target.shape)} now, and was {list(source.shape)} when it was attached")
-        torch._foreach_copy_(targets, sources)
+        if targets:
+            torch._foreach_copy_(targets, sources)
 
     @torch.no_grad()
     def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
@@ -92,13 +95,7 @@ class _Tensors:
         if whole:
             self.session._once(self._push, [i for i, _ in whole], [g for _, g in whole], pulls)
         for variable, at, values in rows:
-            try:
-                variable.push_rows(at, values)
-            except (Aborted, DataLoss, DeadlineExceeded, Unavailable):
-                # a push of rows is no call of training: the pull lets the session see the loss, so that a monitored one recovers
-                with contextlib.suppress(Error):
-                    self.session.pull()
-                raise
+            _push_rows(variable, at, values)
 
     def _rows(self, i: int, gradient: torch.Tensor) -> tuple[Variable, Any, Any]:
         """Of a sparse gradient: its variable, indices of rows and their values, which may name a row several times."""
@@ -128,6 +125,100 @@ class _Tensors:
                 status = function(handle, self.params[i]._pointer)
             if status != 0:
                 self.session._failed(last_error(status))
+
+
+def _push_rows(variable: Variable, at: Any, values: Any) -> None:
+    try:
+        variable.push_rows(at, values)
+    except (Aborted, DataLoss, DeadlineExceeded, Unavailable):
+        # a push of rows is no call of training: the pull lets the session see the loss, so that a monitored one recovers
+        with contextlib.suppress(Error):
+            variable.session.pull()
+        raise
+
+
+_embeddings: weakref.WeakKeyDictionary[Session, list[Embedding]] = weakref.WeakKeyDictionary()
+
+
+class Embedding(torch.nn.Module):
+    """A table of vectors that stays on the ps tasks: as nn.Embedding, for tables that no worker can hold. Only the rows of a batch travel.
+
+        table = psd.torch.Embedding(session, "words", 100_000_000, 64, psd.Adagrad(0.1))
+        optimizer = psd.torch.Optimizer(model.named_parameters(), session, psd.Adagrad(0.1))
+
+    Make it before the Optimizer of its session. The Optimizer's step() pushes the gradients of its rows, each row once: the sum of all backward()
+    since the last step. Without an Optimizer call push(). It has no parameters: named_parameters(), state_dict() and clip_grad_norm_ do not see the
+    table. A GradScaler and sync=True are refused.
+
+    optimizer    with a sparse form: psd.SGD, psd.Adagrad, psd.optimizer("lazy_adam"), ...
+    init         psd.uniform(-0.05, 0.05)
+    padding_idx  this row is zeros in the result, and gets no gradient
+    more         of Session.variable(): device, partition, wire_dtype
+
+    Calling it with integer ids of any shape returns a float32 tensor of shape ids.shape + [embedding_dim], on the device of the ids. Raises
+    OutOfRange, an IndexError, for an id that the table does not have.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        num_embeddings: int,
+        embedding_dim: int,
+        optimizer: Update,
+        *,
+        init: Initializer | None = None,
+        padding_idx: int | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__()
+        if not isinstance(optimizer, Update):
+            fail(f"optimizer is {optimizer!r}, and must be one of psd, such as psd.Adagrad(0.1)")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            fail(f"padding_idx is {padding_idx}, and the table has {num_embeddings} rows")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + num_embeddings
+        self.variable = session.variable(name, (num_embeddings, embedding_dim), "float32", init or uniform(-0.05, 0.05), optimizer, **more)
+        self._backward: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # ids and rows that have a gradient
+        _embeddings.setdefault(session, []).append(self)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}, name={self.variable.name!r}"
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Read the rows of these ids."""
+        if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+            fail(f"ids are {ids.dtype}, and must be integers")
+        unique, inverse = torch.unique(ids.detach(), return_inverse=True)
+        rows = torch.from_numpy(self.variable.gather(unique.cpu().numpy())).to(ids.device)
+        if self.padding_idx is not None:
+            rows[unique == self.padding_idx] = 0
+        if torch.is_grad_enabled():
+            rows.requires_grad_()
+            rows.register_post_accumulate_grad_hook(functools.partial(self._accumulated, unique))  # type: ignore[no-untyped-call]
+        return torch.nn.functional.embedding(inverse, rows)
+
+    def _accumulated(self, unique: torch.Tensor, rows: torch.Tensor) -> None:
+        self._backward[id(rows)] = unique, rows
+
+    @torch.no_grad()
+    def push(self) -> None:
+        """Push the gradients of all backward() since the last push: rows that several batches have are added."""
+        backward, self._backward = list(self._backward.values()), {}
+        ids = [unique for unique, _ in backward]
+        gradients = [rows.grad for _, rows in backward if rows.grad is not None]
+        if not gradients:
+            return
+        at, values = torch.cat(ids), torch.cat(gradients)
+        if self.padding_idx is not None:
+            kept = at != self.padding_idx
+            at, values = at[kept], values[kept]
+        if len(at) > 0:
+            _push_rows(self.variable, at.cpu().numpy(), values.cpu().numpy())
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients since the last push; Optimizer.zero_grad() does it."""
+        self._backward.clear()
 
 
 def _named(named: Any) -> Named:
@@ -175,10 +266,13 @@ class Optimizer(torch.optim.Optimizer):
         self.session, self._sync, self._overlap, self._built = session, sync, overlap, False
         self._rates = _Rates()
         self._noted = False
+        self._tables = _embeddings.get(session, [])
+        if sync and self._tables:
+            fail(f"sync: {self._tables[0].variable.name!r} is an Embedding, and rounds take no rows: train without sync")
         named = list(_named(named_parameters))
         self._rate = optimizer.hyper.get("learning_rate", 0.0)
         super().__init__([{"params": [t for _, t in _unique(named)]}], {"lr": self._rate})
-        self._step_supports_amp_scaling = sync  # a GradScaler then hands itself to step(), which refuses it
+        self._step_supports_amp_scaling = sync or bool(self._tables)  # a GradScaler then hands itself to step(), which refuses it
         self._tensors = _Tensors(session, named, optimizer, self._before_ready, rows=not sync)
         self._chief = session.is_chief
         self._sent: dict[int, int] = {}  # overlap: index: version of the gradient that was sent
@@ -195,6 +289,12 @@ class Optimizer(torch.optim.Optimizer):
 
     def __repr__(self) -> str:
         return f"<psd.torch.Optimizer of {len(self._tensors.params)} parameters>"
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all parameters, and of the session's Embeddings."""
+        super().zero_grad(set_to_none)
+        for table in self._tables:
+            table.zero_grad()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused after the construction: the model is on the ps tasks then."""
@@ -226,6 +326,8 @@ class Optimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, *, grad_scaler: Any = None) -> Any:
         """Send the gradients, end the step, and pull. Returns closure()."""
+        if grad_scaler is not None and self._tables:
+            fail("a GradScaler does not see the gradients of an Embedding: train in bfloat16 without a scaler")
         if grad_scaler is not None:
             fail("a GradScaler skips steps, which would hold a round: train without sync, or in bfloat16 without a scaler")
         if closure is not None and self._overlap:
@@ -248,6 +350,8 @@ class Optimizer(torch.optim.Optimizer):
             elif self._sync and tensor.requires_grad:
                 fail(f"sync: parameter {t.names[i]!r} got no gradient in this step; in rounds each must have one")
         t.push(indices, gradients, not self._sync)
+        for table in self._tables:
+            table.push()
         self._sent.clear()
         self.session.step_done()
         t.pull()
