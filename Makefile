@@ -9,6 +9,7 @@ VARIANT ?= release
 B := build/$(VARIANT)
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+PLUGINDIR ?= $(LIBDIR)
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 DESTDIR ?=
 JOBS ?= 2
@@ -41,9 +42,11 @@ examples: all ## run the programs of worker/examples against servers of their ow
 demo: all ## train digits on 2 ps and 3 workers, show the cluster, check the numbers
 	@PSD_BUILD=$(B) scripts/demo
 MAKEFILES_READ := Makefile $(wildcard mk/*.mk)
-.PHONY: dist clean deps help help-all
+.PHONY: dist deb clean deps help help-all
 dist: ## build/psd-VERSION.tar.gz of the committed tree
-	@mkdir -p build && git archive --prefix=psd-$(VERSION)/ -o build/psd-$(VERSION).tar.gz HEAD && echo build/psd-$(VERSION).tar.gz
+	@scripts/dist
+deb: ## Debian packages of the committed tree, in build/deb
+	@scripts/deb
 clean: ## remove build/
 	@rm -rf build
 deps: ## install missing Debian packages, or print the command

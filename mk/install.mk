@@ -16,7 +16,8 @@ OF_EXPORTER = $(PREFIX)/bin/psd-exporter $(PREFIX)/lib/systemd/system/psd-export
 	fish/vendor_completions.d/psd-exporter.fish)
 INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREFIX)/include/psd/,$(notdir $(PUBLIC_H))) \
 	$(addprefix $(LIBDIR)/,libpsd.a libpsd.so libpsd.so.$(SOVERSION) libpsworker.a libpsworker.so libpsworker.so.$(SOVERSION) \
-	libpsworker_cpu.so libpsworker_cuda.so pkgconfig/psd.pc pkgconfig/psworker.pc) \
+	pkgconfig/psd.pc pkgconfig/psworker.pc) \
+	$(addprefix $(PLUGINDIR)/,libpsworker_cpu.so libpsworker_cuda.so) \
 	$(addprefix $(SHARE)/psd/,$(shell find data -type f)) $(SHARE)/doc/psd/LICENSE $(SHARE)/doc/psd/README.md $(SHARE)/doc/psd/CHANGELOG.md \
 	$(addprefix $(SHARE)/doc/psd/,$(notdir $(wildcard docs/*.md))) \
 	$(foreach m,$(MAN),$(SHARE)/man/$(call man_dir,$m)/$(notdir $m)) \
@@ -28,14 +29,15 @@ INSTALLED = $(addprefix $(PREFIX)/bin/,$(notdir $(PROGRAMS))) $(addprefix $(PREF
 	$(OF_EXPORTER)
 INTO = $(DESTDIR)
 define install_files
-	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(SHARE)/psd/data $(SHARE)/doc/psd/examples \
+	@install -d $(addprefix $(INTO),$(PREFIX)/bin $(PREFIX)/include/psd $(LIBDIR)/pkgconfig $(PLUGINDIR) $(SHARE)/psd/data $(SHARE)/doc/psd/examples \
 		$(addprefix $(SHARE)/man/,man1 man5 man8) $(SHARE)/bash-completion/completions $(SYSCONFDIR)/psd \
 		$(addprefix $(SHARE)/,zsh/site-functions fish/vendor_completions.d) \
 		$(addprefix $(PREFIX)/lib/,systemd/system sysusers.d tmpfiles.d))
 	@install -m 755 $(PROGRAMS) $(INTO)$(PREFIX)/bin/
 	@install -m 644 $(PUBLIC_H) $(INTO)$(PREFIX)/include/psd/
 	@install -m 644 $(LIBPSD_A) $(LIBPSW_A) $(INTO)$(LIBDIR)/
-	@install -m 755 $(LIBPSD_SO).$(SOVERSION) $(LIBPSW_SO).$(SOVERSION) $(PLUGIN) $(INTO)$(LIBDIR)/
+	@install -m 755 $(LIBPSD_SO).$(SOVERSION) $(LIBPSW_SO).$(SOVERSION) $(INTO)$(LIBDIR)/
+	@install -m 755 $(PLUGIN) $(INTO)$(PLUGINDIR)/
 	@ln -sfn libpsd.so.$(SOVERSION) $(INTO)$(LIBDIR)/libpsd.so
 	@ln -sfn libpsworker.so.$(SOVERSION) $(INTO)$(LIBDIR)/libpsworker.so
 	@for name in psd psworker; do $(PC_SED) scripts/$$name.pc.in >$(INTO)$(LIBDIR)/pkgconfig/$$name.pc; done
@@ -52,7 +54,7 @@ define install_files
 	@[ -e $(INTO)$(SYSCONFDIR)/psd/psd.conf ] || install -m 644 $(B)/psd.conf $(INTO)$(SYSCONFDIR)/psd/
 endef
 .PHONY: install uninstall stage
-install: all $(INSTALL_MADE) ## PREFIX=/usr/local DESTDIR= LIBDIR=PREFIX/lib SYSCONFDIR=PREFIX/etc (/etc for PREFIX=/usr)
+install: all $(INSTALL_MADE) ## PREFIX=/usr/local DESTDIR= LIBDIR=PREFIX/lib PLUGINDIR=LIBDIR SYSCONFDIR=PREFIX/etc (/etc for PREFIX=/usr)
 	$(install_files)
 	@echo "installed in $(DESTDIR)$(PREFIX)"
 # what `make install` makes, for the test that builds outside the tree

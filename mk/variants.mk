@@ -47,7 +47,7 @@ PUBLIC_INC := -I $(B)/include
 TEST_INC := $(LIB_INC) -iquote psd -iquote worker -iquote tests -iquote tests/lib -iquote tests/sim -iquote tests/sim/lib $(PUBLIC_INC)
 # reductions and optimizers give the same bits in every clone (no contraction); gcc 12 vectorises these loops at -O3 only
 MATHS := -O3 -fno-math-errno -ffp-contract=off
-PATHS := -DPSI_LIBDIR='"$(LIBDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
+PATHS := -DPSI_PLUGINDIR='"$(PLUGINDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/data"'
 # What tests do between two calls of the product takes no time, and the sanitizers see as much of it without optimization, which
 # takes three fifths of the time to compile tests. The simulator's oracles and the kernels' loops take time: they are optimized.
 TESTS_QUICK := tests/unit/% tests/system/% tests/golden/% tests/parity/%

@@ -249,8 +249,8 @@ static void places_init(struct places *p)
         place_add_beside(p, here.dli_fname);
     }
     place_add_beside(p, "/proc/self/exe");
-#ifdef PSI_LIBDIR
-    place_add(p, PSI_LIBDIR);
+#ifdef PSI_PLUGINDIR
+    place_add(p, PSI_PLUGINDIR);
 #endif
 }
 

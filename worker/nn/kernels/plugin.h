@@ -10,7 +10,7 @@
 /**
  * The plugin called name ("cpu"), found and opened at the first call and kept until the process ends. Looks into PS_PLUGIN_DIR,
  * the directory of the library (or program) with this function, the directory of the program, the ../lib of both, and the
- * compiled-in PSI_LIBDIR, in this order. If PS_PLUGIN_DIR has a file of the plugin, no other place is used, even if that file
+ * compiled-in PSI_PLUGINDIR, in this order. If PS_PLUGIN_DIR has a file of the plugin, no other place is used, even if that file
  * cannot be opened.
  *
  * Thread   any; the first call opens, others wait.
