@@ -137,8 +137,7 @@ struct ps_session {
     uint32_t ps_count;
     bool chief;
     ps_variable *global_step_variable;
-    int64_t global_step, found_global_step;
-    int found;
+    int64_t global_step, found_global_step, found; /* found: number of variables that had a value before */
     int64_t steps;
     bool steps_fixed;     /* steps was given on the command line */
     bool goal_noted;      /* it was logged that the goal had been reached before this session */
@@ -246,6 +245,8 @@ ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_go_outside(ps_session *s);
 /** PS_OK, or the session's first error, copied to *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
+/** Check after a wait whether the call may go on. Otherwise returns the session's first error, or CANCELLED. */
+ps_status psi_api_go_on(ps_session *s) PSI_MUST;
 /** Return st from a call of training. If st is the session's first error, perhaps met by another thread, it becomes this
  * thread's last error. */
 ps_status psi_api_last(ps_session *s, ps_status st);
@@ -289,8 +290,6 @@ ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, st
 /** True if *err says that a call was interrupted, or ended because the session closes. Such an error is no failure of the
  * session. */
 bool psi_api_is_interrupt(const struct psi_err *err);
-/** Check after a wait whether the call may go on. Otherwise returns the session's first error, or CANCELLED. */
-ps_status psi_api_go_on(ps_session *s) PSI_MUST;
 /** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread, also in a signal handler. */
 void psi_api_interrupt(ps_session *s);
 /** Loop thread, after psi_api_interrupt(): end what the interrupted calls wait for. False: there was no new interrupt. */
@@ -298,13 +297,7 @@ bool psi_api_poked(void *session, struct psi_client *c);
 /** Wait until no thread wakes an io that it has read from the session. The session has given the io up before. */
 void psi_api_await_poking(const ps_session *s);
 
-/* ---- progress.c ---- */
-/** Wait for an event of the loop: returns when cond was signalled, or spuriously. The caller holds s->lock, which is released
- * meanwhile. Without a thread of the session the call drives the loop, or waits for the thread that drives it. */
-void psi_api_wait(ps_session *s, pthread_cond_t *cond);
-/** Wait until s->changed is signalled, or return spuriously; drives no loop. The caller holds s->lock, which is released
- * meanwhile. */
-void psi_api_sleep(ps_session *s);
+/* ---- lock.c; more: lock.h ---- */
 /** Pause for ms, or until the session closes. Without a thread of its own the session is driven meanwhile. */
 void psi_api_pause(ps_session *s, int64_t ms);
 

@@ -7,6 +7,7 @@
  * or the core refuses, or the request fails: psi_api_call_wait() returns that error. The wait always ends, because the core's
  * deadlines end every request, and so does an interrupt (interrupt.c). The core logs requests that take longer than 5 s.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void call_end(struct psi_api_call *call, const struct psi_err *err)
     call->ended = true;
     s->in_flight--;
     (void)pthread_cond_signal(&call->ended_cond);
-    (void)pthread_cond_broadcast(&s->changed);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -177,14 +178,11 @@ ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
     const uint64_t begun_ns = psi_trace_now(s);
     (void)pthread_mutex_lock(&s->lock);
     while (!call->ended) {
-        psi_api_wait(s, &call->ended_cond);
+        psi_api_wait(s, &call->ended_cond, true);
     }
     (void)pthread_mutex_unlock(&s->lock);
     trace_wait(call, begun_ns);
-    (void)pthread_mutex_lock(&s->lock);
-    s->inside--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_go_outside(s);
     (void)pthread_cond_destroy(&call->ended_cond);
     if (call->err.code != PS_OK && err != NULL) {
         *err = call->err;

@@ -3,8 +3,8 @@
  * What every file of the public API uses: log lines, the calling thread's last error, the session's first error, and the checks
  * that every call makes first.
  */
+#include "lock.h"
 #include "monitored.h"
-#include "training.h"
 
 #include "common/log.h"
 
@@ -191,6 +191,13 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
     return st;
 }
 
+ps_status psi_api_go_on(ps_session *s)
+{
+    struct psi_err err = {0};
+    const ps_status st = psi_api_sticky(s, NULL);
+    return st != PS_OK ? st : psi_api_result(&err, psi_api_interrupted(s, &err));
+}
+
 ps_status psi_api_last(ps_session *s, ps_status st)
 {
     struct psi_err err;
@@ -260,30 +267,6 @@ ps_status psi_api_may_clear(ps_session *s, struct psi_err *err)
     return psi_session_may_start(&s->machine, &who, err);
 }
 
-struct psi_who psi_api_who(const ps_session *s)
-{
-    static _Thread_local char here; /* its address is the thread's number */
-    return (struct psi_who){.thread = (uintptr_t)&here, .on_loop = s->io != NULL && psi_io_on_loop(s->io)};
-}
-
-uint64_t psi_api_chief_number(ps_session *s)
-{
-    const struct psi_who who = psi_api_who(s);
-    return psi_session_event(&s->machine, &who, PSI_IN_RESTORE, 0);
-}
-
-uint64_t psi_api_tell(ps_session *s, enum psi_session_event event, uint64_t number)
-{
-    struct psi_session *m = &s->machine;
-    const struct psi_who who = psi_api_who(s);
-    (void)pthread_mutex_lock(&s->lock);
-    const unsigned before = m->state * 4 + m->end;
-    const uint64_t answer = psi_session_event(m, &who, event, number);
-    psi_api_train_changed(s, before != m->state * 4 + m->end);
-    (void)pthread_mutex_unlock(&s->lock);
-    return answer;
-}
-
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -297,7 +280,7 @@ void psi_api_go_outside(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     s->inside--;
-    (void)pthread_cond_broadcast(&s->changed);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 

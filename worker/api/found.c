@@ -7,6 +7,7 @@
  * core's record. Failure modes: the name does not exist, or not for this session: done() says so, and the record is dropped as
  * always.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include <stdio.h>
@@ -14,10 +15,7 @@
 
 static void over(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_landed(s, NULL);
 }
 
 static ps_status hand_over(ps_session *s, struct psi_io_work *work, void (*run)(struct psi_io_work *work, struct psi_client *c),

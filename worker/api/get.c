@@ -9,6 +9,7 @@
  * counts as not got, and its record is freed; the core keeps its own until the session closes. The error of a parameter sticks to
  * the session.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "queue.h"
 
@@ -338,6 +339,13 @@ void psi_api_get_once(ps_session *s, const ps_variable *v)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+/* No thread gets what was put aside. */
+static bool is_settled(ps_session *s, const void *none)
+{
+    (void)none;
+    return !s->settling;
+}
+
 /* Run the gets that were put aside, and then these, which may be none. */
 static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
 {
@@ -346,10 +354,9 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     psi_list_init(&again);
     const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->settling && psi_api_interrupted(s, err) == PS_OK) {
-        psi_api_wait(s, &s->changed);
-    }
-    if (s->settling || psi_session_bars(&s->machine, &who, err)) { /* a recovery gets what was put aside */
+    psi_api_wait_until(s, is_settled, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
+    if ((s->settling && psi_api_interrupted(s, err) != PS_OK) ||
+        psi_session_bars(&s->machine, &who, err)) { /* a recovery gets what was put aside */
         (void)pthread_mutex_unlock(&s->lock);
         give_up(s, gets);
         return;
@@ -370,7 +377,7 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     psi_list_move_all(&s->aside, &again);
     s->settling = s->settling && !settles;
     s->inside--;
-    (void)pthread_cond_broadcast(&s->changed);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 

@@ -9,7 +9,7 @@
  * first error, and no further hook is called. A hook whose call was interrupted is called again, with later hooks, when the call
  * to which they belong is made again. A value that a guard refuses ends the session or the step.
  */
-#include "api.h"
+#include "lock.h"
 
 #include "common/abi.h"
 #include "common/limits.h"
@@ -245,6 +245,13 @@ static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, s
     return st;
 }
 
+/* No other thread calls hooks. */
+static bool calls_none(ps_session *s, const void *none)
+{
+    (void)none;
+    return !s->hooks.calls;
+}
+
 /* Call all hooks in order; after an interrupt the interrupted hook and those behind it. Does nothing within a hook or on the
  * loop thread. Returns the session's first error; CANCELLED: interrupted. */
 static ps_status call_all(ps_session *s, enum call call)
@@ -258,9 +265,7 @@ static ps_status call_all(ps_session *s, enum call call)
     }
     struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
-    while (s->hooks.calls && psi_api_interrupted(s, NULL) == PS_OK) { /* until another thread has called its hooks */
-        psi_api_wait(s, &s->changed);
-    }
+    psi_api_wait_until(s, calls_none, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
     st = psi_api_interrupted(s, &err);
     struct psi_list *first = s->hooks.left_at == (unsigned)call ? s->hooks.left : s->hooks.list.next;
     struct psi_list *left = NULL;
@@ -282,7 +287,7 @@ static ps_status call_all(ps_session *s, enum call call)
     s->hooks.left_at = left != NULL ? call : NO_CALL;
     s->hooks.calls = false;
     s->hooks.over = false;
-    (void)pthread_cond_broadcast(&s->changed);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -591,13 +596,7 @@ bool psi_api_step_skipped(ps_session *s)
 
 int64_t ps_skipped(ps_session *s)
 {
-    int64_t skipped = 0;
-    if (s != NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        skipped = s->hooks.skipped;
-        (void)pthread_mutex_unlock(&s->lock);
-    }
-    return skipped;
+    return s != NULL ? psi_api_look(s, &s->hooks.skipped) : 0;
 }
 
 ps_status ps_request_stop(ps_session *s)

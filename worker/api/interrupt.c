@@ -8,6 +8,7 @@
  * wakes compares the two numbers, and does so before each further wait. Failure mode: during a recovery there may be no loop to
  * wake; the recovery checks by itself (psi_api_pause()).
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ void psi_api_end(ps_session *s)
         (void)pthread_mutex_lock(&s->lock);
         s->users--;
         if (psi_api_closes(s)) {
-            (void)pthread_cond_broadcast(&s->changed);
+            psi_api_wake(s);
         }
         (void)pthread_mutex_unlock(&s->lock);
     }
@@ -87,13 +88,6 @@ bool psi_api_is_interrupt(const struct psi_err *err)
     return err->code == PS_CANCELLED && (err->reason == PS_REASON_INTERRUPTED || err->reason == PS_REASON_CLOSING);
 }
 
-ps_status psi_api_go_on(ps_session *s)
-{
-    struct psi_err err = {0};
-    const ps_status st = psi_api_sticky(s, NULL);
-    return st != PS_OK ? st : psi_api_result(&err, psi_api_interrupted(s, &err));
-}
-
 bool psi_api_poked(void *session, struct psi_client *c)
 {
     ps_session *s = session;
@@ -102,7 +96,7 @@ bool psi_api_poked(void *session, struct psi_client *c)
     const bool news = s->interrupts_seen != interrupts;
     s->interrupts_seen = interrupts;
     if (news) {
-        (void)pthread_cond_broadcast(&s->changed);
+        psi_api_wake(s);
     }
     (void)pthread_mutex_unlock(&s->lock);
     if (news) {

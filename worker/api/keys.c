@@ -5,7 +5,7 @@
  * Happy path: requests to the loop thread, in the order of the calls: what is got after psi_session_add_key() carries the key.
  * Failure modes: the session is closed: FAILED_PRECONDITION; no memory: RESOURCE_EXHAUSTED. Errors do not stick to the session.
  */
-#include "api.h"
+#include "lock.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -26,38 +26,21 @@ struct key_work {
 static bool submit(ps_session *s, struct key_work *w)
 {
     w->session = s;
-    psi_list_init(&w->work.link);
-    (void)pthread_mutex_lock(&s->lock);
-    const bool there = s->io != NULL;
-    s->in_flight += there ? 1 : 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (there) {
-        psi_io_submit(s->io, &w->work);
-    }
-    return there;
-}
-
-static void work_over(ps_session *s, struct key_work *w)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    w->over = true;
-    s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    return psi_api_hand_over(s, &w->work);
 }
 
 static void say_own(struct psi_io_work *work, struct psi_client *c)
 {
     struct key_work *w = PSI_CONTAINER_OF(work, struct key_work, work);
     psi_client_own_container(c, w->container, w->own_key);
-    work_over(w->session, w);
+    psi_api_landed(w->session, &w->over);
 }
 
 static void add(struct psi_io_work *work, struct psi_client *c)
 {
     struct key_work *w = PSI_CONTAINER_OF(work, struct key_work, work);
     psi_client_add_key(c, w->key);
-    work_over(w->session, w);
+    psi_api_landed(w->session, &w->over);
     psi_free(w);
 }
 
@@ -65,7 +48,7 @@ static void drop(struct psi_io_work *work, struct psi_client *c)
 {
     struct key_work *w = PSI_CONTAINER_OF(work, struct key_work, work);
     psi_client_drop_key(c, w->container);
-    work_over(w->session, w);
+    psi_api_landed(w->session, &w->over);
     psi_free(w);
 }
 
@@ -81,11 +64,7 @@ ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAIN
     if (!submit(s, &w)) {
         return closed(err);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    while (!w.over) {
-        psi_api_wait(s, &s->changed);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_await_over(s, &w.over);
     memcpy(out_name, w.container, sizeof(w.container));
     memcpy(out_key, w.own_key, sizeof(w.own_key));
     return PS_OK;

@@ -3,6 +3,7 @@
  * The options of a monitored session, and what the rest of the library asks of it. Its state is the machine's
  * (worker/core/session.h). Nothing here waits; monitored.c makes the recoveries.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include "common/abi.h"
@@ -56,11 +57,6 @@ void psi_monitor_free(struct psi_monitor *m)
 bool psi_monitor_is_here(const ps_session *s)
 {
     return s != NULL && s->monitor != NULL && psi_api_here(s);
-}
-
-uint64_t psi_monitor_tell(ps_session *s, enum psi_session_event event, uint64_t number)
-{
-    return psi_monitor_is_here(s) ? psi_api_tell(s, event, number) : 0;
 }
 
 bool psi_monitor_says(ps_session *s, ps_status st)

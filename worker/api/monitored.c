@@ -9,6 +9,7 @@
  * too many consecutive recoveries, and an error of the program end the session. If the session is closed meanwhile the recovery
  * ends, and the error stays.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "queue.h"
 
@@ -254,20 +255,23 @@ static bool run(struct recovery *r)
     return false;
 }
 
+/* No other thread than who recovers the session. */
+static bool is_free(ps_session *s, const void *who)
+{
+    return !psi_session_bars(&s->machine, who, NULL);
+}
+
 /* *out_mine: this thread has recovered it. */
 static bool recover(ps_session *s, bool *out_mine)
 {
     struct recovery r = {0};
     const struct psi_who who = psi_api_who(s);
-    bool waited = false;
     if (psi_monitor_in_restore(s)) {
         return false;
     }
     (void)pthread_mutex_lock(&s->lock);
-    while (psi_session_bars(&s->machine, &who, NULL) && psi_api_interrupted(s, NULL) == PS_OK) {
-        psi_api_sleep(s);
-        waited = true;
-    }
+    const bool waited = psi_session_bars(&s->machine, &who, NULL);
+    psi_api_wait_until(s, is_free, &who, PSI_WAIT_CUT);
     const bool whole = waited && s->machine.state == PSI_SESSION_RUNNING;
     const bool mine = begin(&r, s);
     (void)pthread_mutex_unlock(&s->lock);

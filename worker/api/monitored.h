@@ -57,8 +57,7 @@ ps_status psi_monitor_found(ps_session *s, struct psi_found *out_found);
 
 /** event: PSI_ON_PUSH or PSI_ON_STEP. ABORTED: the step is broken off, and the call must do nothing; for ps_last_error(). */
 ps_status psi_monitor_step(ps_session *s, enum psi_session_event event, struct psi_err *err) PSI_MUST;
-/** psi_api_tell() of a monitored session in the process that opened it; other sessions: does nothing. Returns 0 then. */
-uint64_t psi_monitor_tell(ps_session *s, enum psi_session_event event, uint64_t number);
 /** Steps dropped before the last recovery. The caller holds the lock. */
 int64_t psi_monitor_dropped(const ps_session *s);
+
 #endif

@@ -9,6 +9,7 @@
  * modes: the first error sticks to the session and is logged; later calls return it and do nothing, and ps_param_get() returns
  * dummies whose buffers can be read and written. Every wait ends because the core's deadlines end the requests.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "training.h"
 
@@ -33,12 +34,6 @@ static ps_status enter_settled(ps_session *s)
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
-/* False in a child of fork(), where the lock may be held by a thread that does not exist. */
-static bool may_look(const ps_session *s)
-{
-    return s != NULL && psi_api_here(s);
-}
-
 /* End the session's hold, or one of ps_param_hold(); the last one frees. */
 static void param_free(ps_param *p)
 {
@@ -59,26 +54,25 @@ static void forget(ps_param *p)
     p->limit = 0;
 }
 
-/* A read or push of some parameter is in flight, or another thread is about to see its refusal. The caller holds the lock. */
-static bool is_busy(ps_session *s)
+/* No read or push of a parameter is in flight, and no thread is about to see its refusal. */
+static bool is_quiet(ps_session *s, const void *none)
 {
     struct psi_list *it = NULL;
+    (void)none;
     PSI_LIST_FOREACH(it, &s->train.params) {
         const struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
         if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 void psi_api_params_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    while (is_busy(s)) {
-        psi_api_wait(s, &s->changed);
-    }
+    psi_api_wait_until(s, is_quiet, NULL, PSI_WAIT_DRIVES);
     PSI_LIST_FOREACH(it, &s->train.params) {
         forget(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
     }
@@ -268,17 +262,23 @@ static bool has_apart(ps_param *p)
     return p->apart.host != NULL || buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
 }
 
+/* The gradient is not on its way from a device, and no push has the only buffer. */
+static bool may_exchange(ps_session *s, const void *param)
+{
+    const ps_param *p = param;
+    (void)s;
+    return p->train.gradient == PSI_GRADIENT_FREE ||
+           (p->train.gradient == PSI_GRADIENT_PUSHING && (p->train.apart || p->apart.host != NULL));
+}
+
 /* An interrupted call does not wait for the push in flight: the push keeps its buffer, and the program gets the other one. It
  * waits nevertheless for a gradient on its way from a device, which takes a short time, and if there is no memory. */
 static void grad_exchange(ps_param *p)
 {
     ps_session *s = p->session;
-    const bool apart = has_apart(p);
+    (void)has_apart(p); /* without memory the wait is longer */
     (void)pthread_mutex_lock(&s->lock);
-    while (p->train.gradient == PSI_GRADIENT_FETCHING ||
-           (p->train.gradient == PSI_GRADIENT_PUSHING && !p->train.apart && !apart)) {
-        psi_api_wait(s, &s->changed);
-    }
+    psi_api_wait_until(s, may_exchange, p, PSI_WAIT_DRIVES);
     if (psi_training_exchanges(&p->train)) {
         const struct psk_block grad = p->grad;
         p->grad = p->apart;
@@ -571,7 +571,7 @@ static void on_fetched(void *ctx, const struct psi_err *error)
         psi_training_refused(&s->train, &p->train);
     }
     psi_training_handed(&s->train, &p->train, number);
-    psi_api_train_changed(s, true);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -683,7 +683,7 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
     if (turn.turn) {
         (void)pthread_mutex_lock(&s->lock);
         psi_training_turn_over(&s->train);
-        psi_api_train_changed(s, true);
+        psi_api_wake(s);
         (void)pthread_mutex_unlock(&s->lock);
     }
     if (st == PS_OK) {
@@ -739,27 +739,13 @@ ps_status ps_session_ready(ps_session *s)
 
 int ps_session_found(ps_session *s, int64_t *out_global_step)
 {
-    int found = 0;
-    int64_t step = 0;
-    if (may_look(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        found = s->found;
-        step = s->found_global_step;
-        (void)pthread_mutex_unlock(&s->lock);
-    }
     if (s != NULL && out_global_step != NULL) {
-        *out_global_step = step;
+        *out_global_step = psi_api_look(s, &s->found_global_step);
     }
-    return found;
+    return s != NULL ? (int)psi_api_look(s, &s->found) : 0;
 }
 
 int64_t ps_global_step(ps_session *s)
 {
-    if (!may_look(s)) {
-        return 0;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    int64_t step = s->global_step;
-    (void)pthread_mutex_unlock(&s->lock);
-    return step;
+    return s != NULL ? psi_api_look(s, &s->global_step) : 0;
 }

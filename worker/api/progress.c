@@ -2,66 +2,16 @@
 /*
  * Which thread drives a session that has no thread of its own (PS_PROGRESS_CALLER).
  *
- * Happy path: a blocking call hands its work over and then, in psi_api_wait(), runs the loop itself until the work ends;
+ * Happy path: a blocking call hands its work over and then, in psi_api_wait() (lock.c), runs the loop itself until the work ends;
  * ps_progress_run() runs the loop without a work. One thread drives at a time (session->driving). Blocking calls of other threads
  * wait: the driver ends their requests too, and wakes them when it leaves, so that one of them drives on. ps_progress_run() does
  * not wait for the driver: FAILED_PRECONDITION. Failure mode: nobody drives for longer than the lease: a log line (io.c), and the
  * core reconnects and resumes.
  */
+#include "lock.h"
 #include "monitored.h"
 
-#include <time.h>
-
-enum { TURN_MS = 1000 }; /* a waiting thread checks at least this often */
-enum { LOOK_MS = 25 };   /* between two checks for an interrupt if there is no loop that an interrupt could wake */
-
-/* Drive the loop for one turn. The caller holds the lock, which is released meanwhile. */
-static void drive(ps_session *s, int64_t timeout_ms)
-{
-    s->driving = true;
-    (void)pthread_mutex_unlock(&s->lock);
-    psi_io_turn(s->io, timeout_ms);
-    (void)pthread_mutex_lock(&s->lock);
-    s->driving = false;
-    (void)pthread_cond_broadcast(&s->changed);
-}
-
-void psi_api_sleep(ps_session *s)
-{
-    s->sleepers++;
-    (void)pthread_cond_wait(&s->changed, &s->lock);
-    s->sleepers--;
-}
-
-void psi_api_wait(ps_session *s, pthread_cond_t *cond)
-{
-    if (!s->by_caller && cond != &s->changed) {
-        (void)pthread_cond_wait(cond, &s->lock);
-    } else if (!s->by_caller || s->driving) {
-        psi_api_sleep(s); /* it is signalled at each end of a request, and when the driver leaves */
-    } else {
-        drive(s, TURN_MS);
-    }
-}
-
-void psi_api_pause(ps_session *s, int64_t ms)
-{
-    const uint64_t end = psi_io_now_ms() + (uint64_t)ms;
-    (void)pthread_mutex_lock(&s->lock);
-    for (uint64_t now = psi_io_now_ms(); now < end && !psi_api_closes(s) && psi_api_interrupted(s, NULL) == PS_OK;
-         now = psi_io_now_ms()) {
-        if (s->by_caller && !s->driving) {
-            drive(s, (int64_t)(end - now));
-        } else {
-            const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
-            const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
-            s->sleepers++;
-            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* the reason for waking is checked above */
-            s->sleepers--;
-        }
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-}
+enum { TURN_MS = 1000 }; /* a program without a reason to drive looks at least this often */
 
 ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 {
@@ -85,7 +35,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       psi_api_closes(s) ? "the session is closing" : "another thread drives the session: one at a time");
     } else {
-        drive(s, timeout_ms > 0 ? timeout_ms : 0);
+        psi_api_drive(s, timeout_ms > 0 ? timeout_ms : 0);
         st = psi_api_interrupted(s, &err);
     }
     (void)pthread_mutex_unlock(&s->lock);

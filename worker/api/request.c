@@ -7,10 +7,10 @@
  * once (size, scale, session) are returned, and the callback never runs; all others go to the callback, also refusals of the
  * core.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "parts.h"
 #include "queue.h"
-#include "training.h"
 
 #include "common/mem.h"
 
@@ -67,7 +67,9 @@ void psi_api_drained(void *session)
         s->ended = false;
         (void)pthread_mutex_lock(&s->lock);
         /* a thread alone that ends a step need not wake up for each acknowledgement */
-        psi_api_train_changed(s, s->sleepers > 1 || !psi_training_ending_waits(&s->train));
+        if (s->sleepers > 1 || !psi_training_ending_waits(&s->train)) {
+            psi_api_wake(s);
+        }
         (void)pthread_mutex_unlock(&s->lock);
     }
 }

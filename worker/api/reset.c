@@ -6,6 +6,7 @@
  * their containers first. Failure modes: a bad name: nothing is done; a reset fails: no further one, and the error names those
  * that were reset before.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include "common/mem.h"

@@ -8,6 +8,7 @@
  * restore_part: nothing is sealed, and the next chief restores again. Half a model: the chief empties its containers, unless
  * there is a newer chief, before everything is got again.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include "common/utf8.h"

@@ -8,9 +8,9 @@
  * (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is the parent's;
  * without memory for a session object ps_session_open_args() returns a static one that only has an error.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "queue.h"
-#include "training.h"
 
 #include "common/abi.h"
 #include "common/mem.h"
@@ -302,7 +302,7 @@ ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, stru
         (void)pthread_mutex_lock(&s->lock);
         s->io = io;
         s->driving = false;
-        (void)pthread_cond_broadcast(&s->changed);
+        psi_api_wake(s);
         (void)pthread_mutex_unlock(&s->lock);
     }
     return st;
@@ -413,32 +413,34 @@ static void hasten(struct psi_io_work *work, struct psi_client *c)
     struct hasten *h = PSI_CONTAINER_OF(work, struct hasten, work);
     ps_session *s = h->session;
     psi_client_hasten(c, psi_api_deadline_ms(s, h->ms));
-    (void)pthread_mutex_lock(&s->lock);
-    h->over = true;
-    s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_landed(s, &h->over);
+}
+
+/* Nothing is in flight, and no thread of a device uses the session. */
+static bool is_landed(ps_session *s, const void *none)
+{
+    (void)none;
+    return s->in_flight == 0 && s->train.fetching == 0;
 }
 
 bool psi_api_hurry(ps_session *s, int64_t ms)
 {
     struct hasten work = {.work.run = hasten, .session = s, .ms = ms};
-    psi_list_init(&work.work.link);
-    (void)pthread_mutex_lock(&s->lock);
-    const bool there = s->io != NULL;
-    s->in_flight += there ? 1 : 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (!there) {
+    if (!psi_api_hand_over(s, &work.work)) {
         return true;
     }
-    psi_io_submit(s->io, &work.work);
+    psi_api_await_over(s, &work.over);
     (void)pthread_mutex_lock(&s->lock);
-    while (!work.over || ((s->in_flight > 0 || s->train.fetching > 0) && psi_api_interrupted(s, NULL) == PS_OK)) {
-        psi_api_wait(s, &s->changed);
-    }
-    const bool none = s->in_flight == 0 && s->train.fetching == 0;
+    psi_api_wait_until(s, is_landed, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
+    const bool none = is_landed(s, NULL);
     (void)pthread_mutex_unlock(&s->lock);
     return none;
+}
+
+static bool has_none(ps_session *s, const void *count)
+{
+    (void)s;
+    return *(const uint32_t *)count == 0;
 }
 
 void psi_api_part(ps_session *s, bool leaves, int64_t ms)
@@ -448,16 +450,20 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms)
     PSI_IGNORE(psi_api_call_run(&call, NULL)); /* an error is ignored: the tasks forget the session by themselves */
 }
 
+/* All threads have returned, or one of them has started something. */
+static bool is_left(ps_session *s, const void *none)
+{
+    (void)none;
+    return s->in_flight > 0 || (s->inside == 0 && !s->driving);
+}
+
 void psi_api_io_close(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    while (s->in_flight > 0 || s->inside > 0 || s->driving) {
-        if (s->in_flight > 0) {
-            psi_api_wait(s, &s->changed); /* a goodbye, or requests of a thread that leaves */
-        } else {
-            psi_api_sleep(s); /* what the threads waited for has ended: they only have to return */
-        }
-    }
+    do {
+        psi_api_wait_until(s, has_none, &s->in_flight, PSI_WAIT_DRIVES); /* a goodbye, or requests of a thread that leaves */
+        psi_api_wait_until(s, is_left, NULL, PSI_WAIT_ASLEEP);           /* what the threads waited for has ended: they return */
+    } while (s->in_flight > 0);
     struct psi_io *io = s->io;
     s->io = NULL;
     s->driving = true; /* there is nothing to drive */
@@ -498,9 +504,7 @@ static void wait_for_users(ps_session *s)
         psi_api_hurry(s, recovering ? PSI_GOODBYE_MS : 0);
     }
     (void)pthread_mutex_lock(&s->lock);
-    while (s->users > 0) {
-        psi_api_sleep(s);
-    }
+    psi_api_wait_until(s, has_none, &s->users, PSI_WAIT_ASLEEP);
     (void)pthread_mutex_unlock(&s->lock);
     (void)psi_api_tell(s, PSI_ON_QUIET, 0);
 }
@@ -525,12 +529,10 @@ int ps_session_close(ps_session *s)
     end_calls(s); /* also calls of a hook, whose thread the last hooks would wait for */
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->train.fetching > 0) { /* pushes that have not begun, and would be refused */
-        psi_api_wait(s, &s->changed);
-    }
+    psi_api_wait_until(s, has_none, &s->train.fetching, PSI_WAIT_DRIVES); /* pushes that have not begun, and would be refused */
     const struct psi_who who = psi_api_who(s);
     (void)psi_session_event(&s->machine, &who, PSI_ON_CLOSE, 0);
-    psi_api_train_changed(s, true);
+    psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
     end_calls(s); /* calls that have begun since; no further call begins */
     wait_for_users(s);

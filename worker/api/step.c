@@ -9,6 +9,7 @@
  * of whatever thread, waits for that addition instead of a new one, and the step counts once. Failure modes: those of the
  * addition. When the session is made anew, earlier additions belong to a model that is gone, and are forgotten.
  */
+#include "lock.h"
 #include "monitored.h"
 #include "training.h"
 

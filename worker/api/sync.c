@@ -7,6 +7,7 @@
  * modes: options that contradict each other or the session's; a parameter that was pushed twice, or not at all; errors of the
  * directory. Like all errors of training they stick to the session.
  */
+#include "lock.h"
 #include "monitored.h"
 
 #include "common/abi.h"
@@ -79,13 +80,7 @@ ps_status ps_session_sync(ps_session *s, const ps_sync_options *options)
 
 int64_t ps_dropped(ps_session *s)
 {
-    int64_t dropped = 0;
-    if (s != NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        dropped = s->dropped;
-        (void)pthread_mutex_unlock(&s->lock);
-    }
-    return dropped;
+    return s != NULL ? psi_api_look(s, &s->dropped) : 0;
 }
 
 struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)

@@ -8,6 +8,7 @@
  */
 #include "training.h"
 
+#include "lock.h"
 #include "monitored.h"
 
 /* The values of the second buffer become the value. The caller holds the lock. */
@@ -47,7 +48,7 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
                 break;
             }
         } else if (what == PSI_DO_WAIT) {
-            psi_api_wait(s, &s->changed);
+            psi_api_wait(s, NULL, true);
         } else if (what == PSI_DO_TAKE) {
             take(call);
         } else {
@@ -55,22 +56,19 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
             const bool ok = carry_out(s, call, what, ctx, &works);
             (void)pthread_mutex_lock(&s->lock);
             psi_training_did(&s->train, call, ok);
-            psi_api_train_changed(s, !ok);
+            if (!ok) {
+                psi_api_wake(s);
+            }
         }
     }
     if (call->counted) {
         s->global_step = call->value;
     }
-    psi_api_train_changed(s, call->kind == PSI_CALL_STEP);
+    if (call->kind == PSI_CALL_STEP) {
+        psi_api_wake(s);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     return call->end;
-}
-
-void psi_api_train_changed(ps_session *s, bool changed)
-{
-    if (changed) {
-        (void)pthread_cond_broadcast(&s->changed);
-    }
 }
 
 ps_status psi_api_trained(ps_session *s, enum psi_call_end end)

@@ -13,7 +13,5 @@ typedef bool psi_api_do_fn(ps_session *s, struct psi_call *call, enum psi_do wha
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err);
 /** Status of a call that was not refused; an interrupt becomes the thread's last error. */
 ps_status psi_api_trained(ps_session *s, enum psi_call_end end);
-/** Under the lock: wake the threads that wait, if something has changed. */
-void psi_api_train_changed(ps_session *s, bool changed);
 
 #endif

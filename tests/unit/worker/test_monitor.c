@@ -6,6 +6,7 @@
 #include "test.h"
 #include "ps.h"
 
+#include "api/lock.h"
 #include "api/monitored.h"
 #include "api/queue.h"
 
