@@ -1112,6 +1112,55 @@ PS_API ps_status ps_scatter_add_start(ps_variable *v, const int64_t *indices, si
 PS_API ps_status ps_scatter_update_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
                                          size_t rows_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
 
+/* ================================================ embeddings ================================================ */
+
+/**
+ * Get or create a parameter of which this process holds only the rows of a batch: an embedding of millions of rows, the weights
+ * of a sparse model. Its buffers and its shape are those of the rows that ps_embedding_pull() has read, so that layers and
+ * ps_push() use them as a whole parameter. ps_pull() skips it.
+ *
+ *   ps_pull(s);                                    all other parameters
+ *   ps_embedding_pull(table, ids, count, places);  shape of table: (different ids, ...); row places[i] is that of ids[i]
+ *   ...                                            gradient rows to ps_param_grad(table), which is all 0 before
+ *   ps_push(s, table);
+ *   ps_embedding_ahead(table, next_ids, count);    the next batch's rows travel while the step ends
+ *   ps_step_done(s);
+ *
+ * ps_accumulate() is UNIMPLEMENTED for it; ps_push_pull() is ps_push(). A variable in parts (ps_partition()) is got at once,
+ * which blocks; a whole one as by ps_param_get().
+ *
+ * spec     dtype PS_F32, at least one row; borrows.
+ *
+ * Returns  as ps_param_get().
+ * Thread   as ps_param_get().
+ * Errors   as ps_param_get(). INVALID_ARGUMENT also: another dtype; rows above 65,528 bytes
+ */
+PS_API ps_param *ps_embedding_get(ps_session *s, const ps_variable_spec *spec);
+/**
+ * Read the rows of a batch into the value buffer of an embedding. Its shape becomes (n, ...), n the number of different ids, in
+ * rising order; without ids it has one row of zeros, which ps_push() does not push. The gradient buffer gets zeros. Waits for the
+ * last push of p, and for rows that ps_embedding_ahead() has asked for: if these are of the same ids, nothing else is asked for.
+ *
+ * ids         [id_count] in any order, also several times; each in [0, rows of the variable); borrows.
+ * out_places  [id_count] which row of the buffers each id has; may be NULL. All 0 after an error.
+ *
+ * Thread   one thread at a time for p. Blocks.
+ * Errors   sticky, as ps_gather(); INVALID_ARGUMENT also: p is no embedding. A monitored session that is lost recovers in
+ *          ps_pull(), ps_step_done() or ps_should_stop().
+ */
+PS_API ps_status ps_embedding_pull(ps_param *p, const int64_t *ids, size_t id_count, int64_t *out_places);
+/**
+ * Start to read rows for the next ps_embedding_pull(), which must be for the same ids to use them. After ps_push() of this
+ * session they have its gradients, because a ps carries out the requests of a session for a variable in order; later pushes, also
+ * those of other sessions, may be missing.
+ *
+ * ids      as in ps_embedding_pull(); borrows.
+ *
+ * Thread   one thread at a time for p. Waits for rows that the last call has asked for.
+ * Errors   sticky; those of ps_gather_start(). Rows that do not come are read by the pull
+ */
+PS_API ps_status ps_embedding_ahead(ps_param *p, const int64_t *ids, size_t id_count);
+
 /* ============================================ values in files ============================================ */
 
 /** Progress: called from time to time and at the end, on the calling thread. total_bytes does not change. */

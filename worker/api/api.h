@@ -37,6 +37,16 @@ struct psi_api_task {
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
+/* Rows of an embedding that its parameter's buffers have, or that are on their way. */
+struct psi_embedding {
+    int64_t rows; /* of the variable */
+    uint64_t row_bytes;
+    int64_t *ids, *next_ids; /* [count], [next_count]; rising; NULL: none yet */
+    size_t count, next_count;
+    bool coming, there; /* under the lock: rows for the next pull come to the second buffer; or have come */
+    ps_request ahead;
+};
+
 struct ps_param {
     ps_session *session;             /* gone when only holders are left */
     atomic_uint holds;               /* the session, and each ps_param_hold(); 0: ps_session.spare */
@@ -52,11 +62,12 @@ struct ps_param {
     /* the second gradient buffer, which an interrupted ps_param_grad() exchanges with grad; empty: not needed yet */
     struct psk_block apart;
     /* of the thread that pushes: gradient.c */
-    float *sum;        /* [bytes] of ps_accumulate(); NULL: not needed yet */
-    bool summed;       /* the next push sends the sum */
-    float limit;       /* the next push has this scale, by ps_clip_norm(); 0: 1 */
-    float pushed_with; /* scale of the push in flight */
-    bool brings;       /* the push in flight brings values to the second buffer */
+    float *sum;                 /* [bytes] of ps_accumulate(); NULL: not needed yet */
+    bool summed;                /* the next push sends the sum */
+    float limit;                /* the next push has this scale, by ps_clip_norm(); 0: 1 */
+    float pushed_with;          /* scale of the push in flight */
+    bool brings;                /* the push in flight brings values to the second buffer */
+    struct psi_embedding *rows; /* an embedding: embedding.c. NULL: none */
 };
 
 static inline ps_param *psi_api_param(struct psi_training_param *p)
@@ -605,6 +616,19 @@ void psi_api_steps_free(ps_session *s);
 ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- param.c ---- */
+/** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
+ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
+void psi_api_param_free(ps_param *p);
+/** Give it to the session. p->variable NULL: its get was put aside. */
+void psi_api_param_keep(ps_session *s, ps_param *p);
+/** A parameter after a failure, for the session to keep. Never NULL. */
+ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
+/** Wait until p's last push is answered, or the call is interrupted. */
+ps_status psi_api_param_wait(ps_param *p) PSI_MUST;
+/** Enter a call of training, and get what was put aside. */
+ps_status psi_api_enter_settled(ps_session *s) PSI_MUST;
+/** The thread's last error, of status st, sticks to the session; returns st. */
+ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call);
 void psi_api_params_free(ps_session *s);
 /* What ps_session_ready() found. */
 struct psi_found {
@@ -638,6 +662,16 @@ ps_status psi_session_add_key(ps_session *s, const char *container, const uint8_
 /** Undo one psi_session_add_key(). When all are undone, requests carry the key no more. Does not wait. */
 ps_status psi_session_drop_key(ps_session *s, const char *container, struct psi_err *err) PSI_MUST;
 
+/* ---- parts_get.c ---- */
+/** Get a variable in parts. spec: of this header. Blocks. */
+ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable,
+                            struct psi_err *err) PSI_MUST;
+/* ---- embedding_push.c ---- */
+/** Start to push the gradient rows of p, whose gradient is on the host. */
+ps_status psi_api_embedding_push(ps_param *p, ps_done_fn done) PSI_MUST;
+/** Under the lock: rows on their way are not wanted any more. */
+void psi_api_embedding_forget(ps_param *p);
+void psi_api_embedding_free(ps_param *p);
 /* ---- parts_op.c: partitioned variables; the rest is in parts.h ---- */
 /** Run one operation on all parts of v at once. *req has the result on PS_OK. An error says which part failed, and which parts a
  * change was applied to. */

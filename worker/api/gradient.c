@@ -70,6 +70,10 @@ static ps_status accumulate(ps_param *p, double share)
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "parameter '%s': share %g; allowed: finite", p->name, share);
         return failed(s, &err, "ps_accumulate");
     }
+    if (p->rows != NULL) {
+        (void)psi_fail(&err, PS_UNIMPLEMENTED, "'%s' is an embedding: batches have different rows", p->name);
+        return failed(s, &err, "ps_accumulate");
+    }
     const float *grad = gradient(p, &err);
     if (grad == NULL) {
         return failed(s, &err, "ps_accumulate");

@@ -20,22 +20,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static ps_status stick_last(ps_session *s, ps_status st, const char *what)
+ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call)
 {
     struct psi_err err = {.code = st, .applied = ps_last_applied(), .reason = ps_last_reason()};
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
-    return psi_api_refused(s, &err, what);
+    return psi_api_refused(s, &err, call);
 }
 
-/* psi_api_enter(), and get what was put aside. */
-static ps_status enter_settled(ps_session *s)
+ps_status psi_api_enter_settled(ps_session *s)
 {
     ps_status st = psi_api_enter(s, true);
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
 /* End the session's hold, or one of ps_param_hold(); the last one frees. */
-static void param_free(ps_param *p)
+void psi_api_param_free(ps_param *p)
 {
     if (p != NULL && atomic_fetch_sub(&p->holds, 1) == 1) {
         psk_block_fini(&p->value);
@@ -43,6 +42,7 @@ static void param_free(ps_param *p)
         psk_block_fini(&p->grad);
         psk_block_fini(&p->apart);
         psi_free(p->sum);
+        psi_api_embedding_free(p);
         psi_free(p);
     }
 }
@@ -61,7 +61,8 @@ static bool is_quiet(ps_session *s, const void *none)
     (void)none;
     PSI_LIST_FOREACH(it, &s->train.params) {
         const struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
-        if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE) {
+        const struct psi_embedding *rows = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link))->rows;
+        if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE || (rows != NULL && rows->coming)) {
             return false;
         }
     }
@@ -74,7 +75,9 @@ void psi_api_params_forget(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     psi_api_wait_until(s, is_quiet, NULL, PSI_WAIT_DRIVES);
     PSI_LIST_FOREACH(it, &s->train.params) {
-        forget(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
+        ps_param *p = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link));
+        forget(p);
+        psi_api_embedding_forget(p);
     }
     psi_training_forget(&s->train);
     (void)pthread_mutex_unlock(&s->lock);
@@ -84,7 +87,7 @@ void psi_api_params_free(ps_session *s)
 {
     struct psi_list *it;
     while ((it = psi_list_pop_front(&s->train.params)) != NULL) {
-        param_free(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
+        psi_api_param_free(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
     }
 }
 
@@ -99,9 +102,9 @@ static ps_status buffer_new(ps_session *s, struct psk_block *block, size_t bytes
     return st;
 }
 
-/* NULL: *err has the reason, with the parameter's name. */
-static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes, struct psi_err *err)
+ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err)
 {
+    const size_t bytes = (size_t)ps_shape_elements(shape) * sizeof(float);
     ps_param *p = psi_calloc(1, sizeof(*p));
     if (p == NULL) {
         PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory", name)); /* NULL tells the caller */
@@ -116,13 +119,13 @@ static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shap
     (void)snprintf(p->name, sizeof(p->name), "%s", name == NULL ? "" : name);
     if (buffer_new(s, &p->value, bytes, err) != PS_OK || buffer_new(s, &p->grad, bytes, err) != PS_OK) {
         psi_err_prefix(err, "parameter '%s'", name);
-        param_free(p);
+        psi_api_param_free(p);
         return NULL;
     }
     return p;
 }
 
-static void param_keep(ps_session *s, ps_param *p)
+void psi_api_param_keep(ps_session *s, ps_param *p)
 {
     (void)pthread_mutex_lock(&s->lock);
     p->train.open = p->variable != NULL; /* otherwise get.c sets it when the get has ended */
@@ -130,8 +133,8 @@ static void param_keep(ps_session *s, ps_param *p)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* A parameter after a failure. Its buffers have the shape asked for if there is memory, so that a program may write into them. */
-static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
+/* Its buffers have the shape asked for if there is memory, so that a program may write into them. */
+ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape)
 {
     struct psi_err err = {0};
     ps_param *p = NULL;
@@ -142,12 +145,12 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
         PSI_IGNORE(psi_api_stick_final(s, &err)); /* final, because a dummy never becomes a parameter */
     }
     if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
-        p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float), NULL);
+        p = psi_api_param_new(s, name, shape, NULL);
     }
     if (p == NULL) {
         return &s->spare;
     }
-    param_keep(s, p);
+    psi_api_param_keep(s, p);
     return p;
 }
 
@@ -162,14 +165,14 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
         return st;
     }
     struct psi_err why = {0};
-    ps_param *p = param_new(s, spec->name, &spec->shape, (size_t)ps_shape_elements(&spec->shape) * sizeof(float), &why);
+    ps_param *p = psi_api_param_new(s, spec->name, &spec->shape, &why);
     if (p == NULL) {
         *err = why;
         return why.code;
     }
     st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
     if (st != PS_OK) {
-        param_free(p);
+        psi_api_param_free(p);
         return st;
     }
     (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
@@ -181,7 +184,7 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
         st = psi_api_get_run(s, get, err);
     }
     if (st != PS_OK) {
-        param_free(p);
+        psi_api_param_free(p);
         return st;
     }
     *out_param = p;
@@ -199,9 +202,9 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     const ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
-            PSI_IGNORE(stick_last(s, st, "ps_param_get"));                /* the dummy's calls return it */
+            PSI_IGNORE(psi_api_last_sticks(s, st, "ps_param_get"));       /* the dummy's calls return it */
         }
-        return dummy(s, name, &shape);
+        return psi_api_param_dummy(s, name, &shape);
     }
     ps_variable_spec_init(&spec);
     spec.name = name;
@@ -211,9 +214,9 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     spec.optimizer = optimizer;
     if (param_make(s, &spec, &p, &err) != PS_OK) {
         PSI_IGNORE(psi_api_refused(s, &err, "ps_param_get")); /* the dummy's calls return it */
-        return dummy(s, name, &shape);
+        return psi_api_param_dummy(s, name, &shape);
     }
-    param_keep(s, p);
+    psi_api_param_keep(s, p);
     return p;
 }
 
@@ -226,8 +229,7 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
     return p;
 }
 
-/* Wait until p's last push is answered, or the call is interrupted. */
-static ps_status wait_for_push(ps_param *p)
+ps_status psi_api_param_wait(ps_param *p)
 {
     struct psi_call call = {.kind = PSI_CALL_GRADIENT, .param = &p->train};
     struct psi_err err = {0};
@@ -259,7 +261,8 @@ void *ps_param_value(ps_param *p)
 /* True if there is a second gradient buffer; makes it, zeroed, if necessary. */
 static bool has_apart(ps_param *p)
 {
-    return p->apart.host != NULL || buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
+    return (p->apart.host != NULL && p->apart.host_bytes >= p->bytes) ||
+           buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
 }
 
 /* The gradient is not on its way from a device, and no push has the only buffer. */
@@ -310,7 +313,7 @@ static void *param_grad(ps_param *p)
     if (psi_api_check(s, true, &err) != PS_OK) {
         return grad_in_callback(p, &err);
     }
-    if ((psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s)) || wait_for_push(p) != PS_OK) {
+    if ((psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s)) || psi_api_param_wait(p) != PS_OK) {
         grad_exchange(p);
     }
     const ps_status failed = psi_monitor_is_lost(s) ? PS_OK : psi_api_sticky(s, NULL);
@@ -350,7 +353,7 @@ static struct psk_block *grad_block(ps_param *p)
         return NULL;
     }
     const struct psk_place *place = psi_api_compute_place(p->session);
-    if ((place == NULL || psk_place_has_host_memory(place)) && wait_for_push(p) != PS_OK) {
+    if ((place == NULL || psk_place_has_host_memory(place)) && psi_api_param_wait(p) != PS_OK) {
         return NULL;
     }
     return psi_api_sticky(p->session, NULL) == PS_OK ? &p->grad : NULL;
@@ -398,7 +401,7 @@ ps_param *ps_param_hold(ps_param *p)
 
 void ps_param_release(ps_param *p)
 {
-    param_free(p);
+    psi_api_param_free(p);
 }
 
 ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
@@ -512,7 +515,7 @@ static ps_status pull(ps_session *s, ps_param *only, bool only_waits)
 
 static ps_status pull_all(ps_session *s)
 {
-    const ps_status st = enter_settled(s);
+    const ps_status st = psi_api_enter_settled(s);
     if (st != PS_OK && (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io))) { /* this thread cannot wait */
         return st;
     }
@@ -539,7 +542,12 @@ ps_status ps_pull_param(ps_param *p)
     ps_session *s = ps_param_session(p);
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
-    ps_status st = enter_settled(s);
+    struct psi_err err = {0};
+    ps_status st = psi_api_enter_settled(s);
+    if (st == PS_OK && p->rows != NULL) {
+        (void)psi_fail(&err, PS_INVALID_ARGUMENT, "'%s' is an embedding: ps_embedding_pull() reads its rows", p->name);
+        st = psi_api_refused(s, &err, "ps_pull_param");
+    }
     st = psi_api_last(s, st == PS_OK ? pull(s, p, false) : st);
     psi_api_end(s);
     return st;
@@ -548,6 +556,9 @@ ps_status ps_pull_param(ps_param *p)
 /* The gradient is on the host: start the push, as a push-pull if its values are wanted. */
 static ps_status push_begin(ps_param *p)
 {
+    if (p->rows != NULL) {
+        return psi_api_embedding_push(p, on_pushed);
+    }
     return p->brings ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, p->pushed_with, 0,
                                           &p->push, on_pushed, p)
                      : ps_push_start(p->variable, p->grad.host, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
@@ -631,8 +642,8 @@ static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
 static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
 {
     struct psi_err err = {0};
-    ps_status st = enter_settled(s);
-    if (psi_monitor_step(s, PSI_ON_PUSH, &err) != PS_OK && st == PS_OK) {
+    ps_status st = psi_api_enter_settled(s);
+    if (s != NULL && psi_monitor_step(s, PSI_ON_PUSH, &err) != PS_OK && st == PS_OK) {
         st = psi_api_last_error_set(&err);
     }
     if (st != PS_OK) {
@@ -649,7 +660,8 @@ static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
     if (psi_api_trains(s, &err) != PS_OK) {
         return psi_api_refused(s, &err, what);
     }
-    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &p->train, .brings = brings};
+    const bool values = brings && p->rows == NULL; /* which rows of an embedding are needed next is not known */
+    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &p->train, .brings = values};
     struct pushing push = {.what = what};
     const enum psi_call_end end = psi_api_train(s, &call, push_does, &push, &err);
     return end != PSI_END_REFUSED ? psi_api_trained(s, end) : push.st != PS_OK ? push.st : psi_api_refused(s, &err, what);

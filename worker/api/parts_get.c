@@ -78,7 +78,7 @@ static ps_status part_new(ps_session *s, const ps_variable_spec *spec, const ps_
     return st;
 }
 
-static ps_status parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
+ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
 {
     const struct psi_parts cut = {
         .shape = spec->shape, .axis = spec->partition_axis, .count = spec->partitions, .layout = spec->partition_layout};
@@ -131,7 +131,7 @@ ps_status ps_variable_get(ps_session *s, const ps_variable_spec *given, ps_varia
         out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL") : psi_api_check(s, true, &err);
     st = st == PS_OK ? psi_api_spec_take(given, PSI_SCOPE_GET, &spec, &optimizer, &err) : st;
     if (st == PS_OK) {
-        st = spec.partitions > 1 ? parts_get(s, &spec, out_variable, &err)
+        st = spec.partitions > 1 ? psi_api_parts_get(s, &spec, out_variable, &err)
                                  : psi_api_get_one(s, given, PSI_SCOPE_GET, out_variable, &err);
     }
     return psi_api_result(&err, st);

@@ -314,12 +314,18 @@ static enum psi_do begin_read(const struct psi_training *t, struct psi_training_
     return PSI_DO_READ;
 }
 
+/* Pulls read its values. */
+static bool is_pulled(const struct psi_training_param *p)
+{
+    return p->open && !p->by_rows;
+}
+
 /* Read what has no values. False: all is begun that is to begin. */
 static bool pull_begin(struct psi_training *t, struct psi_call *call, const struct psi_now *now, enum psi_do *out)
 {
     struct psi_training_param *p = NULL;
     while (!now->interrupted && (p = present(t, call)) != NULL) {
-        if (!p->open || p->value != PSI_VALUE_STALE) {
+        if (!is_pulled(p) || p->value != PSI_VALUE_STALE) {
             call->passed = true;
             continue;
         }
@@ -352,14 +358,14 @@ static bool pull_end(struct psi_training *t, struct psi_call *call, const struct
             *out = PSI_DO_WAIT;
             return true;
         }
-        const bool goes_on = !now->interrupted && !now->failed && !call->only_waits && p->open;
+        const bool goes_on = !now->interrupted && !now->failed && !call->only_waits && is_pulled(p);
         if (goes_on && p->value == PSI_VALUE_STALE && p->value_pull < call->number) {
             PSI_MARK(t, PSI_MARK_READ_AGAIN);
             *out = begin_read(t, p, call);
             return true;
         }
         call->passed = true;
-        if (now->interrupted || !p->open) { /* the next call takes the second buffer */
+        if (now->interrupted || !is_pulled(p)) { /* the next call takes the second buffer */
             continue;
         }
         call->exchange = p->value == PSI_VALUE_THERE;
@@ -384,7 +390,7 @@ static enum psi_do pull_ahead(struct psi_training *t, struct psi_call *call, con
     enum psi_do what = PSI_DO_OVER;
     struct psi_training_param *p = NULL;
     while (t->prefetch && (p = present(t, call)) != NULL) {
-        if (!p->open) {
+        if (!is_pulled(p)) {
             call->passed = true;
             continue;
         }

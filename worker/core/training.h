@@ -83,6 +83,7 @@ struct psi_training_param {
     enum psi_param_gradient gradient;
     bool open;              /* it has a variable; false: a dummy, made after a failure, which nothing is done with */
     bool trained;           /* it has an optimizer */
+    bool by_rows;           /* an embedding: pulls do nothing with it, the program reads its rows */
     bool exact, next_exact; /* of the values read last, and of those in the second buffer, as the versions */
     bool apart;             /* the push in flight has the second gradient buffer, and the first one is the program's */
     unsigned interrupts;    /* HERE: number of interrupts at the beginning of the call that reads */
