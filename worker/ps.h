@@ -801,7 +801,7 @@ PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, 
  */
 PS_API ps_variable *ps_variable_make(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                                      const ps_optimizer *optimizer);
-/** Find an existing variable by its name in the scopes and container that hold now, whatever its definition and place.
+/** Find an existing variable by its name in the scopes and container that hold now, whatever its definition, place and parts.
  * NOT_FOUND: there is none. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */

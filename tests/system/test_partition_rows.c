@@ -189,6 +189,35 @@ static void wait_for(struct ends *e, int count)
     }
 }
 
+/* Whoever does not know how a variable is cut finds it by its name. */
+static void found(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(60000);
+    for (size_t i = 0; i < CUTS; i++) {
+        char name[32];
+        ps_variable *whole = NULL, *parts = NULL, *again = NULL;
+        snprintf(name, sizeof(name), "found_%zu", i);
+        pair(s, name, &cuts[i], PS_SHAPE(ROWS, COLS), ps_sgd(1), &whole, &parts);
+        ps_session *other = open_session(60000);
+        must(ps_container_push(other, "parts"));
+        must(ps_variable_find(other, name, &again));
+        assert_string_equal(ps_variable_name(again), name);
+        assert_int_equal(ps_variable_partitions(again), cuts[i].parts);
+        assert_int_equal(ps_variable_bytes(again), ps_variable_bytes(whole));
+        same(whole, again, "found");
+        same_rows(whole, again, draw_rows());
+        must(ps_push_rows(again, indices, 1, rows, COLS * sizeof(float), 1));
+        must(ps_push_rows(whole, indices, 1, rows, COLS * sizeof(float), 1));
+        same(whole, parts, "pushed by whoever has found it");
+        assert_int_equal(ps_variable_find(other, "nothing", &again), PS_NOT_FOUND);
+        assert_non_null(strstr(ps_last_error(), "nothing"));
+        assert_null(strstr(ps_last_error(), "part_0"));
+        assert_int_equal(ps_session_close(other), 0);
+    }
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* Requests in flight at the same time are carried out in call order at every part. */
 static void asynchronous(void **state)
 {
@@ -315,7 +344,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_optimizer), cmocka_unit_test(every_layout), cmocka_unit_test(asynchronous),
-        cmocka_unit_test(one_request),     cmocka_unit_test(refused),      cmocka_unit_test(a_task_is_gone),
+        cmocka_unit_test(found),           cmocka_unit_test(one_request),  cmocka_unit_test(refused),
+        cmocka_unit_test(a_task_is_gone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

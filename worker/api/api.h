@@ -94,6 +94,7 @@ struct ps_variable {
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     char requested[PS_DEVICE_BYTES];     /* device that its scopes asked for; "": none */
     struct psi_parts cut;                /* with parts: how it is cut */
+    struct psi_part part;                /* what it is a part of; all 0: of nothing */
 };
 
 struct ps_session {

@@ -54,6 +54,7 @@ void psi_api_variable_known(ps_variable *v, const struct psi_client *c)
     v->dtype = var->dtype;
     v->shape = var->shape;
     v->bytes = var->elements * ps_dtype_bytes(var->dtype);
+    v->part = var->part;
     v->version = var->version;
 }
 
@@ -591,23 +592,6 @@ ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum ps
         *out_queue = PSI_CONTAINER_OF(v, ps_queue, variable);
     }
     return st;
-}
-
-static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable)
-{
-    PSI_API_VISIT(s);
-    struct psi_err err = {0};
-    ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
-                                        : psi_api_get_one(s, spec, how, out_variable, &err);
-    return psi_api_result(&err, st);
-}
-
-ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable)
-{
-    ps_variable_spec spec;
-    ps_variable_spec_init(&spec);
-    spec.name = name;
-    return open_public(s, &spec, PSI_SCOPE_FIND, out_variable);
 }
 
 static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_variable_get(): a whole variable, or one in parts.
+ * ps_variable_get(), ps_variable_find(): a whole variable, or one in parts.
  *
  * Happy path: all parts are got in one batch, so that one CREATE has all of them; a record without a variable of the core stands
  * for all of them (parts_op.c). Failure mode: a part that cannot be got fails the get; the parts that were got are left alone.
@@ -78,6 +78,17 @@ static ps_status part_new(ps_session *s, const ps_variable_spec *spec, const ps_
     return st;
 }
 
+/* All parts are there: the session has the whole. */
+static void publish(ps_session *s, ps_variable *v)
+{
+    v->task = v->parts[0]->task;
+    memcpy(v->device, v->parts[0]->device, sizeof(v->device));
+    memcpy(v->requested, v->parts[0]->requested, sizeof(v->requested));
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_push_back(&s->wholes, &v->link);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
 {
     const struct psi_parts cut = {
@@ -111,12 +122,7 @@ ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_vari
         psi_free(v);
         return st;
     }
-    v->task = v->parts[0]->task;
-    memcpy(v->device, v->parts[0]->device, sizeof(v->device));
-    memcpy(v->requested, v->parts[0]->requested, sizeof(v->requested));
-    (void)pthread_mutex_lock(&s->lock);
-    psi_list_push_back(&s->wholes, &v->link);
-    (void)pthread_mutex_unlock(&s->lock);
+    publish(s, v);
     *out_variable = v;
     return PS_OK;
 }
@@ -133,6 +139,85 @@ ps_status ps_variable_get(ps_session *s, const ps_variable_spec *given, ps_varia
     if (st == PS_OK) {
         st = spec.partitions > 1 ? psi_api_parts_get(s, &spec, out_variable, &err)
                                  : psi_api_get_one(s, given, PSI_SCOPE_GET, out_variable, &err);
+    }
+    return psi_api_result(&err, st);
+}
+
+/* Find the other parts of v, whose part 0 was found. */
+static ps_status find_others(ps_session *s, const char *name, const ps_variable *v, struct psi_err *err)
+{
+    struct psi_list gets;
+    psi_list_init(&gets);
+    ps_status st = PS_OK;
+    for (uint32_t i = 1; st == PS_OK && i < v->cut.count; i++) {
+        char part_name[PS_NAME_BYTES_MAX + 1];
+        ps_variable_spec spec;
+        struct psi_api_get *get = NULL;
+        ps_variable_spec_init(&spec);
+        spec.name = part_name;
+        st = psi_part_name(part_name, name, i, err);
+        st = st == PS_OK ? psi_api_get_new(s, &spec, PSI_SCOPE_FIND, &v->parts[i], &get, err) : st;
+        if (st == PS_OK) {
+            psi_list_push_back(&gets, &get->link);
+        }
+    }
+    if (st != PS_OK) {
+        psi_api_gets_drop(s, &gets);
+        return st;
+    }
+    psi_api_gets_run(s, &gets, err);
+    return err->code;
+}
+
+/* Find the variable by its parts. NOT_FOUND: it has none. */
+static ps_status find_parts(ps_session *s, const char *name, ps_variable **out_variable, struct psi_err *err)
+{
+    char part_name[PS_NAME_BYTES_MAX + 1];
+    ps_variable *first = NULL, *v = NULL;
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = part_name;
+    if (psi_part_name(part_name, name, 0, NULL) != PS_OK) {
+        return PS_NOT_FOUND;
+    }
+    ps_status st = psi_api_get_one(s, &spec, PSI_SCOPE_FIND, &first, err);
+    if (st != PS_OK || first->part.count == 0) {
+        return st != PS_OK ? st : PS_NOT_FOUND;
+    }
+    const struct psi_parts cut = psi_part_whole(&first->part, &first->shape);
+    spec.name = name;
+    spec.dtype = first->dtype;
+    spec.shape = cut.shape;
+    st = whole_new(s, &spec, &cut, &v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    v->parts[0] = first;
+    st = find_others(s, name, v, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "variable '%s' in %" PRIu32 " parts", name, cut.count);
+        psi_free(v->parts);
+        psi_free(v);
+        return st;
+    }
+    publish(s, v);
+    *out_variable = v;
+    return PS_OK;
+}
+
+ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable)
+{
+    PSI_API_VISIT(s);
+    struct psi_err err = {0}, parts = {0};
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
+                                        : psi_api_get_one(s, &spec, PSI_SCOPE_FIND, out_variable, &err);
+    if (st == PS_NOT_FOUND) {
+        const ps_status found = find_parts(s, name, out_variable, &parts);
+        st = found == PS_NOT_FOUND ? st : found;
+        err = found == PS_NOT_FOUND ? err : parts;
     }
     return psi_api_result(&err, st);
 }
