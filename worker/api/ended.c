@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request on a variable leaves at its end: the version that the program can ask for, and rows where the program wants them.
- * Failure modes: none.
+ * What a request on a variable leaves at its end: the version that the program can ask for, and rows where the program wants
+ * them. Failure modes: none.
  */
 #include "api.h"
 

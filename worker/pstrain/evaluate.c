@@ -46,26 +46,38 @@ static int check_fits(const ps_variable *v, const ps_shape *wanted)
     return -1;
 }
 
-static float *read_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
+/* Find a variable of the model. NULL: it is not there, or has another shape, which was printed. */
+static ps_variable *find_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
 {
     char name[MODEL_NAME_BYTES];
     char what[MODEL_NAME_BYTES + 64];
     ps_variable *v = NULL;
-    ps_status st = ps_variable_find(s, model_variable_name(spec, layer, biases, name), &v);
+    const ps_status st = ps_variable_find(s, model_variable_name(spec, layer, biases, name), &v);
     if (st == PS_NOT_FOUND) {
         (void)say_error("there is no such model on the ps tasks: %s; --container and --model say which", ps_last_error());
+    } else if (st != PS_OK) {
+        (void)snprintf(what, sizeof(what), "the model cannot be read: %s", name);
+        (void)session_call_failed(st, what);
+    }
+    return st == PS_OK && check_fits(v, &shape) == 0 ? v : NULL;
+}
+
+static float *read_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
+{
+    char name[MODEL_NAME_BYTES];
+    char what[MODEL_NAME_BYTES + 64];
+    ps_variable *v = find_one(s, spec, layer, biases, shape);
+    if (v == NULL) {
         return NULL;
     }
-    if (st == PS_OK && check_fits(v, &shape) != 0) {
-        return NULL;
-    }
+    (void)model_variable_name(spec, layer, biases, name);
     size_t bytes = (size_t)ps_shape_elements(&shape) * sizeof(float);
     float *values = malloc(bytes);
     if (values == NULL) {
         (void)say_error("no memory for a copy of %s", name);
         return NULL;
     }
-    st = st == PS_OK ? ps_variable_read(v, values, bytes) : st;
+    const ps_status st = ps_variable_read(v, values, bytes);
     if (st != PS_OK) {
         (void)snprintf(what, sizeof(what), "the model cannot be read: %s", name);
         (void)session_call_failed(st, what);
@@ -75,13 +87,31 @@ static float *read_one(ps_session *s, const struct model_spec *spec, int layer, 
     return values;
 }
 
+/* By rows: find the tables, of which each batch of the test reads its rows. */
+static int find_tables(ps_session *s, struct model *m)
+{
+    const struct model_spec *spec = &m->spec;
+    struct rows *r = &m->rows;
+    r->first.columns = spec->units[1];
+    r->beside.columns = spec->beside_columns;
+    r->first.found = find_one(s, spec, 0, false, PS_SHAPE(spec->units[0], spec->units[1]));
+    if (r->first.found != NULL && spec->beside_columns > 0) {
+        r->beside.found = find_one(s, spec, spec->layers, false, PS_SHAPE(spec->units[0], spec->beside_columns));
+    }
+    return r->first.found != NULL && (spec->beside_columns == 0 || r->beside.found != NULL) ? EXIT_DONE : EXIT_FAILED;
+}
+
 static int read_model(ps_session *s, struct model *m)
 {
+    if (m->spec.by_rows && find_tables(s, m) != EXIT_DONE) {
+        return EXIT_FAILED;
+    }
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];
         int64_t out = m->spec.units[l + 1];
-        m->weight_values[l] = read_one(s, &m->spec, l, false, PS_SHAPE(in, out));
-        m->bias_values[l] = m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out)) : NULL;
+        const bool whole = l > 0 || !m->spec.by_rows;
+        m->weight_values[l] = whole ? read_one(s, &m->spec, l, false, PS_SHAPE(in, out)) : NULL;
+        m->bias_values[l] = !whole || m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out)) : NULL;
         if (m->bias_values[l] == NULL) {
             return EXIT_FAILED;
         }

@@ -133,11 +133,23 @@ static const struct psi_option rows[] = {
          "that "
          "is there",
          .tag = TO_WORKERS, .max = INT32_MAX),
-    FLAG("model", model, TEXT, "mlp:128", "MODEL",
-         "softmax (with two classes this is logistic regression, and it may be written logistic), with --task regression linear, "
-         "or "
-         "mlp:N,N,... with hidden layers of N units (relu)",
+    FLAG(
+        "model", model, TEXT, "mlp:128", "MODEL",
+        "softmax (with two classes this is logistic regression, and it may be written logistic), with --task regression linear, "
+        "or "
+        "mlp:N,N,... with hidden layers of N units (relu). Of libsvm data also fm:K, a factorization machine with K factors, for "
+        "two classes; and wide_deep:dim=D,hidden=N-N, a linear model beside layers over the sum of D-dimensional embeddings. "
+        "These "
+        "two work by --rows",
+        .tag = TO_WORKERS),
+    FLAG("rows", rows, BOOL, NULL, NULL,
+         "Of the weights of sparse text a step reads and pushes only the rows of the features that its batch has; the next "
+         "batch's "
+         "rows are read while a step ends. Give it to all workers",
          .tag = TO_WORKERS),
+    FLAG("partition", partition, INT, "0", "N",
+         "Divide these weights into N parts, feature modulo N, each on a ps task in turn; implies --rows. Give it to all workers",
+         .tag = TO_WORKERS, .max = 256),
     FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE",
          "One of those below, which may have hyperparameters: NAME:PARAMETER=VALUE,...; runs on the ps tasks", .tag = TO_WORKERS),
     FLAG(
@@ -435,6 +447,28 @@ static int check_sparse(const struct flags *f, char *err)
     return 0;
 }
 
+/* Refuse what training by rows does not have. of_model: the model is of that kind. */
+static int check_rows(const struct flags *f, bool of_model, char *err)
+{
+    static const char *const others[] = {"sync", "serial", "patience"};
+    const char *why = f->rows ? "--rows" : f->partition > 1 ? "--partition" : "--model";
+    if (!f->rows && f->partition < 2 && !of_model) {
+        return 0;
+    }
+    if (strncmp(f->data, "libsvm:", 7) != 0) {
+        return cli_error(err, "%s%s%.60s is of sparse text: give --data libsvm:TRAIN[,TEST] too", why, of_model ? " " : "",
+                         of_model ? f->model : "");
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (flags_given(f, others[i])) {
+            return cli_error(err, "%s and --%s: by rows each worker trains at its own pace, and no whole weights are at hand",
+                             why, others[i]);
+        }
+    }
+    return input_wants_dense(f) ? cli_error(err, "%s and --device %.60s: products of sparse rows are the CPU's", why, f->device)
+                                : 0;
+}
+
 /* Check names of files and directories. */
 static int check_names(const struct flags *f, char *err)
 {
@@ -539,9 +573,12 @@ static int check(struct flags *f, char *err)
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
         return cli_error(
             err,
-            "--model '%.100s': must be softmax (or logistic), linear, or mlp: and 1 to %d layer sizes from 1 to %d, such as "
-            "mlp:512,512",
+            "--model '%.100s': must be softmax (or logistic), linear, mlp: and 1 to %d layer sizes from 1 to %d, such as "
+            "mlp:512,512, fm:K or wide_deep:dim=D,hidden=N-N",
             f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
+    }
+    if (check_rows(f, spec.by_rows, err) != 0) {
+        return -1;
     }
     return check_data(f, err) != 0 || check_sparse(f, err) != 0 ? -1 : check_names(f, err);
 }

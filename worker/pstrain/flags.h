@@ -53,6 +53,8 @@ struct flags {
     int duplicates;   /* enum data_duplicates */
     int64_t features; /* 0: as many as the files have */
     const char *model;
+    bool rows;         /* of weights of sparse data only those of a batch are read and pushed */
+    int64_t partition; /* parts of the tables of which rows are read; 0 or 1: none */
     const char *optimizer;
     const char *lr_schedule;
     double learning_rate;

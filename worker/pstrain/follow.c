@@ -70,7 +70,7 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
     ps_variable *v = NULL;
     ps_status st = ps_variable_find(aside, "global_step", &v); /* global_step is created last */
     *out_wait = st != PS_NOT_FOUND ? NULL : ps_last_reason() == PS_REASON_LOST ? lost : none;
-    for (int i = 0; st == PS_OK && i < 2 * w->model.spec.layers; i++) {
+    for (int i = 0; st == PS_OK && i < model_variable_count(&w->model.spec); i++) {
         st = ps_variable_find(aside, model_variable_name(&w->model.spec, i / 2, i % 2 != 0, name), &v);
         if (st == PS_NOT_FOUND && ps_last_reason() == PS_REASON_LOST) {
             *out_wait = lost;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Softmax regression and multi-layer perceptrons.
+ * Softmax regression, multi-layer perceptrons, factorization machines, wide and deep.
  *
  *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels), or, for
  *   numbers, of (z_last - label)^2
+ *   fm: z = x w + b, and z_1 += the sum of x_i x_j <v_i, v_j> over all pairs of features of an example
+ *   wide_deep: a1 = z1, an embedding of the example; z_last += x u
  *
  * From top to bottom: --model, the variables, forward, one step of training. Another model needs another text in
  * model_spec_parse() and changes in the functions below. Failure modes: no memory; errors of the session are sticky. The readers
@@ -15,11 +17,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FACTOR_STDDEV 0.05F /* of the first factors of a factorization machine */
+
+/* Parse a number of units at *p, and move behind it. 0: there is none. */
+static int64_t units_at(const char **p)
+{
+    char *end = NULL;
+    const long units = **p >= '0' && **p <= '9' ? strtol(*p, &end, 10) : 0;
+    if (units < 1 || units > MODEL_UNITS_MAX) {
+        return 0;
+    }
+    *p = end;
+    return units;
+}
+
+/* "fm:8" */
+static int parse_machine(const char *text, struct model_spec *out)
+{
+    const char *p = text + strlen("fm:");
+    out->beside_columns = units_at(&p);
+    out->machine = true;
+    out->by_rows = true;
+    return out->beside_columns > 0 && *p == '\0' ? 0 : -1;
+}
+
+/* "wide_deep:dim=16,hidden=64-32" */
+static int parse_wide_deep(const char *text, int64_t classes, struct model_spec *out)
+{
+    static const char hidden[] = ",hidden=";
+    const char *p = text + strlen("wide_deep:dim=");
+    out->units[++out->layers] = units_at(&p);
+    if (out->units[1] == 0 || strncmp(p, hidden, sizeof(hidden) - 1) != 0) {
+        return -1;
+    }
+    p += sizeof(hidden) - 2;
+    do {
+        p++; /* skips the equals sign, or a minus */
+        const int64_t units = units_at(&p);
+        if (units == 0 || out->layers == MODEL_LAYERS_MAX - 1) {
+            return -1;
+        }
+        out->units[++out->layers] = units;
+    } while (*p == '-');
+    out->first_is_linear = true;
+    out->by_rows = true;
+    out->beside_columns = classes;
+    return *p == '\0' ? 0 : -1;
+}
+
 int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out)
 {
     struct model_spec spec = {.units = {features}};
     bool layers = strncmp(text, "mlp:", 4) == 0;
-    if (!layers && strcmp(text, "softmax") != 0 && strcmp(text, "logistic") != 0 && strcmp(text, "linear") != 0) {
+    const bool machine = strncmp(text, "fm:", 3) == 0, wide = strncmp(text, "wide_deep:dim=", 14) == 0;
+    if ((machine && parse_machine(text, &spec) != 0) || (wide && parse_wide_deep(text, classes, &spec) != 0)) {
+        return -1;
+    }
+    if (!layers && !machine && !wide && strcmp(text, "softmax") != 0 && strcmp(text, "logistic") != 0 &&
+        strcmp(text, "linear") != 0) {
         return -1;
     }
     for (const char *p = text + 3; layers && *p != '\0';) {
@@ -39,12 +94,18 @@ int model_spec_parse(const char *text, int64_t features, int64_t classes, struct
 
 int model_variable_count(const struct model_spec *spec)
 {
-    return 2 * spec->layers;
+    return 2 * spec->layers + (spec->beside_columns > 0);
+}
+
+int model_part_count(const struct model_spec *spec)
+{
+    const int tables = 1 + (spec->beside_columns > 0);
+    return model_variable_count(spec) + (spec->parts > 1 ? tables * ((int)spec->parts - 1) : 0);
 }
 
 int64_t model_value_count(const struct model_spec *spec)
 {
-    int64_t count = 0;
+    int64_t count = spec->units[0] * spec->beside_columns;
     for (int l = 0; l < spec->layers; l++) {
         count += (spec->units[l] + 1) * spec->units[l + 1];
     }
@@ -54,7 +115,9 @@ int64_t model_value_count(const struct model_spec *spec)
 const char *model_variable_name(const struct model_spec *spec, int layer, bool biases, char *name)
 {
     const char *part = biases ? "biases" : "weights";
-    if (layer == spec->layers - 1) {
+    if (layer == spec->layers) {
+        (void)snprintf(name, MODEL_NAME_BYTES, "%s", spec->machine ? "fm/factors" : "wide/weights");
+    } else if (layer == spec->layers - 1) {
         (void)snprintf(name, MODEL_NAME_BYTES, "%s/%s", spec->predicts ? "linear" : "softmax", part);
     } else {
         (void)snprintf(name, MODEL_NAME_BYTES, "layer%d/%s", layer + 1, part);
@@ -84,9 +147,33 @@ void model_fini(struct model *m)
         ps_tensor_free(m->out[l]);
         ps_tensor_free(m->grad[l]);
     }
+    rows_fini(&m->rows);
     ps_tensor_free(&m->loss);
     ps_tensor_free(&m->correct);
     memset(m, 0, sizeof(*m));
+}
+
+/* Get a table of which batches read rows. */
+static ps_param *table_get(ps_session *s, const struct model_spec *m, const char *name, int64_t columns,
+                           const ps_initializer *init, const ps_optimizer *rule)
+{
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = PS_F32;
+    spec.shape = PS_SHAPE(m->units[0], columns);
+    spec.init = init;
+    spec.optimizer = rule;
+    spec.partitions = m->parts;
+    spec.partition_layout = PS_LAYOUT_MOD; /* frequent features often have low indices */
+    return ps_embedding_get(s, &spec);
+}
+
+/* As the tables of a test have them. */
+static void tables_of(struct model *m)
+{
+    m->rows.first.columns = m->spec.units[1];
+    m->rows.beside.columns = m->spec.beside_columns;
 }
 
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
@@ -96,10 +183,32 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];
         int64_t out = m->spec.units[l + 1];
-        m->weights[l] =
-            ps_param_get(s, model_variable_name(&m->spec, l, false, name), PS_SHAPE(in, out), ps_glorot(PS_FAN_IN_OUT), &rule);
+        (void)model_variable_name(&m->spec, l, false, name);
+        m->weights[l] = l == 0 && m->spec.by_rows ? table_get(s, &m->spec, name, out, ps_glorot(PS_FAN_IN_OUT), &rule)
+                                                  : ps_param_get(s, name, PS_SHAPE(in, out), ps_glorot(PS_FAN_IN_OUT), &rule);
         m->biases[l] = ps_param_get(s, model_variable_name(&m->spec, l, true, name), PS_SHAPE(out), ps_zeros(), &rule);
     }
+    if (m->spec.by_rows) {
+        tables_of(m);
+        m->rows.first.param = m->weights[0];
+    }
+    if (m->spec.beside_columns > 0) {
+        m->rows.beside.param =
+            table_get(s, &m->spec, model_variable_name(&m->spec, m->spec.layers, false, name), m->spec.beside_columns,
+                      m->spec.machine ? ps_normal(0, FACTOR_STDDEV) : ps_zeros(), &rule);
+    }
+}
+
+/* The examples of a batch; by rows their columns are the rows that were read. */
+static const ps_csr *sparse_of(const struct model *m, const struct input *in)
+{
+    return m->spec.by_rows ? &m->rows.batch : &in->rows;
+}
+
+/* Activation behind layer l. */
+static ps_activation act_of(const struct model *m, int l)
+{
+    return l == m->spec.layers - 1 || (l == 0 && m->spec.first_is_linear) ? PS_LINEAR : PS_RELU;
 }
 
 /* Dense layer with values that were read, on the CPU. x NULL: first layer with sparse examples. */
@@ -108,29 +217,32 @@ static ps_status dense_of_values(struct model *m, int l, const struct input *in,
     ps_tensor *y = m->out[l];
     const float *from = x != NULL ? ps_tensor_read(x) : NULL;
     float *to = ps_tensor_write(y);
-    const float *w = m->weight_values[l], *b = m->bias_values[l];
+    const float *w = l == 0 && m->spec.by_rows ? m->rows.first.values : m->weight_values[l], *b = m->bias_values[l];
     if (to == NULL || (x != NULL && from == NULL)) {
         return PS_INTERNAL; /* ps_nn_error() has the text */
     }
     ps_status st = x != NULL ? ps_nn_dense_forward(from, w, b, to, x->rows, x->cols, y->cols)
-                             : ps_nn_sparse_forward(&in->rows, w, b, to, y->cols);
+                             : ps_nn_sparse_forward(sparse_of(m, in), w, b, to, y->cols);
     return st == PS_OK && act == PS_RELU ? ps_relu(y, y) : st;
 }
 
 static ps_status layer_forward(struct model *m, int l, const struct input *in, ps_tensor *x)
 {
     /* x (B,I), weights[l] (I,O), out[l] (B,O) */
-    ps_activation act = l < m->spec.layers - 1 ? PS_RELU : PS_LINEAR;
+    const ps_activation act = act_of(m, l);
     if (m->weights[l] == NULL) {
         return dense_of_values(m, l, in, x, act);
     }
     return x != NULL ? ps_dense_act(x, m->weights[l], m->biases[l], act, m->out[l])
-                     : ps_sparse_act(&in->rows, m->weights[l], m->biases[l], act, m->out[l]);
+                     : ps_sparse_act(sparse_of(m, in), m->weights[l], m->biases[l], act, m->out[l]);
 }
 
 ps_tensor *model_forward(struct model *m, const struct input *in)
 {
     ps_tensor *x = in->dense;
+    if (m->spec.by_rows && rows_take(&m->rows, in) != 0) {
+        return NULL;
+    }
     for (int l = 0; l < m->spec.layers; l++) {
         (void)ps_tensor_set_rows(m->out[l], in->count); /* cannot fail: out[l] was made for a whole batch */
         if (layer_forward(m, l, in, x) != PS_OK) {
@@ -138,7 +250,7 @@ ps_tensor *model_forward(struct model *m, const struct input *in)
         }
         x = m->out[l];
     }
-    return x;
+    return m->spec.beside_columns == 0 || rows_add(&m->rows, m->spec.machine, x) == 0 ? x : NULL;
 }
 
 void model_push_pull(void *session, ps_param *p)
@@ -159,17 +271,30 @@ void model_step(struct model *m, const struct input *in, ps_tensor *labels, mode
         (void)ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
         (void)ps_argmax_count(logits, labels, &m->correct);
     }
+    if (m->spec.beside_columns > 0) {
+        rows_backward(&m->rows, m->spec.machine, m->grad[m->spec.layers - 1]);
+        if (ready != NULL) {
+            ready(ctx, m->rows.beside.param);
+        }
+    }
     for (int l = m->spec.layers - 1; l >= 0; l--) {
         ps_tensor *x = l == 0 ? in->dense : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
         if (x != NULL) {
-            (void)ps_dense_act_backward(x, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
+            (void)ps_dense_act_backward(x, l > 0 ? act_of(m, l - 1) : PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
         } else {
-            (void)ps_sparse_backward(&in->rows, m->grad[l], m->weights[l], m->biases[l]);
+            (void)ps_sparse_backward(sparse_of(m, in), m->grad[l], m->weights[l], m->biases[l]);
         }
         if (ready != NULL) {
             ready(ctx, m->weights[l]);
             ready(ctx, m->biases[l]);
         }
+    }
+}
+
+void model_ahead(struct model *m, const struct input *in)
+{
+    if (m->spec.by_rows) {
+        rows_ahead(&m->rows, in);
     }
 }

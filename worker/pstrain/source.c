@@ -77,14 +77,24 @@ int source_model(const struct flags *f, const struct dataset *data, struct model
         return say_error("--model %s is not understood", f->model);
     }
     out->predicts = data->predicts;
-    if (!data_is_sparse(data)) {
+    out->by_rows = out->by_rows || f->rows || f->partition > 1;
+    out->parts = (uint32_t)f->partition;
+    if (out->machine && data->classes != 2) {
+        return say_error("--model %s is for two classes, --data %s has %" PRId64, f->model, f->data, data->classes);
+    }
+    if (f->partition > out->units[0]) {
+        return say_error("--partition %" PRId64 ": the data have %" PRId64 " features, a part has at least one", f->partition,
+                         out->units[0]);
+    }
+    if (!data_is_sparse(data) || out->by_rows) {
         return EXIT_DONE;
     }
     const double bytes = (double)out->units[0] * (double)out->units[1] * (double)sizeof(float);
     return bytes <= (double)INPUT_BYTES_MAX
                ? EXIT_DONE
                : say_error("--data %s: %s would be %" PRId64 " x %" PRId64 " float32, %.0f bytes; the most is %" PRId64
-                           " (1 GiB), since every step sends all of them: fewer features (hash the indices), fewer classes or a "
+                           " (1 GiB), since every step sends all of them: --rows sends those that a batch has; fewer features "
+                           "(hash the indices), fewer classes or a "
                            "smaller first layer make them less",
                            f->data, model_variable_name(out, 0, false, name), out->units[0], out->units[1], bytes,
                            INPUT_BYTES_MAX);

@@ -273,7 +273,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
 /* Print the first line. */
 static void say_found(const struct trainer *t, int found)
 {
-    int variables = model_variable_count(&t->model.spec);
+    int variables = model_part_count(&t->model.spec);
     if (t->f->warm_start[0] != '\0' && t->chief && session_warmed() < 0) {
         say_note("--warm_start: nothing is taken of %s: the model is there already; --fresh starts over", t->f->warm_start);
     }
@@ -668,6 +668,9 @@ static bool train_step(struct trainer *t, struct epoch *e)
         model_step(&t->model, &b->x, &b->y, model_push_pull, t->session);
     }
     gather(t, b->step + 1); /* while the last gradients travel */
+    if (b->rows > 0) {
+        model_ahead(&t->model, &b->x);
+    }
     const struct measured m = measure(t, rows);
     if (t->f->serial == 0 && rows > 0) {
         (void)ps_step_value(t->session, "loss", m.loss);

@@ -232,7 +232,30 @@ TEST(test_models)
     assert_string_equal(model_variable_name(&s, 2, false, name), "softmax/weights");
     assert_int_equal(model_spec_parse("mlp:65536,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", 1, 1, &s), 0);
     assert_int_equal(s.layers, MODEL_LAYERS_MAX);
+    assert_false(s.by_rows);
+    assert_int_equal(model_spec_parse("fm:8", 100, 2, &s), 0);
+    assert_true(s.by_rows && s.machine);
+    assert_int_equal(model_variable_count(&s), 3);
+    assert_int_equal(model_value_count(&s), 100 * 2 + 2 + 100 * 8);
+    assert_string_equal(model_variable_name(&s, 1, false, name), "fm/factors");
+    s.parts = 4;
+    assert_int_equal(model_part_count(&s), 4 + 1 + 4);
+    assert_int_equal(model_spec_parse("wide_deep:dim=16,hidden=64-32", 100, 3, &s), 0);
+    assert_true(s.by_rows && s.first_is_linear && !s.machine);
+    assert_int_equal(s.layers, 4);
+    assert_int_equal(model_variable_count(&s), 9);
+    assert_int_equal(model_value_count(&s), 101 * 16 - 100 + 100 + 17 * 64 - 64 + 64 + 65 * 32 + 33 * 3 + 100 * 3);
+    assert_string_equal(model_variable_name(&s, 4, false, name), "wide/weights");
     static const char *const bad[] = {"",
+                                      "fm:",
+                                      "fm:0",
+                                      "fm:8,",
+                                      "wide_deep",
+                                      "wide_deep:dim=16",
+                                      "wide_deep:dim=16,hidden=",
+                                      "wide_deep:dim=0,hidden=4",
+                                      "wide_deep:dim=16,hidden=4-",
+                                      "wide_deep:dim=16,hidden=4,5",
                                       "mlp",
                                       "mlp:",
                                       "mlp:0",
