@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix factorization: a rating is the product of a user's and an item's row. Each worker holds only the rows of its batch. */
+#include <math.h>
+#include <ps.h>
+#include <stdio.h>
+
+enum { USERS = 20000, ITEMS = 1000, WIDTH = 8, BATCH = 1024 };
+static ps_param *users, *items;                                            /* their buffers have the rows of a batch */
+static int64_t user[BATCH], item[BATCH], user_row[BATCH], item_row[BATCH]; /* pairs of a batch, and their rows in the buffers */
+static uint64_t drawn;                                                     /* count of numbers that were drawn */
+
+static double noise(uint64_t n) /* in [-1, 1), always the same for the same n */
+{
+    n = (n + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9, n = (n ^ n >> 27) * 0x94d049bb133111eb;
+    return (double)((n ^ n >> 31) >> 11) / 4503599627370496.0 - 1;
+}
+
+static double rating(int64_t u, int64_t i) /* what is to be learned: a matrix of rank 2 */
+{
+    return noise((uint64_t)u) * noise(1 << 20 | (uint64_t)i) + noise(1 << 21 | (uint64_t)u) * noise(1 << 22 | (uint64_t)i);
+}
+
+static void draw(bool test) /* a tenth of all pairs is for the test */
+{
+    for (int k = 0; k < BATCH; k += ((user[k] * 31 + item[k] * 17) % 10 == 0) == test) {
+        user[k] = (int64_t)((noise(drawn++) + 1) / 2 * USERS), item[k] = (int64_t)((noise(drawn++) + 1) / 2 * ITEMS);
+    }
+}
+
+static ps_param *get(ps_session *s, const char *name, int64_t rows)
+{
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = name, spec.dtype = PS_F32, spec.shape = PS_SHAPE(rows, WIDTH), spec.partition_layout = PS_LAYOUT_MOD;
+    spec.init = ps_normal(0, 0.3), spec.optimizer = ps_adagrad(0.2);
+    ps_partition_fixed_size(&spec, 2); /* two parts, each on a ps task in turn */
+    return ps_embedding_get(s, &spec);
+}
+
+static double batch(void) /* the mean of the squared errors; their gradients go to the gradient buffers */
+{
+    double sum = 0;
+    ps_embedding_pull(users, user, BATCH, user_row);
+    ps_embedding_pull(items, item, BATCH, item_row);
+    float *u = ps_param_value(users), *du = ps_param_grad(users);
+    float *i = ps_param_value(items), *di = ps_param_grad(items);
+    for (int k = 0; k < BATCH; k++) {
+        const int64_t a = user_row[k] * WIDTH, b = item_row[k] * WIDTH;
+        float error = (float)-rating(user[k], item[k]);
+        for (int j = 0; j < WIDTH; j++) {
+            error += u[a + j] * i[b + j];
+        }
+        for (int j = 0; j < WIDTH; j++) {
+            du[a + j] += error * i[b + j], di[b + j] += error * u[a + j]; /* the buffers began with zeros */
+        }
+        sum += (double)(error * error) / BATCH;
+    }
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    ps_session *s = ps_session_open_args(&argc, argv, "Matrix factorization of ratings that are made up");
+    users = get(s, "users", USERS), items = get(s, "items", ITEMS);
+    ps_session_ready(s), ps_set_steps(s, 1000); /* of all workers together, unless --steps says otherwise */
+    drawn = (uint64_t)ps_task_index(s) << 40;   /* other pairs than the other workers */
+    for (draw(false); !ps_should_stop(s); ps_step_done(s)) {
+        ps_pull(s); /* begins the step; embeddings are pulled by rows */
+        batch();
+        ps_push(s, users), ps_push(s, items); /* the rows that the batch has touched */
+        draw(false);
+        ps_embedding_ahead(users, user, BATCH), ps_embedding_ahead(items, item, BATCH);
+    }
+    draw(true);
+    if (ps_pull(s) == PS_OK) {
+        printf("rmse of the test %.3f\n", sqrt(batch())); /* of pairs that no worker has trained; 0.47 where all guesses are 0 */
+    }
+    return ps_session_close(s);
+}
