@@ -15,6 +15,8 @@ import unittest
 import numpy as np
 
 import psd
+from psd import _waits
+from psd._run import program
 
 # The issue asks for 100 ms. A loaded machine may be slower, and calls that were not interrupted would take 60 s.
 SOON_S = 10
@@ -39,6 +41,25 @@ class Waits(unittest.TestCase):
         timer.start()
         self.addCleanup(timer.cancel)
 
+    def interrupt(self, call):
+        """Make a call, with Ctrl-C as soon as the library has it."""
+        returned = threading.Event()
+
+        def run():
+            while (_waits._watcher is None or _waits._watcher.handle is None) and not returned.is_set():
+                time.sleep(0.001)
+            if not returned.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=run)
+        with self.assertRaises(KeyboardInterrupt):
+            thread.start()
+            try:
+                call()
+            finally:
+                returned.set()
+                thread.join()
+
     def test_ctrl_c_in_each_call_that_waits(self):
         s = self.session
         q, full, tuples = s.queue("q"), s.queue("full", capacity=1), s.queue("tuples", "string")
@@ -61,14 +82,72 @@ class Waits(unittest.TestCase):
         }
         for name, call in calls.items():
             with self.subTest(name):
-                self.signal_in(0.1, signal.SIGINT)
                 started = time.monotonic()
-                with self.assertRaises(KeyboardInterrupt):
-                    call()
+                self.interrupt(call)
                 self.assertLess(time.monotonic() - started, SOON_S)
         self.assertIsNone(s.error)
         self.assertEqual(float(s.find_queue("data").take()), 1)
         self.assertEqual(plan.run(plan.constant(2.0) + 1), 3)
+
+    def test_ctrl_c_while_a_task_stands(self):
+        """Each call that waits for a task's answer, with a task that is stopped and gives none."""
+        task = subprocess.Popen([program("psd"), "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
+        self.addCleanup(task.stdout.close)
+        self.addCleanup(task.wait)
+        self.addCleanup(task.kill)
+        with psd.Session(task.stdout.readline().split()[-1], timeout=60) as s:
+            v, w = s.variable("v", (4, 2), optimizer=psd.SGD(1)), s.param("w", 4, psd.ones(), psd.SGD(1))
+            s.ready()
+            s.pull()
+            q = s.queue("q")
+            q.put(1)
+            ones, rows = np.ones((4, 2), "f4"), np.ones((1, 2), "f4")
+            calls = {
+                "read": v.read,
+                "assign": lambda: v.assign(ones),
+                "init": v.initialize,
+                "is_initialized": lambda: v.is_initialized,
+                "assign_add": lambda: v.assign_add(ones),
+                "push": lambda: v.push(ones),
+                "push_pull": lambda: v.push_pull(ones),
+                "gather": lambda: v.gather([1]),
+                "push_rows": lambda: v.push_rows([1], rows),
+                "scatter_update": lambda: v.scatter_update([1], rows),
+                "set_rate": lambda: v.set_rate(0.5),
+                "set_rates": lambda: s.set_rates(0.5),
+                "variable": lambda: s.variable("new", 2),
+                "variables": lambda: s.variables([{"name": "new", "shape": 2}]),
+                "find": lambda: s.find("v"),
+                "delete": lambda: s.delete("v"),
+                "wait_step": lambda: s.wait_step(10),
+                "report_uninitialized": s.report_uninitialized,
+                "devices": s.devices,
+                "queue": lambda: s.queue("new"),
+                "take": q.take,
+                "len": lambda: len(q),
+                "reset": lambda: s.reset(["other"]),
+                "stop": s.stop,
+                "save_checkpoint": s.save_checkpoint,
+                "tasks": lambda: psd.admin.tasks(s),
+                "call": lambda: s.call("f"),
+                "pull": s.pull,
+                "param.pull": w.pull,
+                "step_done": s.step_done,
+                "grad": lambda: w.grad,
+            }
+            os.kill(task.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, task.pid, os.WSTOPPED)
+            w.push(np.ones(4, "f4"))
+            for name, call in calls.items():
+                with self.subTest(name):
+                    self.interrupt(call)
+                    self.assertIsNone(s.error)
+            os.kill(task.pid, signal.SIGCONT)
+            s.step_done()
+            s.pull()
+            self.assertEqual(list(w.value), [0] * 4)
+            self.assertEqual(s.global_step, 1)
+            self.assertEqual(s.ps_count, 1)
 
     def test_ctrl_c_in_rounds(self):
         with psd.Session(cluster=self.cluster.spec, job="worker", task=1) as other:
