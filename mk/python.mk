@@ -32,7 +32,8 @@ $(W)/archive.o: worker/pstrain/data/archive.c $(B)/obj/flags | $(GEN_H) $(PUBLIC
 $(W)/_bin/pstrain: $(filter-out %/data/archive.o,$(call obj,$(PSTRAIN_C))) $(W)/archive.o $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
 	$(call wheel_link,-pie,$(LIBS) $(ZLIB_LIBS))
 WHEEL_FILES := $(addprefix $(W)/_lib/,libpsd.so.$(SOVERSION) libpsworker.so.$(SOVERSION) libpsworker_cpu.so) $(addprefix $(W)/_bin/,psd psctl pstrain)
-.PHONY: wheel
+.PHONY: wheel wheel-files
+wheel-files: $(WHEEL_FILES) ##- what tests/system/test_wheel.py looks at
 wheel: $(WHEEL_FILES) ## dist/psd-VERSION-py3-none-manylinux_2_34_x86_64.whl: the Python package with libraries and programs
 	@scripts/wheel $(W) dist
 .PHONY: bench-python

@@ -46,6 +46,7 @@ $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
 # what tests/system/test_bench.py, which sanitizers leave out, and test_cuda_plugin.py run
 BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/steps $(B)/tests/bench/tls $(B)/tests/bench/tls_bare $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
+WHEEL := $(if $(filter release,$(VARIANT)),wheel-files)
 TRANSPORT ?= plain
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT)) --transport $(TRANSPORT)
 .PHONY: check programs check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
@@ -54,7 +55,7 @@ REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
 check: programs ## all tests (T=word: only programs with that word in their name; TRANSPORT=tls: system tests with keys)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
-programs: all stage $(BENCH_LOADS) $(OPS_RUN) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(SHIMS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ##- all that check runs, built
+programs: all stage $(WHEEL) $(BENCH_LOADS) $(OPS_RUN) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(SHIMS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ##- all that check runs, built
 check-unit: $(UNIT) ##- tests of single files
 	$(RUN_TESTS) $(UNIT)
 check-kernels: $(PLUGIN) $(TEST_PLUGINS) $(KERNELS) ##- kernels against finite differences, on the CPU, a fake device and an emulated GPU
@@ -67,7 +68,7 @@ check-sim: $(SIM) ##- simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
 check-models: ##- models of the protocol, explored within bounds
 	$(RUN_TESTS) $(MODEL_SCRIPTS)
-check-system: all stage $(BENCH_LOADS) $(OPS_RUN) $(TEST_PLUGINS) $(SHIMS) $(SYSTEM) ##- real processes
+check-system: all stage $(WHEEL) $(BENCH_LOADS) $(OPS_RUN) $(TEST_PLUGINS) $(SHIMS) $(SYSTEM) ##- real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ##- replay of the fuzz corpora
 	$(RUN_TESTS) $(FUZZ)
