@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """psd.torch against torch.optim and against serial programs. Left out where PyTorch is not installed."""
 
+import contextlib
 import copy
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import textwrap
 import threading
 import unittest
+import unittest.mock
 
 import psd
 
@@ -55,6 +57,68 @@ def together(*functions):
         raise raised[0]
 
 
+class Device:
+    """A device of which copies of gradients are made when somebody waits for their event, and the memory of values is busy until then."""
+
+    def __init__(self, case):
+        self.case, self.made = case, 0
+
+    def pinned(self):
+        device = self
+
+        class Stream:
+            def __init__(self):
+                self.copies = []
+
+            def wait_stream(self, other):
+                self.waited = other
+
+        class Event:
+            def __init__(self, stream):
+                self.stream, self.count = stream, len(stream.copies)
+
+            def synchronize(self):
+                for target, source in self.stream.copies[: self.count]:
+                    target.copy_(source)
+                    device.made += 1
+                del self.stream.copies[: self.count]
+                self.count = 0
+
+        class Pinned(psd.torch._Pinned):
+            def __init__(self):
+                self.gradients, self.values, self.current = Stream(), Stream(), None
+                self.down, self.up, self.uploaded = {}, {}, None
+
+            def empty(self, shape):
+                return torch.full(shape, float("nan"))
+
+            def copy(self, target, source):
+                if self.current is self.gradients:
+                    device.case.assertIs(self.gradients.waited, self.values)
+                    self.gradients.copies.append((target, source))
+                    return
+                device.case.assertFalse(any(source is s for _, s in self.values.copies), "the memory is still read")
+                target.copy_(source)  # what the model does later comes after it
+                self.values.copies.append((torch.empty_like(source), source))
+
+            def keep(self, gradient):
+                device.case.assertIs(gradient, self.gradients.copies[-1][1])
+
+            def model_stream(self):
+                return self.values
+
+            @contextlib.contextmanager
+            def on(self, stream):
+                self.current = stream
+                yield
+                self.current = None
+
+            def event(self, stream):
+                return Event(stream)
+
+        return Pinned()
+
+
 class Torch(unittest.TestCase):
     def setUp(self):
         self.cluster = psd.local_cluster(ps=2, workers=2)
@@ -93,6 +157,48 @@ class Torch(unittest.TestCase):
                         self.assert_close(model, other)
                         for schedule in schedules:
                             schedule.step()
+
+    def test_a_device_that_copies_later(self):
+        """_Pinned on a device whose copies are made when an event is waited for. A push before that sends the gradient of the step before."""
+        device = Device(self)
+        before = psd.torch._Tensors.pull
+        for overlap in (False, True):
+            with self.subTest(overlap=overlap), psd.Session(self.cluster.target, container=f"pinned{overlap}") as s:
+                model = net()
+                other = copy.deepcopy(model)
+
+                def pull(tensors):
+                    tensors.pinned = tensors.pinned or {torch.device("cpu"): device.pinned()}
+                    before(tensors)
+
+                with unittest.mock.patch.object(psd.torch._Tensors, "pull", pull):
+                    o = psd.torch.Optimizer(model.named_parameters(), s, psd.SGD(0.1), overlap=overlap)
+                    p = torch.optim.SGD(other.parameters(), 0.1)
+                    for step in range(5):
+                        o.zero_grad()
+                        backward(model, *batch(step))
+                        o.step()
+                        p.zero_grad()
+                        backward(other, *batch(step))
+                        p.step()
+                        self.assert_close(model, other)
+        self.assertGreater(device.made, 2 * 5 * 4)
+
+    @unittest.skipUnless(torch.cuda.is_available(), "there is no CUDA device")
+    def test_on_a_cuda_device(self):
+        for overlap in (False, True):
+            with self.subTest(overlap=overlap), psd.Session(self.cluster.target, container=f"cuda{overlap}") as s:
+                model = net().cuda()
+                other = copy.deepcopy(model)
+                o = psd.torch.Optimizer(model.named_parameters(), s, psd.SGD(0.1), overlap=overlap)
+                p = torch.optim.SGD(other.parameters(), 0.1)
+                for step in range(5):
+                    x, y = (t.cuda() for t in batch(step))
+                    for m, optimizer in ((model, o), (other, p)):
+                        optimizer.zero_grad()
+                        backward(m, x, y)
+                        optimizer.step()
+                    self.assert_close(model, other, 1e-5)
 
     def test_accumulation_and_closure(self):
         with psd.Session(self.cluster.target) as s:

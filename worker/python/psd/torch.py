@@ -37,6 +37,69 @@ _logger = logging.getLogger("psd")
 Named = Iterable[tuple[str, torch.Tensor]]
 
 
+class _Pinned:
+    """Copies between tensors of a CUDA device and the host, which go on while the program works: through pinned memory, in which only the device's
+    copies wait for each other. Gradients travel on a stream of their own, with an event each; values on the model's stream, with one event."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.gradients = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.down: dict[int, torch.Tensor] = {}
+        self.up: dict[int, torch.Tensor] = {}
+        self.uploaded: Any = None  # event: the values of `up` are on the device
+
+    def host(self, held: dict[int, torch.Tensor], i: int, like: torch.Tensor) -> torch.Tensor:
+        if i not in held or held[i].shape != like.shape:
+            held[i] = self.empty(like.shape)
+        return held[i]
+
+    def empty(self, shape: torch.Size) -> torch.Tensor:
+        return torch.empty(shape, dtype=torch.float32, pin_memory=True)
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        target.copy_(source, non_blocking=True)
+
+    def keep(self, gradient: torch.Tensor) -> None:
+        """The memory of a gradient that the program drops is not used again before its copy."""
+        gradient.record_stream(self.gradients)
+
+    def model_stream(self) -> Any:
+        return torch.cuda.current_stream(self.device)
+
+    def on(self, stream: Any) -> Any:
+        return torch.cuda.stream(stream)
+
+    def event(self, stream: Any) -> Any:
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(stream)
+        return event
+
+    def download(self, i: int, gradient: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Begin to copy a gradient; the result waits for it."""
+        host = self.host(self.down, i, gradient)
+        self.gradients.wait_stream(self.model_stream())
+        with self.on(self.gradients):
+            self.copy(host, gradient.to(torch.float32))
+            self.keep(gradient)
+            event = self.event(self.gradients)
+
+        def arrived() -> torch.Tensor:
+            event.synchronize()
+            return host
+
+        return arrived
+
+    def upload(self, indices: list[int], targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+        """Begin to copy values. What the model's stream does later sees them."""
+        if self.uploaded is not None:
+            self.uploaded.synchronize()  # the pinned memory is free again
+        for i, target, source in zip(indices, targets, sources):
+            host = self.host(self.up, i, source)
+            host.copy_(source)
+            self.copy(target, host)
+        self.uploaded = self.event(self.model_stream())
+
+
 class _Tensors:
     """Parameters of a session with the tensors of a model: values and gradients are copied by one call for all."""
 
@@ -64,6 +127,7 @@ class _Tensors:
         # for sparse gradients; found here, where the caller's scopes are open
         self.variables = {i: session.find(n) for i, n in enumerate(self.names) if rows and self.tensors[i].requires_grad}
         self._views: dict[int, torch.Tensor] = {}
+        self.pinned = {t.device: _Pinned(t.device) for t in self.tensors if t.is_cuda}
         self.pull()
 
     def view(self, array: Any) -> torch.Tensor:
@@ -84,8 +148,15 @@ class _Tensors:
         for name, target, source in zip(self.names, targets, sources):
             if target.shape != source.shape:
                 fail(f"parameter {name!r} is {list(target.shape)} now, and was {list(source.shape)} when it was attached")
-        if targets:
-            torch._foreach_copy_(targets, sources)
+        places: dict[Any, list[int]] = {}
+        for i, target in enumerate(targets):
+            places.setdefault(self.pinned.get(target.device), []).append(i)
+        for pinned, at in places.items():
+            to, values = [targets[i] for i in at], [sources[i] for i in at]
+            if pinned is None:
+                torch._foreach_copy_(to, values)
+            else:
+                pinned.upload(at, to, values)
 
     @torch.no_grad()
     def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
@@ -110,16 +181,27 @@ class _Tensors:
         return self.variables[i], gradient._indices()[0].cpu().numpy(), values.numpy()
 
     def _push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
-        targets = []
+        targets: list[torch.Tensor] = []
+        sources: list[torch.Tensor] = []
+        later: dict[int, tuple[torch.Tensor, Callable[[], torch.Tensor]]] = {}
         for i, gradient in zip(indices, gradients):
             p = self.params[i]
             target = self.view(p._array("grad", lib.ps_param_grad(p._pointer)))
             if target.shape != gradient.shape:
                 fail(f"the gradient of {self.names[i]!r} is {list(gradient.shape)}, and must be {list(target.shape)}")
-            targets.append(target)
-        torch._foreach_copy_(targets, gradients)
+            pinned = self.pinned.get(gradient.device)
+            if pinned is None:
+                targets.append(target)
+                sources.append(gradient)
+            else:
+                later[i] = target, pinned.download(i, gradient)
+        if targets:
+            torch._foreach_copy_(targets, sources)
         function, handle = lib.ps_push_pull if pulls else lib.ps_push, self.session._live()
         for i in indices:
+            if i in later:
+                target, arrived = later[i]
+                target.copy_(arrived())
             status = function(handle, self.params[i]._pointer)
             while status == 1 and interrupted():  # a handler that raised nothing; nothing was sent
                 status = function(handle, self.params[i]._pointer)
