@@ -42,11 +42,13 @@ examples: all ## run the programs of worker/examples against servers of their ow
 demo: all ## train digits on 2 ps and 3 workers, show the cluster, check the numbers
 	@PSD_BUILD=$(B) scripts/demo
 MAKEFILES_READ := Makefile $(wildcard mk/*.mk)
-.PHONY: dist deb clean deps help help-all
+.PHONY: dist deb container clean deps help help-all
 dist: ## build/psd-VERSION.tar.gz of the committed tree
 	@scripts/dist
 deb: ## Debian packages of the committed tree, in build/deb
 	@scripts/deb
+container: deb ## image psd of these packages, by buildah
+	@buildah build -t psd -f scripts/container/Containerfile .
 clean: ## remove build/
 	@rm -rf build
 deps: ## install missing Debian packages, or print the command

@@ -2,7 +2,7 @@
 # What this machine has: scripts/deps and scripts/found run once per tree. What a change of it builds anew.
 
 GOALS := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out help clean deps dist deb uninstall,$(GOALS)),)
+ifneq ($(filter-out help clean deps dist deb container uninstall,$(GOALS)),)
 include build/found.mk
 build/found.mk: scripts/deps scripts/found
 	@scripts/deps
