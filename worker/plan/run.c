@@ -3,9 +3,10 @@
  * Encodes and decodes runs and their answers (run.h has the format).
  *
  * Happy path: each part is a message with its length; some messages are followed by bytes whose number the message has. A decoder
- * reads the input twice: first it counts the bytes of texts and numbers, then it writes them into one allocation. Failure modes:
- * a count, a value number, a size, a text or a dtype that is not allowed is refused, and the error names the part; nothing stays
- * allocated. Memory is bounded by the input, because each counted part has at least two bytes in it.
+ * reads the input once: the head has the numbers of parts, whose arrays are the beginning of the run's memory; texts and value
+ * numbers follow in it, and go on in further chunks when a chunk is full. Failure modes: a count, a value number, a size, a text
+ * or a dtype that is not allowed is refused, and the error names the part; nothing stays allocated. Memory is bounded by the
+ * input, because each counted part has at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes in it.
  */
 #include "run.h"
 
@@ -21,9 +22,13 @@
 #include <string.h>
 
 enum {
-    PART_BYTES_MIN = 2,  /* a length and one field of a message */
-    LENGTH_BYTES_MAX = 2 /* length of a message, as psi_list_append() writes it */
+    INPUT_BYTES_MIN = 5,  /* a length, from, dtype */
+    ROW_BYTES_MIN = 9,    /* a length, op, name, outputs */
+    OUTPUT_BYTES_MIN = 3, /* a length, to */
+    RESULT_BYTES_MIN = 3, /* a length, dtype */
+    LENGTH_BYTES_MAX = 2  /* length of a message, as psi_list_append() writes it */
 };
+enum { CHUNK_BYTES = 4096, PART_TEXT_BYTES = 64 }; /* later chunks; texts of a part, usually */
 
 /* Check that n more bytes fit; otherwise the run or the answer is too large. */
 static ps_status room_check(const struct psi_buf *out, size_t n, struct psi_err *err)
@@ -244,14 +249,54 @@ ps_status psi_run_encode_lending(const struct psi_run *run, size_t lend_bytes, s
     return st;
 }
 
-/* What is left of the input, and where decoded parts go: NULL while parts are only measured. */
+/* A piece of a run's memory. */
+struct chunk {
+    struct chunk *before;
+    size_t bytes, used;             /* of data */
+    _Alignas(uint64_t) char data[]; /* zeroed when the chunk is made */
+};
+
+/* What is left of the input, and the memory of what was decoded. */
 struct cursor {
     const uint8_t *p;
     size_t n;
-    char *texts;                      /* place of the next text */
-    uint16_t *inputs;                 /* place of the next value numbers */
-    size_t text_bytes, input_numbers; /* measured in the first pass */
+    struct chunk *memory; /* the newest chunk; NULL: none */
 };
+
+static ps_status chunk_add(struct cursor *c, size_t bytes, struct psi_err *err)
+{
+    struct chunk *chunk = psi_calloc(1, sizeof(*chunk) + bytes);
+    if (chunk == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu bytes of a run", bytes);
+    }
+    chunk->before = c->memory;
+    chunk->bytes = bytes;
+    c->memory = chunk;
+    return PS_OK;
+}
+
+static void chunks_free(struct chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct chunk *before = chunk->before;
+        psi_free(chunk);
+        chunk = before;
+    }
+}
+
+/* Take `bytes` of the run's memory, at a multiple of `align`, a power of two up to 8. NULL: no memory, *err says so. */
+static void *take_memory(struct cursor *c, size_t bytes, size_t align, struct psi_err *err)
+{
+    size_t at = (c->memory->used + align - 1) & ~(align - 1);
+    if (at > c->memory->bytes || bytes > c->memory->bytes - at) {
+        if (chunk_add(c, bytes < CHUNK_BYTES ? CHUNK_BYTES : bytes, err) != PS_OK) {
+            return NULL;
+        }
+        at = 0;
+    }
+    c->memory->used = at + bytes;
+    return c->memory->data + at;
+}
 
 static ps_status next_part(struct cursor *c, const pb_msgdesc_t *d, void *m, const char *what, uint32_t i, struct psi_err *err)
 {
@@ -281,15 +326,15 @@ static ps_status take_text(struct cursor *c, const uint8_t *bytes, size_t n, con
     if (n > 0 && memchr(bytes, 0, n) != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "its %s has a NUL", what);
     }
-    c->text_bytes += n + 1;
-    if (c->texts != NULL) {
-        *out = c->texts;
-        if (n > 0) {
-            memcpy(c->texts, bytes, n);
-        }
-        c->texts[n] = '\0';
-        c->texts += n + 1;
+    char *text = take_memory(c, n + 1, 1, err);
+    if (text == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
     }
+    if (n > 0) {
+        memcpy(text, bytes, n);
+    }
+    text[n] = '\0';
+    *out = text;
     return PS_OK;
 }
 #define TAKE_TEXT(c, field, what, out, err) take_text(c, (field).bytes, (field).size, what, out, err)
@@ -378,24 +423,22 @@ static ps_status row_inputs(struct cursor *c, const ps_v1_RunRow *m, uint32_t fi
                             struct psi_err *err)
 {
     const uint8_t *numbers = NULL;
-    ps_status st = take_bytes(c, 2 * (uint64_t)m->inputs, &numbers, err);
-    for (uint32_t i = 0; i < m->inputs && st == PS_OK; i++) {
+    const ps_status st = take_bytes(c, 2 * (uint64_t)m->inputs, &numbers, err);
+    uint16_t *inputs = st == PS_OK ? take_memory(c, m->inputs * sizeof(*inputs), sizeof(*inputs), err) : NULL;
+    if (inputs == NULL) {
+        return st != PS_OK ? st : PS_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < m->inputs; i++) {
         const uint16_t number = (uint16_t)(numbers[2 * i] | numbers[2 * i + 1] << 8);
         if (number >= first_value) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "its input %" PRIu32 " is value %u, before it are %" PRIu32, i, number,
                             first_value);
         }
-        if (c->inputs != NULL) {
-            c->inputs[i] = number;
-        }
+        inputs[i] = number;
     }
-    if (st == PS_OK) {
-        out->inputs = c->inputs;
-        out->input_count = m->inputs;
-        c->input_numbers += m->inputs;
-        c->inputs += c->inputs != NULL ? m->inputs : 0;
-    }
-    return st;
+    out->inputs = inputs;
+    out->input_count = m->inputs;
+    return PS_OK;
 }
 
 static ps_status row_decode(struct cursor *c, uint32_t i, uint32_t first_value, struct psi_run_row *out, struct psi_err *err)
@@ -463,9 +506,11 @@ static ps_status head_decode(struct cursor *c, ps_v1_RunHead *m, struct psi_err 
         return psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_VERSION,
                            "version %" PRIu32 " of runs, known is %d; update the older side", m->version, PSI_RUN_VERSION);
     }
-    const uint64_t parts = (uint64_t)m->inputs + m->rows + m->outputs;
-    if (parts > c->n / PART_BYTES_MIN) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "head: %" PRIu64 " parts in %zu bytes", parts, c->n);
+    const uint64_t bytes_min =
+        INPUT_BYTES_MIN * (uint64_t)m->inputs + ROW_BYTES_MIN * (uint64_t)m->rows + OUTPUT_BYTES_MIN * (uint64_t)m->outputs;
+    if (bytes_min > c->n) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "head: %" PRIu64 " parts in %zu bytes",
+                        (uint64_t)m->inputs + m->rows + m->outputs, c->n);
     }
     if (m->key.size != (m->container.size > 0 ? PSI_RUN_KEY_BYTES : 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "head: a container has a key of %d bytes, not %u", PSI_RUN_KEY_BYTES,
@@ -474,46 +519,76 @@ static ps_status head_decode(struct cursor *c, ps_v1_RunHead *m, struct psi_err 
     return PS_OK;
 }
 
-/* One pass over all parts. In the first pass run has no arrays: each part is decoded into a temporary and dropped. */
-static ps_status parts_decode(struct cursor *c, const ps_v1_RunHead *head, struct psi_run *run, struct psi_err *err)
+/* Make the arrays of the parts that the head counts. */
+static ps_status arrays_make(struct cursor *c, const ps_v1_RunHead *head, struct psi_run *run, struct psi_err *err)
 {
-    uint64_t values = head->inputs;
-    ps_status st = TAKE_TEXT(c, head->container, "container", &run->container, err);
+    const size_t inputs = head->inputs * sizeof(*run->inputs), rows = head->rows * sizeof(*run->rows);
+    const size_t outputs = head->outputs * sizeof(*run->outputs);
+    const size_t texts = PART_TEXT_BYTES * (1 + (size_t)head->inputs + head->rows + head->outputs);
+    const ps_status st = chunk_add(c, inputs + rows + outputs + (texts < c->n ? texts : c->n), err);
     if (st != PS_OK) {
-        psi_err_prefix(err, "head");
         return st;
     }
-    for (uint32_t i = 0; i < head->inputs; i++) {
-        struct psi_run_input input = {0};
-        st = input_decode(c, i, run->memory != NULL ? &run->inputs[i] : &input, err);
+    run->inputs = take_memory(c, inputs, _Alignof(struct psi_run_input), err); /* these three fit the chunk */
+    run->rows = take_memory(c, rows, _Alignof(struct psi_run_row), err);
+    run->outputs = take_memory(c, outputs, _Alignof(struct psi_run_output), err);
+    run->input_count = head->inputs;
+    run->row_count = head->rows;
+    run->output_count = head->outputs;
+    return PS_OK;
+}
+
+static ps_status inputs_decode(struct cursor *c, struct psi_run *run, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < run->input_count; i++) {
+        const ps_status st = input_decode(c, i, &run->inputs[i], err);
         if (st != PS_OK) {
             psi_err_prefix(err, "input %" PRIu32, i);
             return st;
         }
     }
-    for (uint32_t i = 0; i < head->rows; i++) {
-        struct psi_run_row row = {0};
-        struct psi_run_row *to = run->memory != NULL ? &run->rows[i] : &row;
-        st = row_decode(c, i, (uint32_t)values, to, err);
-        values += to->output_count;
-        if (st == PS_OK && values > PSI_RUN_VALUES_MAX) {
+    run->value_count = run->input_count;
+    return PS_OK;
+}
+
+static ps_status rows_decode(struct cursor *c, struct psi_run *run, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < run->row_count; i++) {
+        struct psi_run_row *row = &run->rows[i];
+        ps_status st = row_decode(c, i, run->value_count, row, err);
+        if (st == PS_OK && (uint64_t)run->value_count + row->output_count > PSI_RUN_VALUES_MAX) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "more than %u values", PSI_RUN_VALUES_MAX);
         }
         if (st != PS_OK) {
             psi_err_prefix(err, "row %" PRIu32, i);
             return st;
         }
+        run->value_count += row->output_count;
     }
-    for (uint32_t i = 0; i < head->outputs; i++) {
-        struct psi_run_output output = {0};
-        st = output_decode(c, i, (uint32_t)values, run->memory != NULL ? &run->outputs[i] : &output, err);
+    return PS_OK;
+}
+
+static ps_status outputs_decode(struct cursor *c, struct psi_run *run, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < run->output_count; i++) {
+        const ps_status st = output_decode(c, i, run->value_count, &run->outputs[i], err);
         if (st != PS_OK) {
             psi_err_prefix(err, "output %" PRIu32, i);
             return st;
         }
     }
-    run->value_count = (uint32_t)values;
     return PS_OK;
+}
+
+static ps_status parts_decode(struct cursor *c, const ps_v1_RunHead *head, struct psi_run *run, struct psi_err *err)
+{
+    ps_status st = TAKE_TEXT(c, head->container, "container", &run->container, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "head");
+    }
+    st = st == PS_OK ? inputs_decode(c, run, err) : st;
+    st = st == PS_OK ? rows_decode(c, run, err) : st;
+    return st == PS_OK ? outputs_decode(c, run, err) : st;
 }
 
 /* Take the values behind the messages. begin: the first byte of the run. */
@@ -536,59 +611,30 @@ static ps_status values_decode(struct cursor *c, const uint8_t *begin, struct ps
     return c->n == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%zu bytes after its end", c->n);
 }
 
-/* Allocate the memory that the first pass has measured; arrays in the order of falling alignment. */
-static ps_status memory_make(const ps_v1_RunHead *head, struct cursor *c, struct psi_run *run, struct psi_err *err)
-{
-    const size_t inputs = head->inputs * sizeof(*run->inputs), rows = head->rows * sizeof(*run->rows);
-    const size_t outputs = head->outputs * sizeof(*run->outputs);
-    char *memory = psi_calloc(1, inputs + rows + outputs + c->input_numbers * sizeof(uint16_t) + c->text_bytes);
-    if (memory == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %" PRIu32 " rows", head->rows);
-    }
-    run->memory = memory;
-    run->inputs = (void *)memory;
-    run->rows = (void *)(memory + inputs);
-    run->outputs = (void *)(memory + inputs + rows);
-    run->input_count = head->inputs;
-    run->row_count = head->rows;
-    run->output_count = head->outputs;
-    c->inputs = (void *)(memory + inputs + rows + outputs);
-    c->texts = memory + inputs + rows + outputs + c->input_numbers * sizeof(uint16_t);
-    return PS_OK;
-}
-
 ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struct psi_err *err)
 {
     struct psi_run run = {0};
     ps_v1_RunHead head;
-    struct cursor first = {.p = bytes, .n = n};
-    ps_status st = head_decode(&first, &head, err);
-    struct cursor second = {.p = first.p, .n = first.n};
-    st = st == PS_OK ? parts_decode(&first, &head, &run, err) : st;
-    if (st == PS_OK) {
-        second.input_numbers = first.input_numbers;
-        second.text_bytes = first.text_bytes;
-        st = memory_make(&head, &second, &run, err);
-    }
-    if (st == PS_OK) {
-        st = parts_decode(&second, &head, &run, err);
-        PSI_ASSERT(st == PS_OK); /* the first pass has accepted these bytes */
-        st = values_decode(&second, bytes, &run, err);
-    }
+    struct cursor c = {.p = bytes, .n = n};
+    ps_status st = head_decode(&c, &head, err);
+    st = st == PS_OK ? arrays_make(&c, &head, &run, err) : st;
+    st = st == PS_OK ? parts_decode(&c, &head, &run, err) : st;
+    st = st == PS_OK ? values_decode(&c, bytes, &run, err) : st;
     if (st == PS_OK) {
         memcpy(run.key, head.key.bytes, head.key.size);
         run.trace = head.trace;
+        run.memory = c.memory;
         *out = run;
         return PS_OK;
     }
-    psi_run_fini(&run);
+    chunks_free(c.memory);
     psi_err_prefix(err, "run");
     return st;
 }
 
 void psi_run_fini(struct psi_run *run)
 {
-    psi_free(run->memory);
+    chunks_free(run->memory);
     *run = (struct psi_run){0};
 }
 
@@ -639,7 +685,7 @@ static ps_status answer_decode(struct cursor *c, struct psi_run_answer *answer, 
 {
     ps_v1_RunAnswer head;
     ps_status st = next_part(c, &ps_v1_RunAnswer_msg, &head, "head", 0, err);
-    if (st == PS_OK && (head.version != PSI_RUN_VERSION || head.results > c->n / PART_BYTES_MIN)) {
+    if (st == PS_OK && (head.version != PSI_RUN_VERSION || head.results > c->n / RESULT_BYTES_MIN)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "version %" PRIu32 ", %" PRIu32 " results in %zu bytes", head.version,
                       head.results, c->n);
     }

@@ -511,6 +511,54 @@ TEST(numbers_of_values_have_a_limit)
     assert_fails(psi_run_encode(&run, b, &err), PS_INVALID_ARGUMENT, &err, "65536 values, at most 65535");
 }
 
+/* Rows whose texts need more than one chunk of memory, each of which may be missing. */
+TEST(long_texts_have_further_chunks)
+{
+    enum { ROWS = 40, NAME_BYTES = 200 };
+    static char names[ROWS][NAME_BYTES + 1], message[PSI_OP_MESSAGE_BYTES_MAX + 1];
+    struct psi_run_row rows[ROWS];
+    struct psi_err err = {0};
+    struct psi_run got = {0};
+    memset(message, 'm', sizeof(message) - 1);
+    for (uint16_t i = 0; i < ROWS; i++) {
+        memset(names[i], 'a' + i % 26, NAME_BYTES);
+        rows[i] = (struct psi_run_row){
+            .op = "print", .name = names[i], .device = "", .output_count = 1, .attrs = {.message = i == 20 ? message : ""}};
+    }
+    const struct psi_run run = {.container = "", .rows = rows, .row_count = ROWS};
+    const struct psi_buf *b = encoded(&run);
+    int failures = 0;
+    for (;; failures++) {
+        psi_mem_fail_after(failures);
+        const ps_status st = psi_run_decode(b->data, b->len, &got, &err);
+        psi_mem_fail_after(-1);
+        if (st == PS_OK) {
+            break;
+        }
+        assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
+    }
+    assert_true(failures > 1); /* there was more than one chunk */
+    for (uint32_t i = 0; i < ROWS; i++) {
+        assert_string_equal(got.rows[i].name, names[i]);
+        assert_string_equal(got.rows[i].attrs.message, i == 20 ? message : "");
+        assert_int_equal(got.rows[i].first_value, i);
+    }
+    psi_run_fini(&got);
+}
+
+/* A short run is one allocation. */
+TEST(a_short_run_is_one_allocation)
+{
+    struct whole w;
+    const struct psi_buf *b = encoded(make_run(&w));
+    struct psi_run run = {0};
+    struct psi_err err = {0};
+    const uint64_t before = psi_mem_count();
+    assert_ok(psi_run_decode(b->data, b->len, &run, &err), &err);
+    assert_int_equal(psi_mem_count() - before, 1);
+    psi_run_fini(&run);
+}
+
 TEST(no_memory_is_resource_exhausted)
 {
     struct whole w;
