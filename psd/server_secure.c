@@ -12,8 +12,8 @@
 
 #include "common/auth/key_file.h"
 #include "common/mem.h"
-#include "common/net/addr.h"
 #include "common/text_file.h"
+#include "psd/shell/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,62 +148,21 @@ void psd_secure_fini(struct psd_secure *secure)
     psi_free(secure->tls_ca);
     psi_free(secure->tls_refused);
     psi_free(secure->rights_file);
-    psi_free(secure->hosts);
+    psd_hosts_free(secure->hosts);
     *secure = (struct psd_secure){.tls = NULL};
 }
 
 /* ---- the cluster's addresses ---- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(a, b);
-}
-
-/* "127.0.0.1" from "127.0.0.1:2222", "[::1]" from "[::1]:2222"; an IPv4 address mapped to IPv6 gives the IPv4 address. */
-static void host_of(const char *peer, char out[PSD_HOST_TEXT_BYTES])
-{
-    static const char mapped[] = "[::ffff:";
-    bool is_mapped = strncmp(peer, mapped, sizeof(mapped) - 1) == 0 && strchr(peer, '.') != NULL;
-    const char *from = is_mapped ? peer + sizeof(mapped) - 1 : peer;
-    const char *end = strrchr(from, is_mapped ? ']' : ':');
-    size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
-    (void)snprintf(out, PSD_HOST_TEXT_BYTES, "%.*s", (int)n, from); /* IP addresses fit; others are in no list */
-}
-
 ps_status psd_secure_cluster(struct psd_secure *secure, const struct psi_cluster *c, struct psi_err *err)
 {
-    size_t count = 0;
-    for (uint32_t j = 0; j < c->job_count; j++) {
-        count += c->jobs[j].task_count;
-    }
-    secure->hosts = count > 0 ? psi_calloc(count, sizeof(*secure->hosts)) : NULL;
-    if (secure->hosts == NULL && count > 0) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster's addresses");
-    }
-    for (uint32_t j = 0; j < c->job_count; j++) {
-        for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {
-            struct psi_address address;
-            struct psi_sockaddr socket;
-            char text[PS_ADDRESS_BYTES_MAX + 1];
-            if (psi_address_parse(c->jobs[j].tasks[i].address, true, &address, NULL) == PS_OK &&
-                address.kind == PSI_ADDRESS_TCP && psi_sockaddr_literal(&address, &socket)) {
-                host_of(psi_sockaddr_format(&socket, text, sizeof(text)), secure->hosts[secure->host_count++]);
-            }
-        }
-    }
-    if (secure->host_count > 0) {
-        qsort(secure->hosts, secure->host_count, sizeof(*secure->hosts), by_text);
-    }
-    return PS_OK;
+    return psd_hosts_new(c, psi_resolve, &secure->hosts, err);
 }
 
 bool psd_secure_listed(void *server, const char *peer)
 {
     const struct psd_server *s = server;
-    char host[PSD_HOST_TEXT_BYTES];
-    host_of(peer, host);
-    return s->secure.host_count > 0 &&
-           bsearch(host, s->secure.hosts, s->secure.host_count, sizeof(*s->secure.hosts), by_text) != NULL;
+    return psd_hosts_have(s->secure.hosts, peer, s->ticked_ms);
 }
 
 /* ---- in force ---- */
@@ -236,6 +195,9 @@ ps_status psd_secure_begin(psd_server *s, struct psi_err *err)
     secure->has_next = false;
     secure->walk = secure->tls != NULL;
     secure->warned_s = 0;
+    if (secure->tls != NULL) {
+        psd_hosts_look_up(secure->hosts, s->ticked_ms);
+    }
     return PS_OK;
 }
 

@@ -17,7 +17,6 @@ struct psd_secure_state {
     struct psi_tls *tls;       /* NULL: connections are plain */
     struct psi_rights *rights; /* NULL: everybody may do everything */
 };
-enum { PSD_HOST_TEXT_BYTES = 48 }; /* "[" INET6_ADDRSTRLEN "]" */
 
 struct psd_secure {
     char *key_file, *tls_cert, *tls_key, *tls_ca, *tls_refused, *rights_file; /* paths from the options; NULL: not given */
@@ -29,9 +28,8 @@ struct psd_secure {
     bool insecure;                /* other machines reach the task, and it asks for no key and no certificate */
     bool walk;                    /* connections must be checked at the next tick */
     uint64_t walked_ms, warned_ms;
-    int64_t warned_s;                   /* unix time of the last check for what will expire; 0: none since keys were read */
-    char (*hosts)[PSD_HOST_TEXT_BYTES]; /* sorted IP addresses of the cluster spec, in the form of a peer's address */
-    size_t host_count;
+    int64_t warned_s;        /* unix time of the last check for what will expire; 0: none since keys were read */
+    struct psd_hosts *hosts; /* of the cluster spec */
 };
 
 /** Copy the paths of the options, and read the files. Errors as psd_server_start(). Call psd_secure_fini() in any case. */

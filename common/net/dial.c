@@ -173,7 +173,7 @@ static bool mailbox_open(struct psi_net *net)
     return true;
 }
 
-static bool thread_start(struct lookup *lookup)
+bool psi_lookup_thread(void *(*run)(void *arg), void *arg)
 {
     pthread_t thread;
     pthread_attr_t attr;
@@ -186,7 +186,7 @@ static bool thread_start(struct lookup *lookup)
     (void)pthread_attr_setstacksize(&attr, LOOKUP_STACK_BYTES);
     sigfillset(&all); /* the program's own threads handle signals */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&thread, &attr, lookup_thread, lookup);
+    int rc = pthread_create(&thread, &attr, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attr);
     return rc == 0;
@@ -210,7 +210,7 @@ static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
     pthread_mutex_lock(&lookup->mailbox->mutex);
     lookup->mailbox->refs++;
     pthread_mutex_unlock(&lookup->mailbox->mutex);
-    if (!thread_start(lookup)) {
+    if (!psi_lookup_thread(lookup_thread, lookup)) {
         mailbox_unref(lookup->mailbox);
         goto fail;
     }

@@ -29,6 +29,10 @@ PSI_MUST ps_status psi_dial_start(struct psi_net *net, const char *address, uint
 /** Cancel: done will not be called. Not after done was called. */
 void psi_dial_cancel(struct psi_dial *dial);
 
+/** Start a detached thread for look-ups, with all signals blocked and a stack for name service modules. False: the system gives
+ * none. Any thread. */
+bool psi_lookup_thread(void *(*run)(void *arg), void *arg);
+
 /** For psi_net_close(): cancel all dials, and close the look-ups' mailbox. */
 void psi_dial_close_all(struct psi_net *net);
 

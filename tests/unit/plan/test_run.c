@@ -427,6 +427,22 @@ TEST(counts_that_lie_are_refused)
     assert_fails(psi_run_decode(NULL, 0, &out, &err), PS_INVALID_ARGUMENT, &err, "run: it ends before head 0");
 }
 
+/* A head that counts more parts than the bytes behind it can have gets no memory for them. */
+TEST(heads_that_lie_get_no_memory)
+{
+    enum { LEAST = 9 };                                                         /* bytes of a row */
+    static const uint8_t head[] = {5, 0x08, PSI_RUN_VERSION, 0x30, 0xe8, 0x07}; /* 1,000 rows */
+    static uint8_t bytes[sizeof(head) + 1000 * LEAST];
+    struct psi_run out = {0};
+    struct psi_err err = {0};
+    memcpy(bytes, head, sizeof(head));
+    const uint64_t before = psi_mem_count();
+    assert_fails(psi_run_decode(bytes, sizeof(bytes) - 1, &out, &err), PS_INVALID_ARGUMENT, &err, "1000 parts in 8999 bytes");
+    assert_int_equal(psi_mem_count(), before);
+    assert_fails(psi_run_decode(bytes, sizeof(bytes), &out, &err), PS_INVALID_ARGUMENT, &err, "run: row 0");
+    assert_true(psi_mem_count() > before);
+}
+
 TEST(a_newer_version_is_unimplemented)
 {
     const struct psi_run probe = {.container = ""};
