@@ -74,6 +74,9 @@ static const char *names(char *buf, size_t n)
 {
     size_t used = 0;
     for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
+        if (psi_optimizer_row(kind) == NULL) {
+            continue;
+        }
         used += (size_t)snprintf(buf + used, n - used, "%s%s", kind == 0 ? "" : ", ", psi_optimizer_name(kind));
         for (const struct psi_hyper *h = psi_optimizer_hypers(kind); h->name != NULL; h++) {
             used += h->range == PSI_SWITCH ? (size_t)snprintf(buf + used, n - used, ", %s", h->name) : 0;
@@ -126,7 +129,7 @@ ps_status psi_optimizer_parse(const char *text, ps_optimizer *opt, struct psi_er
     for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
         const struct psi_hyper *on = find_hyper(kind, text, n);
         const bool with = on->name != NULL && on->range == PSI_SWITCH;
-        if (with || is_name(psi_optimizer_name(kind), text, n)) {
+        if (psi_optimizer_row(kind) != NULL && (with || is_name(psi_optimizer_name(kind), text, n))) {
             *opt = psi_optimizer_standard(kind, opt);
             if (with) {
                 psi_hyper_set(opt, on, 1);

@@ -65,16 +65,23 @@ struct psi_slot {
  * learning rate is the first hyperparameter. */
 struct psi_optimizer_row {
     const char *name;
+    bool whole; /* a step depends on norms of the whole variable: pushes take effect as a whole, parts and rows have no form */
     struct psi_hyper hypers[PSI_OPTIMIZER_HYPERS_MAX + 1];
     struct psi_slot slots[PSI_OPTIMIZER_SLOTS_MAX + 1];
 };
 
-/** NULL: the kind is unknown. PS_OPT_NONE has a row without anything. */
+/** NULL: the kind is unknown; not every number below psi_optimizer_row_count is a kind. PS_OPT_NONE has a row without anything.
+ */
 extern const struct psi_optimizer_row psi_optimizer_rows[];
 extern const uint32_t psi_optimizer_row_count;
 static inline const struct psi_optimizer_row *psi_optimizer_row(uint32_t kind)
 {
-    return kind < psi_optimizer_row_count ? &psi_optimizer_rows[kind] : NULL;
+    return kind < psi_optimizer_row_count && psi_optimizer_rows[kind].name != NULL ? &psi_optimizer_rows[kind] : NULL;
+}
+static inline bool psi_optimizer_is_whole(uint32_t kind)
+{
+    const struct psi_optimizer_row *row = psi_optimizer_row(kind);
+    return row != NULL && row->whole;
 }
 /** The hyperparameters of its row; none of an unknown kind. */
 const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);

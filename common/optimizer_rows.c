@@ -4,7 +4,8 @@
  * the constructors are in ps_types.h, the rules in psd/optim. Data, and functions that read it; nothing can fail.
  *
  * Sources of names and standard values: TensorFlow 1.15 python/training and contrib/opt/python/training; PyTorch 2
- * torch/optim for adamw and the kinds whose name begins with torch; the paper for lion. README.md has the table.
+ * torch/optim for adamw and the kinds whose name begins with torch; TensorFlow Addons for lamb; the paper for lion. README.md has
+ * the table.
  */
 #include "optimizer.h"
 
@@ -51,11 +52,11 @@
     {                                                                                                                            \
         .name = "v", .tensorflow = tensorflow_ "_1", POWER("beta2_power", beta2)                                                 \
     }
-#define TORCH_ADAM                                                                                                               \
-    {.name = "exp_avg", .tensorflow = "exp_avg", .wide = true, POWER("beta1_power", beta1)},                                     \
+#define WIDE(name_, tensorflow_, power_, field_)                                                                                 \
     {                                                                                                                            \
-        .name = "exp_avg_sq", .tensorflow = "exp_avg_sq", .wide = true, POWER("beta2_power", beta2)                              \
+        .name = (name_), .tensorflow = (tensorflow_), .wide = true, POWER(power_, field_)                                        \
     }
+#define TORCH_ADAM WIDE("exp_avg", "exp_avg", "beta1_power", beta1), WIDE("exp_avg_sq", "exp_avg_sq", "beta2_power", beta2)
 
 const struct psi_optimizer_row psi_optimizer_rows[] = {
     [PS_OPT_NONE] = {.name = "none"},
@@ -156,6 +157,22 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
                                        .slots = {{.name = "square_avg", .tensorflow = "square_avg"},
                                                  {.name = "grad_avg", .tensorflow = "grad_avg"},
                                                  {.name = "momentum_buffer", .tensorflow = "momentum_buffer"}}},
+    [PS_OPT_LAMB] = {.name = "lamb",
+                     .whole = true,
+                     .hypers = {RATE, BETAS(0.999), ROOT_EPSILON(1e-6),
+                                HYPER("weight_decay", weight_decay, NOT_NEGATIVE, 0,
+                                      "weight_decay x variable is added to what the variable moves by, before its norm is taken"),
+                                COMMON},
+                     .slots = {WIDE("m", "LAMB", "beta1_power", beta1), WIDE("v", "LAMB_1", "beta2_power", beta2)}},
+    [PS_OPT_LARS] = {.name = "lars",
+                     .whole = true,
+                     .hypers = {RATE, MOMENTUM(0.9),
+                                HYPER("weight_decay", weight_decay, NOT_NEGATIVE, 0.0001,
+                                      "weight_decay x variable is added to the gradient, after its norm is taken"),
+                                HYPER("eeta", power, POSITIVE, 0.001, "share of the variable's norm that a step of rate 1 has"),
+                                HYPER("epsilon", epsilon, NOT_NEGATIVE, 0, "is added to the norms that a step is divided by"),
+                                COMMON},
+                     .slots = {{.name = "momentum", .tensorflow = "LARSOptimizer"}}},
 };
 
 #define MEMBER(field) double field;

@@ -205,7 +205,9 @@ typedef enum ps_opt_kind {
     PS_OPT_TORCH_ADAGRAD = 22,
     PS_OPT_TORCH_RMSPROP = 23,
     PS_OPT_TORCH_RMSPROP_CENTERED = 24,
-    PS_OPT_LAZY_ADAM = 25 /* adam, of which a push of rows moves these rows only */
+    PS_OPT_LAZY_ADAM = 25, /* adam, of which a push of rows moves these rows only */
+    PS_OPT_LAMB = 28,
+    PS_OPT_LARS = 29
 } ps_opt_kind;
 /** How a learning rate follows the global step: TensorFlow's functions of these names, README.md has the formulas. The numbers
  * are on the wire and on disk: never reused. */
@@ -233,8 +235,8 @@ typedef struct ps_optimizer {
     double beta1;               /* decay of the mean of gradients */
     double beta2;               /* decay of the mean of squared gradients; Adadelta's rho, RMSProp's decay */
     double epsilon;             /* is added to what a step is divided by */
-    double weight_decay;        /* shrinks the variable beside the step: AdamW, Lion */
-    double power;               /* FTRL: of the accumulator; PowerSign: base; AddSign: alpha */
+    double weight_decay;        /* shrinks the variable beside the step: AdamW, Lion, LAMB, LARS */
+    double power;               /* FTRL: of the accumulator; PowerSign: base; AddSign: alpha; LARS: eeta */
     double l1_strength;         /* FTRL, Proximal*, AdagradDA */
     double l2_strength;         /* FTRL, Proximal*, AdagradDA */
     double l2_shrinkage;        /* FTRL */

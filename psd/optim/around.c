@@ -67,6 +67,14 @@ static void decay(int loop, void *made, const void *var, size_t n, double l2)
     }
 }
 
+void psd_optim_gradient(int loop, void *made, const void *grad, const void *var, size_t n, const struct psd_optim_scalars *s)
+{
+    limit(loop, made, grad, n, s);
+    if (s->l2 > 0) {
+        decay(loop, made, var, n, s->l2);
+    }
+}
+
 static void average(int loop, void *slot, const void *var, size_t n, double share)
 {
     if (loop == PSD_LOOP_F64) {
@@ -96,10 +104,7 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
         for (uint32_t k = 0; k < ARRAYS_MAX && slots[k] != NULL; k++) {
             at[k] = (uint8_t *)slots[k] + first * width;
         }
-        limit(loop, made, (const uint8_t *)grad + first * grad_width, n, scalars);
-        if (scalars->l2 > 0) {
-            decay(loop, made, v, n, scalars->l2);
-        }
+        psd_optim_gradient(loop, made, (const uint8_t *)grad + first * grad_width, v, n, scalars);
         loops[loop == PSD_LOOP_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32](v, at, made, n, &inside);
         if (scalars->ema > 0 && at[count] != NULL) {
             average(loop, at[count], v, n, scalars->ema);

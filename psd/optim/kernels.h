@@ -37,12 +37,20 @@ struct psd_optim_rule {
     /** What a push captures beside its hyperparameters, which scalars has in dtype. NULL: nothing, as where the learning rate is
      * the only one. */
     void (*derive)(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
+    /** Of a rule that needs norms of the whole variable (whole.c): the first pass, whose last slot is what it makes for the last
+     * one. NULL: that is the gradient. */
+    psd_optim_loop_fn *step[PSD_LOOPS];
+    /** By which the rate is multiplied, from the norms of the variable and of the step, both above 0. */
+    double (*ratio)(const struct psd_optim_scalars *scalars, double value, double step);
 };
+const struct psd_optim_rule *psd_optim_rule_of(uint32_t kind);
 
 /** alpha of Adam's family in TensorFlow's form, by adam.c. */
 void psd_optim_derive_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
 /** share1 and share2. */
 void psd_optim_derive_shares(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
+/** made[i] = the gradient of element i with its scale, limited, and with l2 x variable. var: the same elements. No overlap. */
+void psd_optim_gradient(int loop, void *made, const void *grad, const void *var, size_t n, const struct psd_optim_scalars *s);
 /** psd_optim_apply() of a push that limits its gradient, adds l2 x variable to it, or keeps a moving average: around the rule, a
  * piece at a time that stays in the first cache. own: the slots of the kind. */
 void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops[PSD_LOOPS], int loop,
@@ -75,7 +83,9 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
     X(PS_OPT_TORCH_ADAGRAD, torch_adagrad)                                                                                       \
     X(PS_OPT_TORCH_RMSPROP, torch_rmsprop)                                                                                       \
     X(PS_OPT_TORCH_RMSPROP_CENTERED, torch_rmsprop_centered)                                                                     \
-    X(PS_OPT_LAZY_ADAM, adam)
+    X(PS_OPT_LAZY_ADAM, adam)                                                                                                    \
+    X(PS_OPT_LAMB, lamb)                                                                                                         \
+    X(PS_OPT_LARS, lars)
 #define PSD_DECLARE_RULE(kind, name) extern const struct psd_optim_rule psd_rule_##name;
 PSD_RULES(PSD_DECLARE_RULE)
 #undef PSD_DECLARE_RULE

@@ -6,7 +6,8 @@
  * FTRL's powers other than -0.5, which the C library computes).
  *
  * A push calls psd_optim_begin() at its first segment, keeps the scalars (record, journal, cut), calls psd_optim_apply() for each
- * segment with them, and psd_optim_end() once when it has been applied to its end.
+ * segment with them, and psd_optim_end() once when it has been applied to its end. LAMB and LARS need norms of the whole
+ * variable: their pushes are gathered first (psd_optim_measure()).
  */
 #ifndef PSD_OPTIM_H
 #define PSD_OPTIM_H
@@ -100,11 +101,33 @@ void psd_optim_apply_rows(uint32_t kind, ps_dtype dtype, ps_dtype wire, const st
                           void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, const uint8_t *indices, size_t rows,
                           size_t columns);
 
+/** Of a variable, as float64: sums of the squares of its elements, and of its steps. */
+struct psd_optim_norms {
+    double value, step;
+};
+/* elements of which the sums are added up in their order */
+enum { PSD_OPTIM_PIECE_ELEMENTS = 1024 };
+/**
+ * The first pass of a push to a variable of a kind with psi_optimizer_is_whole(): changes the slots, not the variable. All its
+ * elements are measured in their order, from norms of 0 on, in pieces of any number of elements that PSD_OPTIM_PIECE_ELEMENTS
+ * divides, the last one apart. Then psd_optim_scale() follows, and psd_optim_apply() of all elements, with `step` as the gradient
+ * and the scalars that psd_optim_scale() has changed.
+ *
+ * grad   [elements], in the variable's dtype. step: [elements], written; it may be grad.
+ */
+void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+                       void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t elements,
+                       struct psd_optim_norms *norms);
+void psd_optim_scale(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, struct psd_optim_scalars *scalars);
+
 /** A piece of a sum of gradients, of dtype PS_F32 or PS_F64, which all is computed in: acc = grad * scale (first), or
  * acc += grad * scale. No overlap. */
 void psd_sum_add(ps_dtype dtype, void *acc, const void *grad, float scale, bool first, size_t elements);
 /** acc /= count: the average, once all are added. */
 void psd_sum_average(ps_dtype dtype, void *acc, uint64_t count, size_t elements);
+
+/** The sum of squares, as float64, of values of PS_F32 or PS_F64. */
+double psd_sum_squares(ps_dtype dtype, const void *values, size_t elements);
 
 /** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
  * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */

@@ -10,7 +10,7 @@ static const struct psd_optim_rule *const rules[] = {
 #define RULE(kind, name) [kind] = &psd_rule_##name,
     PSD_RULES(RULE)};
 
-static const struct psd_optim_rule *find_rule(uint32_t kind)
+const struct psd_optim_rule *psd_optim_rule_of(uint32_t kind)
 {
     return kind < sizeof(rules) / sizeof(rules[0]) ? rules[kind] : NULL;
 }
@@ -112,7 +112,7 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
 {
-    const struct psd_optim_rule *rule = find_rule(kind);
+    const struct psd_optim_rule *rule = psd_optim_rule_of(kind);
     const int loop =
         dtype == PS_F32 ? (wire == PS_BF16 ? PSD_LOOP_BF16 : PSD_LOOP_F32) : (dtype == PS_F64 ? PSD_LOOP_F64 : PSD_LOOPS);
     if (rule == NULL || loop == PSD_LOOPS) {

@@ -512,7 +512,8 @@ static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64
     return st;
 }
 
-/* Send the new values of what the present frame covered; of an atomic variable all, at its end. No values, no frame. */
+/* Send the new values of what the present frame covered, or all at the end of a push that takes effect as a whole. No values, no
+ * frame. */
 static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, uint8_t wire,
                         const struct psd_number *n)
 {
@@ -520,10 +521,14 @@ static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd
     if (v->elements == 0) {
         return;
     }
-    if (!v->atomic) {
+    if (!psd_push_is_whole(PSD_PUSH_PULL, v)) {
         psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, c->frame_offset, n->offset - c->frame_offset);
-    } else if (n->progress == NULL) {
-        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, 0, v->elements);
+        return;
+    }
+    const uint64_t most = v->atomic ? v->elements : PS_VALUES_FRAME_BYTES / psi_wire_unit((ps_dtype)wire);
+    for (uint64_t first = 0; first < v->elements && n->progress == NULL; first += most) {
+        const uint64_t left = v->elements - first;
+        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, first, left < most ? left : most);
     }
 }
 
@@ -553,7 +558,7 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
         st = check_finite(t, c, n, p, change.segment.count, &err);
     }
     if (change.segment.last && psd_push_is_gradient(g->kind) &&
-        g->staging != NULL) { /* an atomic variable uses the scalars in force at its last segment */
+        g->staging != NULL) { /* a push that takes effect as a whole uses the scalars in force at its last segment */
         psd_variable_capture(v, g->step, g->scale, &scalars);
         change.segment.scalars = &scalars;
     }

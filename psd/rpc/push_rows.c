@@ -38,6 +38,12 @@ ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variabl
         return psi_fail(err, PS_OUT_OF_RANGE, "%llu rows for '%s' at %s, the highest with index %llu: it has %llu rows",
                         (unsigned long long)total, v->name, t->name, (unsigned long long)highest, (unsigned long long)rows);
     }
+    if (kind == PSD_PUSH_ROWS && psi_optimizer_is_whole(v->optimizer.kind)) {
+        return psi_fail(err, PS_UNIMPLEMENTED,
+                        "push of rows to '%s' at %s: %s needs norms of the whole gradient, which a push of rows does not have; "
+                        "dense pushes work",
+                        v->name, t->name, psi_optimizer_name(v->optimizer.kind));
+    }
     if (kind == PSD_PUSH_ROWS && moves_all_rows(v->optimizer.kind)) {
         return psi_fail(
             err, PS_UNIMPLEMENTED,

@@ -3,9 +3,9 @@
  * What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
  * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
- * stack. Values of ADD are added segment by segment. Values of ASSIGN, and gradients and values of ADD for an atomic variable,
- * are gathered in staging memory and take effect at LAST. Gradients of CONTRIBUTE wait for their round in the area of their
- * member. Pushes of some rows are in rows.c.
+ * stack. Values of ADD are added segment by segment. Values of ASSIGN, gradients and values of ADD for an atomic variable, and
+ * gradients for an optimizer that needs norms of them, are gathered in staging memory and take effect at LAST. Gradients of
+ * CONTRIBUTE wait for their round in the area of their member. Pushes of some rows are in rows.c.
  *
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
@@ -43,6 +43,20 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
         grad += take * g->unit;
         count -= take;
     }
+}
+
+/* Apply a gradient that was staged, in the dtype of its variable. What an optimizer with norms makes of it takes its place. */
+static void apply_staged(struct psd_progress *g)
+{
+    const struct psd_variable *v = g->variable;
+    struct psd_optim_norms norms = {0};
+    if (!psi_optimizer_is_whole(v->optimizer.kind)) {
+        psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
+        return;
+    }
+    psd_optim_measure(v->optimizer.kind, v->dtype, &g->scalars, v->value, v->slots, g->staging, g->staging, v->elements, &norms);
+    psd_optim_scale(v->optimizer.kind, v->dtype, &norms, &g->scalars);
+    psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
 }
 
 static void changed(const struct psd_variable *v, uint64_t first, uint64_t count)
@@ -160,11 +174,11 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         changed_by_others(v);
     }
     if (psd_push_is_applied(g->kind)) {
-        if (g->staging != NULL) { /* the variable is atomic: the gradient was staged until now */
+        if (g->staging != NULL) { /* the gradient was staged until now */
             g->scalars = *scalars;
         }
         if (g->staging != NULL && !psd_push_is_rows(g->kind)) {
-            psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
+            apply_staged(g);
             changed(v, 0, v->elements);
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);

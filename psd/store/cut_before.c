@@ -91,6 +91,9 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     } else if (streams ? c->segment.last : p->kind == PSD_ADD) {
         psd_cut_variable(cut, v);
         change_all(v);
+        if (p->kept != NULL) { /* an optimizer with norms changes the staged gradient */
+            psd_kept_change(p->kept, 0, p->kept->bytes);
+        }
     }
 }
 

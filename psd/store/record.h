@@ -34,8 +34,8 @@ struct psd_progress {
     const struct psd_variable *variable; /* holds one reference */
     struct psd_optim_scalars scalars;
     uint64_t total; /* elements; strings: bytes of the blob; of rows: rows. All counts of elements of a mutation count these */
-    void *staging;  /* ASSIGN, to slots as well, and gradients of an atomic variable: what has come, in the variable's dtype;
-                       undefined behind that. Rows that are staged: each behind its index, as they travel */
+    void *staging;  /* ASSIGN, to slots as well, and gradients that take effect as a whole: what has come, in the variable's
+                       dtype; undefined behind that. Rows that are staged: each behind its index, as they travel */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
@@ -171,11 +171,13 @@ static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || psd_push_is_rows(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
-/** True if a mutation of v takes effect as a whole, and not segment by segment: v is atomic, or v has one segment, of which
- * readers never see a part of a mutation, while rows with their indices may need more than one. */
+/** True if a mutation of v takes effect as a whole, and not segment by segment: v is atomic, its optimizer needs norms of the
+ * whole gradient, or v has one segment, of which readers never see a part of a mutation, while rows with their indices may need
+ * more than one. */
 static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
 {
-    return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES);
+    return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) ||
+           (psd_push_is_applied(kind) && psi_optimizer_is_whole(v->optimizer.kind));
 }
 /** True if part of p may have been applied before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)

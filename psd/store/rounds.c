@@ -422,6 +422,8 @@ void psd_rounds_build_end(struct psd_rounds *g)
     g->missing_count = 0;
     g->part = 0;
     g->done = 0;
+    g->measured = false;
+    g->norms = (struct psd_optim_norms){0};
     g->decided = false;
     take_rate(g, NULL, 0);
     psi_list_remove(&g->building);
@@ -538,28 +540,78 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
 }
 
-/* Build elements [first, first + count) of part i, at most BLOCK_BYTES: sum, average, copies of value and slots, optimizer. */
+/* A block of part i: elements [first, first + count), at most BLOCK_BYTES, from byte `at` on. */
+struct block {
+    struct psd_part *p;
+    uint32_t i;
+    uint64_t count, at, bytes;
+    void *slots[PSD_OPTIM_SLOTS_MAX]; /* the new ones */
+    _Alignas(64) uint8_t grad[BLOCK_BYTES];
+};
+
+static void average_block(const struct psd_rounds *g, struct block *b)
+{
+    const struct psd_variable *v = b->p->variable;
+    for (uint32_t k = 0; k < g->source_count; k++) {
+        const struct psd_area *a = &g->sources[k]->areas[b->i];
+        psd_sum_add(v->dtype, b->grad, (const uint8_t *)a->memory + b->at, a->scale, k == 0, b->count);
+    }
+    psd_sum_average(v->dtype, b->grad, g->source_count, b->count);
+}
+
+/* The first pass of an optimizer with norms. Its steps wait where the new values will be. */
+static void measure_block(struct psd_rounds *g, struct block *b)
+{
+    const struct psd_variable *v = b->p->variable;
+    psd_optim_measure(v->optimizer.kind, v->dtype, &g->scalars[b->i], (uint8_t *)v->value + b->at, b->slots, b->grad,
+                      (uint8_t *)b->p->value + b->at, b->count, &g->norms);
+}
+
+/* The new values, from the gradient or from the steps of the first pass. */
+static void finish_block(struct psd_rounds *g, struct block *b)
+{
+    const struct psd_variable *v = b->p->variable;
+    struct psd_optim_scalars scalars = g->scalars[b->i];
+    uint8_t *value = (uint8_t *)b->p->value + b->at;
+    if (g->measured) {
+        memcpy(b->grad, value, b->bytes);
+        psd_optim_scale(v->optimizer.kind, v->dtype, &g->norms, &scalars);
+    }
+    memcpy(value, (const uint8_t *)v->value + b->at, b->bytes);
+    psd_optim_apply(v->optimizer.kind, v->dtype, v->dtype, &scalars, value, b->slots, b->grad, b->count);
+}
+
+/* Build elements [first, first + count) of part i, at most BLOCK_BYTES: sum, average, copies of value and slots, optimizer. Of an
+ * optimizer with norms in two passes, the second one behind the last block of the first. */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
-    _Alignas(64) uint8_t sum[BLOCK_BYTES];
     struct psd_part *p = &g->parts[i];
     const struct psd_variable *v = p->variable;
-    uint64_t at = first * v->element_bytes, bytes = count * v->element_bytes;
-    for (uint32_t k = 0; k < g->source_count; k++) {
-        const struct psd_area *a = &g->sources[k]->areas[i];
-        psd_sum_add(v->dtype, sum, (const uint8_t *)a->memory + at, a->scale, k == 0, count);
-    }
-    psd_sum_average(v->dtype, sum, g->source_count, count);
-    void *slots[PSD_OPTIM_SLOTS_MAX] = {NULL};
+    const uint64_t at = first * v->element_bytes, bytes = count * v->element_bytes;
+    struct block b;
+    b.p = p;
+    b.i = i;
+    b.count = count;
+    b.at = at;
+    b.bytes = bytes;
+    memset(b.slots, 0, sizeof(b.slots));
     for (uint32_t k = 0; k <= PSD_OPTIM_SLOTS_MAX; k++) {
         psd_kept_change(p->kept[k], at, bytes);
     }
-    memcpy((uint8_t *)p->value + at, (const uint8_t *)v->value + at, bytes);
     for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && p->slots[k] != NULL; k++) {
-        slots[k] = (uint8_t *)p->slots[k] + at;
-        memcpy(slots[k], (const uint8_t *)v->slots[k] + at, bytes);
+        b.slots[k] = (uint8_t *)p->slots[k] + at;
     }
-    psd_optim_apply(v->optimizer.kind, v->dtype, v->dtype, &g->scalars[i], (uint8_t *)p->value + at, slots, sum, count);
+    for (uint32_t k = 0; !g->measured && k < PSD_OPTIM_SLOTS_MAX && p->slots[k] != NULL; k++) {
+        memcpy(b.slots[k], (const uint8_t *)v->slots[k] + at, bytes);
+    }
+    if (!g->measured) {
+        average_block(g, &b);
+    }
+    if (!g->measured && psi_optimizer_is_whole(v->optimizer.kind)) {
+        measure_block(g, &b);
+        return;
+    }
+    finish_block(g, &b);
     uint64_t end = at + bytes, segment = at / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
     if (end % PS_SEGMENT_BYTES == 0 || end == v->bytes) {
         psd_sums_changed(&p->sums, p->value, v->bytes, segment, end - segment);
@@ -584,8 +636,12 @@ bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes)
         moved += count * traffic(g, v);
         g->done += count;
         if (g->done == v->elements) {
+            g->measured = !g->measured && psi_optimizer_is_whole(v->optimizer.kind);
             g->done = 0;
-            g->part++;
+            if (!g->measured) {
+                g->norms = (struct psd_optim_norms){0};
+                g->part++;
+            }
         }
         if (g->part == g->part_count) {
             g->build = PSD_BUILD_READY;

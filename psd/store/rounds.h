@@ -120,7 +120,9 @@ struct psd_rounds {
     uint32_t missing_count;
     struct psd_missing missing[PS_MEMBERS_MAX];
     uint32_t part;                     /* GOES: index of the part that is being built */
-    uint64_t done;                     /* GOES: elements of that part that are built */
+    uint64_t done;                     /* GOES: elements of that part that are built in this pass */
+    bool measured;                     /* GOES: that part's optimizer needs norms, and this pass is the last one */
+    struct psd_optim_norms norms;      /* GOES: of that part, as far as the first pass has come */
     struct psd_optim_scalars *scalars; /* [part_count]: GOES, READY: captured when building began */
     struct psi_list building;          /* GOES: in a list of the task */
     /* psd/rounds/rounds.c: connection of a PREPARE or COMMIT that waits for its answer; NULL: none */

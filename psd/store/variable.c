@@ -73,6 +73,11 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
         st = psi_optimizer_check(&d->optimizer, d->dtype, err);
     }
     st = st == PS_OK ? psi_part_check(&d->part, &d->shape, name, err) : st;
+    if (st == PS_OK && d->part.count > 0 && psi_optimizer_is_whole(d->optimizer.kind)) {
+        st = psi_fail(err, PS_UNIMPLEMENTED,
+                      "%s needs norms of the whole variable, of which a task has a part only; a variable without parts works",
+                      psi_optimizer_name(d->optimizer.kind));
+    }
     if (st != PS_OK) {
         psi_err_prefix(err, "variable '%s'", name);
     }

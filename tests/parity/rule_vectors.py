@@ -5,9 +5,9 @@
     python3 -m venv /tmp/tf && /tmp/tf/bin/pip install tensorflow-cpu
     /tmp/tf/bin/python tests/parity/rule_vectors.py > tests/parity/rule_vectors.h
 
-Where TensorFlow has a kernel (tf.raw_ops.ResourceApply...), the numbers are its own, on the CPU. PyTorch's forms and Lion are
-computed by the documented formula in a wider type: float64 for float32, the 80-bit long double for float64. Each step begins with
-the state that the reference has after the step before.
+Where TensorFlow has a kernel (tf.raw_ops.ResourceApply...), the numbers are its own, on the CPU. PyTorch's forms, Lion,
+LAMB and LARS are computed by the documented formula in a wider type: float64 for float32, the 80-bit long double for float64. Each
+step begins with the state that the reference has after the step before.
 """
 import os
 import struct
@@ -166,6 +166,23 @@ def torch_rmsprop_centered(h, t, g, v, a, b, c):
     return [v - h["learning_rate"] * c, a, b, c]
 
 
+@torch_form
+def lamb(h, t, g, v, a, b):
+    a = a * h["beta1"] + g * (1 - h["beta1"])
+    b = b * h["beta2"] + g * g * (1 - h["beta2"])
+    u = a / (1 - h["beta1"] ** t) / (np.sqrt(b / (1 - h["beta2"] ** t)) + h["epsilon"]) + h["weight_decay"] * v
+    norms = np.sqrt(np.sum(v * v)), np.sqrt(np.sum(u * u))
+    return [v - h["learning_rate"] * (norms[0] / norms[1] if min(norms) > 0 else 1) * u, a, b]
+
+
+@torch_form
+def lars(h, t, g, v, a):
+    value, step = np.sqrt(np.sum(v * v)), np.sqrt(np.sum(g * g))
+    ratio = h["power"] * value / (step + h["weight_decay"] * value + h["epsilon"]) if min(value, step) > 0 else 1
+    a = a * h["momentum"] + (g + h["weight_decay"] * v) * h["learning_rate"] * ratio
+    return [v - a, a]
+
+
 # kind, its step, first values of its slots (a number or a hyperparameter), hyperparameters
 CASES = (
     ("adagrad_v2", adagrad_v2, ("initial_accumulator",), dict(learning_rate=0.1, initial_accumulator=0.1, epsilon=1e-7)),
@@ -195,6 +212,10 @@ CASES = (
     ("torch_adagrad", torch_adagrad, (0,), dict(learning_rate=0.01, epsilon=1e-10)),
     ("torch_rmsprop", torch_rmsprop, (0, 0), dict(learning_rate=0.01, beta2=0.99, momentum=0.9, epsilon=1e-8)),
     ("torch_rmsprop_centered", torch_rmsprop_centered, (0, 0, 0), dict(learning_rate=0.01, beta2=0.9, momentum=0.5, epsilon=1e-3)),
+    ("lamb", lamb, (0, 0), dict(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6)),
+    ("lamb", lamb, (0, 0), dict(learning_rate=0.05, beta1=0.8, beta2=0.9, epsilon=1e-3, weight_decay=0.25)),
+    ("lars", lars, (0,), dict(learning_rate=0.1, momentum=0.9, weight_decay=0.0001, power=0.001)),
+    ("lars", lars, (0,), dict(learning_rate=0.5, momentum=0.5, weight_decay=0.25, power=0.5, epsilon=0.125)),
 )
 FIELDS = ("learning_rate", "momentum", "initial_accumulator", "beta1", "beta2", "epsilon", "weight_decay", "power", "l1_strength",
           "l2_strength", "l2_shrinkage")

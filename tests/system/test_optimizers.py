@@ -17,7 +17,8 @@ from cluster import Cluster, free_port, main, path, run
 RATES = {"sgd": "0.5", "momentum": "0.1", "nesterov": "0.1", "adagrad": "0.2", "adam": "0.005", "adagrad_v2": "0.2", "adagrad_da": "0.5",
          "adadelta": "5", "rmsprop": "0.005", "rmsprop_centered": "0.005", "adamw": "0.005", "adamw_tf": "0.005", "amsgrad": "0.005",
          "adamax": "0.01", "nadam": "0.005", "ftrl": "0.5", "proximal_gd": "1", "proximal_adagrad": "0.5", "addsign": "0.1", "powersign": "0.1",
-         "lazy_adam": "0.005", "lion": "0.001", "torch_adam": "0.005", "torch_adagrad": "0.05", "torch_rmsprop": "0.005", "torch_rmsprop_centered": "0.005"}
+         "lazy_adam": "0.005", "lion": "0.001", "torch_adam": "0.005", "torch_adagrad": "0.05", "torch_rmsprop": "0.005", "torch_rmsprop_centered": "0.005",
+         "lamb": "0.005", "lars": "2"}
 PSCTL, PSTRAIN = path("bin/psctl"), path("bin/pstrain")
 
 

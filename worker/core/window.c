@@ -12,6 +12,7 @@
 #include "client.h"
 
 #include "common/mem.h"
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <stdio.h>
@@ -215,7 +216,8 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
 static bool staged(const struct psi_entry *e)
 {
     return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE ||
-           (psi_op_is_rows(e->op) && psi_var_is_one_segment(e->var));
+           (psi_op_is_rows(e->op) && psi_var_is_one_segment(e->var)) ||
+           ((e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && psi_optimizer_is_whole(e->var->optimizer.kind));
 }
 
 /* How much of a push that was sent in part is applied. A staged push takes effect with its last byte, which the task will not

@@ -217,9 +217,8 @@ static ps_status choose(struct importer *m, struct psi_err *err)
 /* The first slot of any optimizer with this TensorFlow name, or, if power, with a power of this name; NULL: none. */
 static const struct psi_slot *find_slot(const char *name, bool power)
 {
-    const struct psi_optimizer_row *row = NULL;
-    for (uint32_t kind = PS_OPT_NONE; (row = psi_optimizer_row(kind)) != NULL; kind++) {
-        for (const struct psi_slot *slot = row->slots; slot->name != NULL; slot++) {
+    for (uint32_t kind = PS_OPT_NONE; kind < psi_optimizer_row_count; kind++) {
+        for (const struct psi_slot *slot = psi_optimizer_rows[kind].slots; slot->name != NULL; slot++) {
             const char *own = power ? slot->power : slot->tensorflow;
             if (own != NULL && strcmp(own, name) == 0) {
                 return slot;

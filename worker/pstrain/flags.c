@@ -664,6 +664,9 @@ static ps_status help_optimizers(struct psi_buf *text)
     ps_status st = psi_buf_append_text(text, "\nOptimizers, with their hyperparameters:\n", NULL);
     for (uint32_t kind = PS_OPT_SGD; kind < psi_optimizer_row_count; kind++) {
         const char *name = psi_optimizer_name(kind);
+        if (psi_optimizer_row(kind) == NULL) {
+            continue;
+        }
         st = st == PS_OK ? psi_buf_printf(text, NULL, "  %s\n", name) : st;
         for (const struct psi_hyper *h = psi_optimizer_hypers(kind); st == PS_OK && h->name != NULL; h++) {
             st = h->quiet ? PS_OK : help_hyper(text, h);

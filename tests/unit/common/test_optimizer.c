@@ -200,6 +200,10 @@ TEST(test_rows)
     struct psi_err err;
     for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
         const struct psi_optimizer_row *row = psi_optimizer_row(kind);
+        if (row == NULL) {
+            assert_string_equal(psi_optimizer_name(kind), "invalid");
+            continue;
+        }
         const ps_optimizer given = {.learning_rate = 1, .momentum = 0.5};
         const ps_optimizer standard = psi_optimizer_standard(kind, &given);
         ps_optimizer parsed = {.kind = 99}, longest = {.kind = kind};
@@ -243,6 +247,9 @@ TEST(test_readme)
     (void)fclose(in);
     for (uint32_t kind = PS_OPT_SGD; kind < psi_optimizer_row_count; kind++) {
         char name[64], slots[128] = "", want[200];
+        if (psi_optimizer_row(kind) == NULL) {
+            continue;
+        }
         (void)snprintf(name, sizeof(name), "\n| `%s` |", psi_optimizer_name(kind));
         const char *line = strstr(text, name);
         assert_non_null(line);

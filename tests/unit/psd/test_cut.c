@@ -14,11 +14,12 @@ enum { ELEMENTS = 300, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
 
 /* ---- a task ---- */
 
-static const struct psd_variable *variable(struct life *l, const char *name, int64_t elements, bool sealed)
+static const struct psd_variable *variable_by(struct life *l, const char *name, int64_t elements, bool sealed,
+                                              const ps_optimizer *optimizer)
 {
     static uint64_t number = 0;
     struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {elements}}};
-    struct psd_making m = {.init = *ps_ones(), .optimizer = *ps_adagrad(0.5)};
+    struct psd_making m = {.init = *ps_ones(), .optimizer = *optimizer};
     d.optimizer = m.optimizer;
     struct psd_change c = creating(l, name, NULL);
     c.create.definition = &d;
@@ -34,6 +35,11 @@ static const struct psd_variable *variable(struct life *l, const char *name, int
     return v;
 }
 
+static const struct psd_variable *variable(struct life *l, const char *name, int64_t elements, bool sealed)
+{
+    return variable_by(l, name, elements, sealed, ps_adagrad(0.5));
+}
+
 /* A push of session 1 that stays in progress. */
 static struct psd_number *begin(struct life *l, const struct psd_variable *v, uint64_t number)
 {
@@ -45,7 +51,13 @@ static struct psd_number *begin(struct life *l, const struct psd_variable *v, ui
     p->unit = 4;
     p->total = v->elements;
     p->scale = 1;
-    psd_variable_capture(v, 0, 1, &p->scalars);
+    p->staging_bytes = psd_progress_staging_bytes(p);
+    if (psd_progress_stages(p)) {
+        p->staging = psd_store_stage_raw(&l->task->store, p->staging_bytes);
+        assert_non_null(p->staging);
+    } else {
+        psd_variable_capture(v, 0, 1, &p->scalars);
+    }
     must(l, (struct psd_change){.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}});
     return (struct psd_number *)(uintptr_t)psd_record_find(l->records[1], number);
 }
@@ -54,15 +66,19 @@ static struct psd_number *begin(struct life *l, const struct psd_variable *v, ui
 static void segment(struct life *l, const struct psd_number *n)
 {
     static float ones[BLOCK / 4];
+    struct psd_optim_scalars scalars;
     uint64_t left = n->progress->total - n->offset, count = left < BLOCK / 4 ? left : BLOCK / 4;
-    for (int i = 0; ones[0] == 0 && i < BLOCK / 4; i++) {
+    for (int i = 0; i < BLOCK / 4; i++) {
         ones[i] = 1;
     }
-    must(l,
-         (struct psd_change){
-             .kind = PSD_CHANGE_SEGMENT,
-             .segment = {
-                 .record = l->records[1], .number = n, .bytes = (const uint8_t *)ones, .count = count, .last = count == left}});
+    psd_variable_capture(n->progress->variable, 0, 1, &scalars);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_SEGMENT,
+                                .segment = {.record = l->records[1],
+                                            .number = n,
+                                            .bytes = (const uint8_t *)ones,
+                                            .count = count,
+                                            .last = count == left,
+                                            .scalars = n->progress->staging != NULL ? &scalars : NULL}});
 }
 
 /* A bit of everything: a model, half a push, a queue and what is taken out of it. */
@@ -160,6 +176,41 @@ TEST(test_what_was_saved_is_loaded)
     assert_int_equal(q->size, 4);
     assert_int_equal(q->taken, 1);
     assert_int_equal(value_of(first_of(&q->elements)), 1);
+    psd_task_free(t);
+}
+
+/* A push to a variable of LARS ends while a cut that has it in progress is copied: what the cut has is the gradient, and not what
+ * the push has made of it. */
+TEST(test_staged_gradient_of_an_optimizer_with_norms)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    struct checkpoint *c = checkpoint_new();
+    ps_optimizer lars = *ps_optimizer_standard(PS_OPT_LARS, 0.5);
+    struct psi_err err;
+    lars.l2 = 1; /* the steps differ from the gradient */
+    const struct psd_variable *w = variable_by(l, "w", 2 * BLOCK / 4 + 7, true, &lars);
+    const struct psd_number *n = begin(l, w, 1);
+    segment(l, n);
+    segment(l, n);
+    cut_begin(l, 8 << 20);
+    segment(l, n);
+    assert_null(n->progress);
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        psd_cut_turn(l->task, 1000);
+        drain(l, c);
+    }
+    psd_cut_end(l->task);
+    struct psd_task *t = task_new(l);
+    assert_int_equal(load_into(t, c, &err), PS_OK);
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, "c"), "w");
+    const struct psd_record *r = psi_map_find(&t->records, l->records[1]->session, sizeof(l->records[1]->session));
+    const struct psd_number *half = psd_record_find(r, 1);
+    assert_int_equal(half->offset, 2 * BLOCK / 4);
+    const float *const staging = half->progress->staging, *const value = v->value, *const slot = v->slots[0];
+    for (uint64_t i = 0; i < v->elements; i++) {
+        assert_true(value[i] == 1 && slot[i] == 0 && (i >= half->offset || staging[i] == 1));
+    }
     psd_task_free(t);
 }
 

@@ -60,6 +60,14 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at], &arrays->a[3][at], &arrays->a[4][at]};
     psd_optim_state_init(opt, dtype, &state);
     psd_optim_begin(opt, opt->learning_rate, dtype, &state, 0, scale, &scalars);
+    if (psi_optimizer_is_whole(opt->kind)) {
+        unsigned char steps[N * 8];
+        struct psd_optim_norms norms = {0};
+        psd_optim_measure(opt->kind, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[GRAD][at], steps, count, &norms);
+        psd_optim_scale(opt->kind, dtype, &norms, &scalars);
+        psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, steps, count);
+        return;
+    }
     psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[GRAD][at], count);
 }
 
@@ -68,7 +76,8 @@ static ps_optimizer each(uint32_t i)
 {
     const ps_optimizer given = {.learning_rate = 0.01, .momentum = 0.5};
     const uint32_t kinds = psi_optimizer_row_count - PS_OPT_SGD;
-    ps_optimizer opt = psi_optimizer_standard(PS_OPT_SGD + i % kinds, &given);
+    const uint32_t kind = PS_OPT_SGD + i % kinds;
+    ps_optimizer opt = psi_optimizer_standard(psi_optimizer_row(kind) != NULL ? kind : PS_OPT_SGD, &given);
     if (i / kinds == 1) {
         opt.l2 = 0.25;
         opt.clip_value = 0.5;
@@ -86,6 +95,9 @@ TEST(test_any_split_gives_the_same_bits)
     for (size_t d = 0; d < 2; d++) {
         for (uint32_t o = 0; o < EACH_COUNT; o++) {
             const ps_optimizer opt = each(o);
+            if (psi_optimizer_is_whole(opt.kind)) {
+                continue;
+            }
             struct arrays start;
             struct arrays whole;
             fill(&start, dtypes[d], 7);
@@ -106,7 +118,7 @@ TEST(test_a_bfloat16_gradient_is_what_it_widens_to)
 {
     for (uint32_t o = 0; o < EACH_COUNT; o++) {
         const ps_optimizer opt = each(o);
-        for (size_t n = 0; n <= N; n += n < 40 ? 1 : 11) {
+        for (size_t n = psi_optimizer_is_whole(opt.kind) ? N + 1 : 0; n <= N; n += n < 40 ? 1 : 11) {
             struct arrays narrow;
             struct arrays wide;
             uint16_t grad[N];
@@ -305,7 +317,7 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2], arrays.a[3], arrays.a[4]};
     psd_optim_apply(PS_OPT_NONE, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
     psd_optim_apply(99, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
-    for (uint32_t kind = PS_OPT_SGD; psi_optimizer_row(kind) != NULL; kind++) {
+    for (uint32_t kind = PS_OPT_SGD; kind < psi_optimizer_row_count; kind++) {
         psd_optim_apply(kind, PS_I32, PS_I32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
         psd_optim_apply(kind, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], 0);
     }
@@ -327,6 +339,87 @@ TEST(test_each_row_has_a_rule)
                 assert_int_equal(same, k > psd_optim_slot_count(&opt));
             }
         }
+    }
+}
+
+enum { WHOLE = 5 * PSD_OPTIM_PIECE_ELEMENTS + 77 };
+
+/* The two passes of an optimizer with norms over `all` elements, of which the first pass gets `piece` at a time. */
+static void apply_whole(const ps_optimizer *opt, ps_dtype dtype, size_t piece, unsigned char arrays[4][WHOLE * 8],
+                        struct psd_optim_norms *norms)
+{
+    struct psd_optim_state state;
+    struct psd_optim_scalars scalars;
+    const size_t width = ps_dtype_bytes(dtype);
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays[1], psd_optim_slot_count(opt) > 1 ? arrays[2] : NULL};
+    *norms = (struct psd_optim_norms){0};
+    psd_optim_state_init(opt, dtype, &state);
+    psd_optim_begin(opt, opt->learning_rate, dtype, &state, 0, 0.5f, &scalars);
+    for (size_t first = 0; first < WHOLE; first += piece) {
+        const size_t n = WHOLE - first < piece ? WHOLE - first : piece;
+        void *at[PSD_OPTIM_SLOTS_MAX] = {arrays[1] + first * width, slots[1] == NULL ? NULL : arrays[2] + first * width};
+        unsigned char *grad = arrays[3] + first * width;
+        psd_optim_measure(opt->kind, dtype, &scalars, arrays[0] + first * width, at, grad, grad, n, norms);
+    }
+    psd_optim_scale(opt->kind, dtype, norms, &scalars);
+    psd_optim_apply(opt->kind, dtype, dtype, &scalars, arrays[0], slots, arrays[3], WHOLE);
+}
+
+/* Optimizers with norms: pieces change no bit, and the norm of the variable is that of all its elements. */
+TEST(test_norms_of_the_whole_variable)
+{
+    static unsigned char start[4][WHOLE * 8], once[4][WHOLE * 8], pieces[4][WHOLE * 8];
+    static const uint32_t kinds[] = {PS_OPT_LAMB, PS_OPT_LARS};
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
+            const ps_optimizer given = {.learning_rate = 0.01}, opt = psi_optimizer_standard(kinds[k], &given);
+            struct psd_optim_norms norms, others;
+            unsigned seed = 11;
+            long double squares = 0;
+            memset(start, 0, sizeof(start));
+            for (size_t i = 0; i < WHOLE; i++) {
+                for (size_t a = 0; a < 4; a += 3) {
+                    const double x = sample(&seed);
+                    const float narrow = (float)x;
+                    memcpy(start[a] + i * ps_dtype_bytes(dtypes[d]), dtypes[d] == PS_F32 ? (const void *)&narrow : &x,
+                           ps_dtype_bytes(dtypes[d]));
+                    squares += a > 0 ? 0 : dtypes[d] == PS_F32 ? (long double)narrow * (long double)narrow : (long double)x * x;
+                }
+            }
+            memcpy(once, start, sizeof(once));
+            apply_whole(&opt, dtypes[d], WHOLE, once, &norms);
+            assert_memory_not_equal(once[0], start[0], WHOLE * ps_dtype_bytes(dtypes[d]));
+            assert_true(fabsl((long double)norms.value - squares) < squares * 1e-14L);
+            for (size_t piece = PSD_OPTIM_PIECE_ELEMENTS; piece < WHOLE; piece += PSD_OPTIM_PIECE_ELEMENTS) {
+                memcpy(pieces, start, sizeof(pieces));
+                apply_whole(&opt, dtypes[d], piece, pieces, &others);
+                assert_memory_equal(&others, &norms, sizeof(norms));
+                assert_memory_equal(pieces, once, sizeof(once));
+            }
+        }
+    }
+}
+
+/* Where the norm of the variable or of the gradient is 0, the rate is the plain one. */
+TEST(test_no_norm)
+{
+    static const struct {
+        float v, g;
+    } rows[] = {{0, 0.5f}, {2, 0}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const ps_optimizer opt = {
+            .kind = PS_OPT_LARS, .learning_rate = 0.25, .momentum = 0.5, .weight_decay = 0.5, .power = 0.001};
+        struct psd_optim_scalars scalars;
+        struct psd_optim_state state;
+        struct psd_optim_norms norms = {0};
+        float v = rows[i].v, g = rows[i].g, a = 1;
+        void *slots[PSD_OPTIM_SLOTS_MAX] = {&a};
+        psd_optim_state_init(&opt, PS_F32, &state);
+        psd_optim_begin(&opt, opt.learning_rate, PS_F32, &state, 0, 1, &scalars);
+        psd_optim_measure(opt.kind, PS_F32, &scalars, &v, slots, &g, &g, 1, &norms);
+        psd_optim_scale(opt.kind, PS_F32, &norms, &scalars);
+        psd_optim_apply(opt.kind, PS_F32, PS_F32, &scalars, &v, slots, &g, 1);
+        assert_true(a == 0.5f + (rows[i].g + 0.5f * rows[i].v) * 0.25f && v == rows[i].v - a);
     }
 }
 

@@ -58,7 +58,8 @@ static void expect(const ps_optimizer *o, const uint32_t *members, uint32_t coun
     struct psd_optim_state state;
     struct psd_optim_scalars scalars;
     static float sum[RT_N];
-    void *slots[PSD_OPTIM_SLOTS_MAX] = {slot, NULL};
+    static float average[RT_N];
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {slot, average};
     for (uint32_t k = 0; k < RT_N; k++) {
         volatile float acc = grads[members[0]][k];
         for (uint32_t i = 1; i < count; i++) {
@@ -67,9 +68,15 @@ static void expect(const ps_optimizer *o, const uint32_t *members, uint32_t coun
         sum[k] = acc / (float)count;
         want[k] = 1;
         slot[k] = (float)psd_optim_slot_init(o, 0);
+        average[k] = 1;
     }
     psd_optim_state_init(o, PS_F32, &state);
     psd_optim_begin(o, o->learning_rate, PS_F32, &state, 0, 1, &scalars);
+    if (psi_optimizer_is_whole(o->kind)) {
+        struct psd_optim_norms norms = {0};
+        psd_optim_measure(o->kind, PS_F32, &scalars, want, slots, sum, sum, RT_N, &norms);
+        psd_optim_scale(o->kind, PS_F32, &norms, &scalars);
+    }
     psd_optim_apply(o->kind, PS_F32, PS_F32, &scalars, want, slots, sum, RT_N);
 }
 
@@ -110,7 +117,7 @@ TEST(test_a_round)
 }
 
 /* Slices of a block, members in another order, without PREPARE, and in the bits of half precision on the wire. */
-TEST(test_bits_do_not_depend_on_the_way)
+static void bits_do_not_depend_on_the_way(const ps_optimizer *o)
 {
     static const uint32_t three[] = {0, 1, 3};
     static const uint64_t ids[] = {4, 1, 2};
@@ -118,9 +125,9 @@ TEST(test_bits_do_not_depend_on_the_way)
     random_grads();
     psi_half_narrow(PS_BF16, grads[1], wire, RT_N);
     psi_half_widen(PS_BF16, wire, grads[1], RT_N);
-    expect(ps_adagrad(.5), three, 3);
+    expect(o, three, 3);
     for (uint32_t way = 0; way < 4; way++) {
-        struct rt *r = rt_new((way & 1) != 0 ? in_slices : NULL, ps_adagrad(.5), 4);
+        struct rt *r = rt_new((way & 1) != 0 ? in_slices : NULL, o, 4);
         ps_v1_OpenAnswer half = r->w;
         half.dtype = PS_BF16;
         r->e.t->work_held = true;
@@ -139,6 +146,44 @@ TEST(test_bits_do_not_depend_on_the_way)
         assert_int_equal(rt_group(r)->committed, 1);
         assert_w(r);
     }
+}
+
+TEST(test_bits_do_not_depend_on_the_way)
+{
+    bits_do_not_depend_on_the_way(ps_adagrad(.5));
+}
+
+/* Optimizers with norms are built in two passes. */
+TEST(test_nor_do_those_of_two_passes)
+{
+    ps_optimizer lars = *ps_optimizer_standard(PS_OPT_LARS, .5);
+    lars.ema = .5;
+    bits_do_not_depend_on_the_way(&lars);
+}
+
+/* The first element of LARS's slot after a round: all elements of the variable are `value`, those of the gradient `grad`. */
+static void assert_lars(const struct rt *r, const char *name, uint32_t elements, float value, float grad)
+{
+    const ps_optimizer lars = *ps_optimizer_standard(PS_OPT_LARS, .5);
+    const struct psd_variable *v = rt_variable(r, name);
+    const struct psd_optim_norms norms = {.value = elements * (double)(value * value), .step = elements * (double)(grad * grad)};
+    struct psd_optim_scalars scalars;
+    float first = 0;
+    psd_optim_begin(&lars, .5, PS_F32, &v->optim_state, 0, 1, &scalars);
+    psd_optim_scale(PS_OPT_LARS, PS_F32, &norms, &scalars);
+    memcpy(&first, v->slots[0], sizeof(first));
+    assert_true(first == (grad + (float)scalars.weight_decay * value) * (float)scalars.alpha);
+}
+
+/* Each variable has norms of its own. */
+TEST(test_two_parts_of_two_passes)
+{
+    struct rt *r = rt_new(NULL, ps_optimizer_standard(PS_OPT_LARS, .5), 1);
+    rt_contribute_all(r, 0, 3, 1);
+    rt_prepare(r, 1, both, 1);
+    rt_commit(r, 1, both, 1);
+    assert_lars(r, "w", RT_N, 1, 3);
+    assert_lars(r, "b", RT_SMALL, 2, -3);
 }
 
 /* The memory of two rounds ago is built into: pulls are right in every round, by CRCs that were made while it was built too. */

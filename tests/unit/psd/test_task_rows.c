@@ -98,6 +98,9 @@ TEST(test_pushed_as_dense)
 {
     static float dense[ROWS * COLUMNS];
     for (uint32_t kind = 1; kind < psi_optimizer_row_count; kind++) {
+        if (psi_optimizer_row(kind) == NULL) {
+            continue;
+        }
         struct env *e = env_new(NULL);
         const ps_optimizer given = {.struct_bytes = sizeof(given), .kind = kind, .learning_rate = 0.1, .momentum = 0.9};
         const ps_optimizer opt = psi_optimizer_standard(kind, &given);
@@ -112,6 +115,10 @@ TEST(test_pushed_as_dense)
             const struct fc_reply r = rows_do(&e->c, &o);
             assert_reply(r, PS_UNIMPLEMENTED, "lazy_adam");
             assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+            continue;
+        }
+        if (psi_optimizer_is_whole(kind)) {
+            assert_reply(rows_do(&e->c, &o), PS_UNIMPLEMENTED, "norms of the whole gradient");
             continue;
         }
         for (uint32_t turn = 0; turn < 2; turn++) { /* the second one finds powers that have moved once */

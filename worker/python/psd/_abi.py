@@ -151,6 +151,8 @@ class OptKind(IntEnum):
     TORCH_RMSPROP = 23
     TORCH_RMSPROP_CENTERED = 24
     LAZY_ADAM = 25
+    LAMB = 28
+    LARS = 29
 
 
 class ScheduleKind(IntEnum):

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LARS: k = rate * eeta * |v| / (|g| + weight_decay * |v| + epsilon), |x| the norm of all elements; where |v| or |g| is 0, k =
+ * rate ; a = a * momentum + (g + weight_decay * v) * k ; v -= a. Nesterov's form is not here. eeta is field power. Source:
+ * TensorFlow 1.15 contrib/opt/python/training/lars_optimizer.py; You et al. 2017. The first pass takes the norms, the last one
+ * moves a and v. Cannot fail.
+ */
+#include "kernels.h"
+
+/* alpha is k */
+PSD_RULE(lars, 1, {
+    const real new_a = a[i] * momentum + (g + weight_decay * v[i]) * alpha;
+    a[i] = new_a;
+    v[i] -= new_a;
+})
+
+static double ratio(const struct psd_optim_scalars *s, double value, double step)
+{
+    return s->power * value / (step + s->weight_decay * value + s->epsilon);
+}
+
+const struct psd_optim_rule psd_rule_lars = {.loops = {PSD_LOOPS_OF(lars), PSD_LOOPS_OF(lars)}, .ratio = ratio};
