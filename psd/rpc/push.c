@@ -170,6 +170,16 @@ struct asked {
 
 /* As parse(), of CONTRIBUTE, PUSH_ROWS and SCATTER. */
 static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
+/* The step of a ps_push_step that lies behind `bytes` of the meta; 0: none does. */
+static uint64_t step_behind(const struct psd_request *r, size_t bytes)
+{
+    struct ps_push_step at = {.step = 0};
+    if (r->header.meta_bytes == bytes + sizeof(at)) {
+        memcpy(&at, r->meta + bytes, sizeof(at));
+    }
+    return at.step;
+}
+
 {
     struct ps_contribute_meta c;
     struct ps_rows_meta m;
@@ -183,27 +193,24 @@ static __attribute__((noinline)) struct asked parse_other(const struct psd_reque
                           .total_elements = m.rows,
                           .highest = m.highest,
                           .scale = m.scale,
-                          .from = m.version};
+                          .from = m.version,
+                          .step = step_behind(r, sizeof(m))};
 }
 
 static struct asked parse(const struct psd_request *r)
 {
     struct ps_push_meta m;
-    struct ps_push_step at = {.step = 0};
     if (r->header.op >= PS_OP_CONTRIBUTE) {
         return parse_other(r);
     }
     memcpy(&m, r->meta, sizeof(m));
-    if (r->header.meta_bytes == sizeof(m) + sizeof(at)) {
-        memcpy(&at, r->meta + sizeof(m), sizeof(at));
-    }
     uint8_t kind = (uint8_t)kind_of(r->header.op, m.assign_flags);
     return (struct asked){.kind = kind,
                           .total_elements = m.total_elements,
                           .scale = m.scale,
                           .assign_flags = m.assign_flags,
                           .from = psd_push_is_assign(kind) ? 0 : m.version,
-                          .step = at.step,
+                          .step = step_behind(r, sizeof(m)),
                           .chief_number = kind == PSD_ASSIGN ? m.version : 0,
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }

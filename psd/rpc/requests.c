@@ -189,7 +189,8 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory: ask %s", t->name,
                            psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)));
     }
-    const uint32_t more = h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL ? sizeof(struct ps_push_step) : 0;
+    const bool may_say_step = h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_PUSH_ROWS;
+    const uint32_t more = may_say_step ? sizeof(struct ps_push_step) : 0;
     if (row->meta_bytes != 0 && h->meta_bytes != row->meta_bytes && h->meta_bytes != row->meta_bytes + more) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s with a meta of %u bytes; it has %u", psi_op_name(h->op), h->meta_bytes,
                         row->meta_bytes);

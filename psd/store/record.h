@@ -47,7 +47,7 @@ struct psd_progress {
     uint64_t member, round; /* CONTRIBUTE */
     uint64_t highest;       /* of rows: index of the last one; 0 without rows */
     uint64_t last_index;    /* of rows: index of the last row that has come; UINT64_MAX: none has */
-    uint64_t step;          /* PUSH, PUSHPULL: as ps_push_step.step */
+    uint64_t step;          /* PUSH, PUSHPULL, PUSH_ROWS: as ps_push_step.step */
     /* volatile: */
     uint64_t from;         /* as ps_push_meta.version */
     struct psd_kept *kept; /* keeps staging (kept.h); NULL: no cut does */

@@ -689,6 +689,13 @@ def push_rows(f):
     check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
 
 
+def push_rows_step(f):
+    is_frame(f, "PUSH_ROWS", "CRC SEQ FIRST LAST", id=60, handle=5, dtype=1, offset=0)
+    at = PAGE.size("ps_rows_meta")
+    check(len(f.meta) == at + PAGE.size("ps_push_step") and PAGE.unpack("ps_push_step", f.meta[at:])["step"] == 1001, "global step of a push")
+    check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
 def push_rows_more(f):
     is_frame(f, "PUSH_ROWS", "CRC SEQ LAST", id=61, handle=5, dtype=1, offset=SEGMENT // 12)
     check(rows_of(f, 2) == ([10 * (SEGMENT // 12), 10 * (SEGMENT // 12) + 10], [0.25, 0.25]), "rows")
@@ -1132,7 +1139,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
             "create_accumulator": create_accumulator, "apply_grad": apply_grad, "set_step": set_step,
             "accumulators_answer": accumulators_answer,
-            "ack_given_up": ack_given_up, "contribute": contribute, "push_rows": push_rows, "push_rows_more": push_rows_more, "push_no_rows": push_no_rows,
+            "ack_given_up": ack_given_up, "contribute": contribute, "push_rows": push_rows, "push_rows_step": push_rows_step, "push_rows_more": push_rows_more, "push_no_rows": push_no_rows,
             "scatter_update": scatter_update, "gather": gather, "rows_replies": rows_replies, "sync": sync, "sync_more": sync_more, "sync_again": sync_again,
             "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC),
             "join_again": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC, training=0x1122334455667788), "join_answer": join_answer, "join_answer_again": join_answer_again,

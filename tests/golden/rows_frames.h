@@ -31,6 +31,15 @@ static inline void push_rows(struct wire *out)
     rows_frame(&c, out, &o, 0, 2);
 }
 
+/* It carries the global step that its session knows. */
+static inline void push_rows_step(struct wire *out)
+{
+    const struct fc c = {.crc = true};
+    struct rows_op o = rows_golden(5, 60, 0);
+    o.step = 1001;
+    rows_frame(&c, out, &o, 0, 2);
+}
+
 /* The second of two frames, of an operation of 5,462 rows and more: it begins at row 5461. */
 static inline void push_rows_more(struct wire *out)
 {

@@ -629,6 +629,7 @@ static const struct golden {
     {"ack_given_up", ack_given_up},
     {"contribute", contribute},
     {"push_rows", push_rows},
+    {"push_rows_step", push_rows_step},
     {"push_rows_more", push_rows_more},
     {"push_no_rows", push_no_rows},
     {"scatter_update", scatter_update},

@@ -17,6 +17,7 @@ struct rows_op {
     uint64_t count, row_bytes;
     uint64_t highest; /* as the first frame says it; 0: that of the last row */
     float scale;
+    uint64_t step; /* PUSH_ROWS: ps_push_step.step; 0: the frame has none */
 };
 
 /* Append the payload of rows [from, to). last: they end the operation; otherwise each segment is whole. */
@@ -37,17 +38,21 @@ static inline void rows_payload(struct wire *w, const struct rows_op *o, uint64_
 static inline void rows_frame(const struct fc *c, struct wire *w, const struct rows_op *o, uint64_t from, uint64_t to)
 {
     struct wire payload;
-    const struct ps_rows_meta m = {.rows = o->count,
-                                   .highest = o->highest != 0 || o->count == 0 ? o->highest : o->indices[o->count - 1],
-                                   .scale = o->scale,
-                                   .how = o->how};
+    const struct {
+        struct ps_rows_meta rows;
+        struct ps_push_step at;
+    } m = {.rows = {.rows = o->count,
+                    .highest = o->highest != 0 || o->count == 0 ? o->highest : o->indices[o->count - 1],
+                    .scale = o->scale,
+                    .how = o->how},
+           .at = {.step = o->step}};
     struct wire_frame f = {.op = o->op, .dtype = o->dtype, .id = o->number, .handle = o->handle, .offset = from};
     wire_init(&payload);
     rows_payload(&payload, o, from, to, to == o->count);
     f.flags = (uint16_t)(PS_FLAG_SEQ | (from == 0 ? PS_FLAG_FIRST : 0) | (to == o->count ? PS_FLAG_LAST : 0) |
                          (c->crc ? PS_FLAG_CRC : 0));
     f.meta = from == 0 ? &m : NULL;
-    f.meta_bytes = from == 0 ? sizeof(m) : 0;
+    f.meta_bytes = from != 0 ? 0 : o->step != 0 ? sizeof(m) : sizeof(m.rows);
     f.payload = payload.data;
     f.payload_bytes = payload.len;
     PSI_IGNORE(wire_frame(w, &f));

@@ -68,7 +68,10 @@ void psi_push_go(struct psi_request *req)
 }
 
 union first_meta {
-    struct ps_rows_meta rows;
+    struct {
+        struct ps_rows_meta rows;
+        struct ps_push_step rows_at;
+    };
     struct {
         struct ps_push_meta push;
         struct ps_push_step at;
@@ -80,6 +83,7 @@ union first_meta {
 static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
 {
     const struct psi_request *req = e->req;
+    const bool says_step = e->step != 0 && (e->peer->features & PS_FEATURE_GLOBAL_STEP) != 0;
     memset(m, 0, sizeof(*m));
     if (psi_op_is_rows(e->op)) {
         const struct psi_rows *r = req->src;
@@ -88,7 +92,8 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
         m->rows.scale = e->op == PS_OP_SCATTER ? 1.0f : req->scale;
         m->rows.how = e->op == PS_OP_SCATTER ? r->how : 0;
         m->rows.version = e->op == PS_OP_SCATTER ? 0 : req->from;
-        return sizeof(m->rows);
+        m->rows_at.step = e->step;
+        return sizeof(m->rows) + (says_step && e->op == PS_OP_PUSH_ROWS ? sizeof(m->rows_at) : 0);
     }
     if (e->op == PS_OP_CONTRIBUTE) {
         m->contribute.total_elements = e->total;
@@ -106,10 +111,9 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     }
     m->push.assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
     if (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) {
-        const bool says = e->step != 0 && (e->peer->features & PS_FEATURE_GLOBAL_STEP) != 0;
         m->push.version = req->from;
         m->at.step = e->step;
-        return sizeof(m->push) + (says ? sizeof(m->at) : 0);
+        return sizeof(m->push) + (says_step ? sizeof(m->at) : 0);
     }
     m->push.version = e->op == PS_OP_ASSIGN ? e->chief_number : 0;
     return sizeof(m->push);

@@ -5,6 +5,7 @@
  */
 #include "change_code.h"
 #include "rounds_test.h"
+#include "rows_wire.h"
 
 #include "psd/state.h"
 
@@ -56,6 +57,32 @@ static double rate_of(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t said)
     return (double)(before - first_of(c, v));
 }
 
+/* As rate_of(), of a push of all rows. */
+static double rate_of_rows(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t said)
+{
+    enum { MOST = 16 };
+    static uint64_t indices[MOST];
+    float grad[MOST];
+    const float before = first_of(c, v);
+    assert_true(fc_elements(v) <= MOST);
+    for (uint64_t i = 0; i < MOST; i++) {
+        indices[i] = i;
+        grad[i] = 1;
+    }
+    const struct rows_op o = {.op = PS_OP_PUSH_ROWS,
+                              .dtype = PS_F32,
+                              .handle = v->handle,
+                              .number = c->next_number++,
+                              .indices = indices,
+                              .rows = grad,
+                              .count = fc_elements(v),
+                              .row_bytes = sizeof(float),
+                              .scale = 1,
+                              .step = said};
+    assert_applied(rows_do(c, &o));
+    return (double)(before - first_of(c, v));
+}
+
 static ps_v1_VarAnswer in_vars(struct fc *c, const char *name)
 {
     struct wire *back = wire_new();
@@ -83,6 +110,18 @@ static struct fc_reply set_rate(struct fc *c, double rate)
     size_t meta_bytes = 0;
     assert_int_equal(psi_msg_encode(&ps_v1_SetRate_msg, &m, meta, sizeof(meta), &meta_bytes, NULL), PS_OK);
     return fc_call(c, PS_OP_SET_RATE, 0, c->next_id++, 0, meta, (uint32_t)meta_bytes, body);
+}
+
+TEST(test_step_of_a_push_of_rows)
+{
+    const ps_optimizer opt = halving();
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 8, &opt, 5);
+    assert_true(rate_of_rows(&e->c, &v, 1) == 1);
+    assert_true(rate_of_rows(&e->c, &v, 11) == 0.5);
+    assert_true(rate_of_rows(&e->c, &v, 0) == 0.5); /* none: the highest one */
+    assert_true(rate_of(&e->c, &v, 0) == 0.5);      /* for other pushes as well */
+    assert_true(rate_of_rows(&e->c, &v, 21) == 0.25);
 }
 
 TEST(test_step_of_the_push)

@@ -706,6 +706,28 @@ static struct psi_rows *some_rows(enum psi_rows_use use, const int64_t *indices,
     return r;
 }
 
+/* A push of rows carries the step, a scatter does not. */
+TEST(test_push_of_rows_carries_the_step)
+{
+    static const int64_t indices[2] = {3, 0};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 17, 9, 1);
+    struct psi_rows *push = some_rows(PSI_ROWS_SUM, indices, 2, 17);
+    struct ps_push_step at;
+    push->how = PS_SCATTER_ADD;
+    f->c->step = 42;
+    (void)fake_begin(f, PSI_REQ_PUSH_ROWS, w, push, NULL, 1000);
+    const struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH_ROWS);
+    assert_int_equal(frame->h.meta_bytes, sizeof(struct ps_rows_meta) + sizeof(at));
+    memcpy(&at, frame->meta + sizeof(struct ps_rows_meta), sizeof(at));
+    assert_int_equal(at.step, 42);
+    ok_reply(f, PS_OP_PUSH_ROWS, 1, 1);
+    (void)fake_begin(f, PSI_REQ_SCATTER, w, push, NULL, 1000);
+    assert_int_equal(fake_take(f, 0, PS_OP_SCATTER)->h.meta_bytes, sizeof(struct ps_rows_meta));
+    ok_reply(f, PS_OP_SCATTER, 2, 2);
+    psi_rows_free(push);
+}
+
 /* A task of a release without operations on rows is sent none of them. */
 TEST(test_rows_to_an_older_task)
 {
