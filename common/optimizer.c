@@ -7,6 +7,8 @@
 
 #include "name.h"
 #include "half.h"
+#include "partition.h"
+#include "rows.h"
 #include "schedule.h"
 #include "shape.h"
 
@@ -176,6 +178,29 @@ ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct ps
                        : psi_schedule_check(opt, dtype, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "optimizer %s", row->name);
+    }
+    return st;
+}
+
+ps_status psi_optimizer_check_shape(const ps_optimizer *opt, const char *name, ps_dtype dtype, const ps_shape *shape,
+                                    const struct psi_part *part, struct psi_err *err)
+{
+    uint64_t rows = 0, columns = 0;
+    ps_status st = PS_OK;
+    if (!psi_optimizer_is_by_row(opt->kind)) {
+        return PS_OK;
+    }
+    if (part->count > 0 && part->axis != 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "'%s' is cut along axis %u: each of its parts would have its own numbers for a row", name, part->axis);
+    } else {
+        st = psi_rows_of(name, shape, dtype, &rows, &columns, err);
+    }
+    if (st == PS_OK && columns == 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "'%s' has rows without elements", name);
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "optimizer %s", psi_optimizer_name(opt->kind));
     }
     return st;
 }

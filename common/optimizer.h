@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+struct psi_part;
+
 #define PSI_OPTIMIZER_TEXT_MAX 960
 #define PSI_OPTIMIZER_SLOTS_TEXT_MAX 64
 enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
@@ -49,13 +51,14 @@ struct psi_hyper {
     bool quiet;       /* every kind has the parameter; texts and files say it only if its value is not the standard one */
     const char *text; /* description for --help */
 };
-/** A slot: as many elements as its variable, of its dtype. A slot may have a power: a number of its variable that begins as a
- * hyperparameter and is multiplied by it once after each push. */
+/** A slot: of the dtype of its variable, and of its shape where it is not by row. A slot may have a power: a number of its
+ * variable that begins as a hyperparameter and is multiplied by it once after each push. */
 struct psi_slot {
     const char *name;       /* name in files of checkpoints, behind a colon */
     const char *tensorflow; /* name in exported files, behind a slash */
     double first;           /* all elements before the first push, if first_field is 0 */
     size_t first_field;     /* offset of ps_optimizer's field that says the first elements; 0: `first` does */
+    bool by_row;            /* one element for each row of the variable: shape (rows, 1) */
     bool average;           /* the first elements are those of the variable, which the slot averages */
     bool wide;              /* the power is a float64 also where the variable is float32 */
     const char *power;      /* name of the power in exported files; NULL: none */
@@ -87,6 +90,10 @@ static inline bool psi_optimizer_is_whole(uint32_t kind)
 const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 /** Some slot of its row has a power. */
 bool psi_optimizer_has_powers(uint32_t kind);
+/** Some slot of the kind has one element for each row of the variable (common/rows.h), so that a step needs whole rows. */
+bool psi_optimizer_is_by_row(uint32_t kind);
+/** The shape of a slot of a variable of that shape, which psi_optimizer_check_shape() has passed. */
+ps_shape psi_slot_shape(const struct psi_slot *slot, const ps_shape *shape);
 /** The slot of a moving average, which any kind may have behind its own slots. */
 extern const struct psi_slot psi_average_slot;
 /** Slot number `slot`, from 0 on: those of opt's row, then that of its moving average, if it has one. NULL: no such slot. */
@@ -110,6 +117,16 @@ ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
  * f32 and f64 only. PS_OPT_NONE fits every dtype. Errors  PS_INVALID_ARGUMENT naming the optimizer, the parameter and its value.
  */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
+
+/**
+ * Check that the optimizer, which passed psi_optimizer_check(), can be that of variable `name` of this shape, or of a part of
+ * one.
+ *
+ * Errors  PS_INVALID_ARGUMENT  an optimizer by row: the variable has no rows, rows without elements, rows larger than
+ *                              PSI_ROW_BYTES_MAX, or is cut across its rows
+ */
+PSI_MUST ps_status psi_optimizer_check_shape(const ps_optimizer *opt, const char *name, ps_dtype dtype, const ps_shape *shape,
+                                             const struct psi_part *part, struct psi_err *err);
 
 /** The name of its row; "invalid" for unknown kinds. */
 const char *psi_optimizer_name(uint32_t kind);

@@ -72,6 +72,19 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
     [PS_OPT_LAZY_ADAM] = {.name = "lazy_adam",
                           .hypers = {RATE, BETAS(0.999), ROOT_EPSILON(1e-8), COMMON},
                           .slots = {ADAM("Adam")}},
+    [PS_OPT_ROWWISE_ADAGRAD] = {.name = "rowwise_adagrad",
+                                .hypers = {RATE, ACCUMULATOR(NOT_NEGATIVE, 0),
+                                           HYPER("epsilon", epsilon, NOT_NEGATIVE, 1e-8, "is added to the root of a sum"),
+                                           COMMON},
+                                .slots = {{.name = "accumulator",
+                                           .tensorflow = "RowwiseAdagrad",
+                                           .first_field = offsetof(ps_optimizer, initial_accumulator),
+                                           .by_row = true}}},
+    [PS_OPT_ROWWISE_ADAM] =
+        {.name = "rowwise_adam",
+         .hypers = {RATE, BETAS(0.999), ROOT_EPSILON(1e-8), COMMON},
+         .slots = {{.name = "m", .tensorflow = "RowwiseAdam", .wide = true, POWER("beta1_power", beta1)},
+                   {.name = "v", .tensorflow = "RowwiseAdam_1", .wide = true, .by_row = true, POWER("beta2_power", beta2)}}},
     [PS_OPT_ADAGRAD_V2] = {.name = "adagrad_v2",
                            .hypers = {RATE, ACCUMULATOR(NOT_NEGATIVE, 0.1),
                                       HYPER("epsilon", epsilon, NOT_NEGATIVE, 1e-7, "is added to the root of a sum"), COMMON},
@@ -198,6 +211,17 @@ bool psi_optimizer_has_powers(uint32_t kind)
         has = has || slot->power != NULL;
     }
     return has;
+}
+
+bool psi_optimizer_is_by_row(uint32_t kind)
+{
+    const struct psi_optimizer_row *row = psi_optimizer_row(kind);
+    return row != NULL && (row->slots[0].by_row || row->slots[1].by_row);
+}
+
+ps_shape psi_slot_shape(const struct psi_slot *slot, const ps_shape *shape)
+{
+    return slot->by_row ? (ps_shape){.rank = 2, .dims = {shape->dims[0], 1}} : *shape;
 }
 
 const struct psi_slot *psi_optimizer_slot(const ps_optimizer *opt, uint32_t slot)

@@ -205,7 +205,9 @@ typedef enum ps_opt_kind {
     PS_OPT_TORCH_ADAGRAD = 22,
     PS_OPT_TORCH_RMSPROP = 23,
     PS_OPT_TORCH_RMSPROP_CENTERED = 24,
-    PS_OPT_LAZY_ADAM = 25, /* adam, of which a push of rows moves these rows only */
+    PS_OPT_LAZY_ADAM = 25,       /* adam, of which a push of rows moves these rows only */
+    PS_OPT_ROWWISE_ADAGRAD = 26, /* one sum of squares for each row, which is of their mean */
+    PS_OPT_ROWWISE_ADAM = 27,    /* one mean of squares for each row; a push of rows moves these rows only */
     PS_OPT_LAMB = 28,
     PS_OPT_LARS = 29
 } ps_opt_kind;

@@ -211,8 +211,10 @@ static ps_status take_head(struct state_reading *r, struct psi_code *k, struct p
 
 static bool can_be(const struct psi_saved_variable *v)
 {
+    static const struct psi_part no_part;
     if (!psi_dtype_known((uint32_t)v->dtype) || psi_shape_check(&v->shape, NULL) != PS_OK ||
-        psi_variable_name_check(v->name, strlen(v->name), NULL) != PS_OK || v->file == 0) {
+        psi_variable_name_check(v->name, strlen(v->name), NULL) != PS_OK || v->file == 0 ||
+        psi_optimizer_check_shape(&v->optimizer, v->name, v->dtype, &v->shape, &no_part, NULL) != PS_OK) {
         return false;
     }
     uint64_t elements = (uint64_t)ps_shape_elements(&v->shape);
@@ -296,9 +298,20 @@ static ps_status take_values_file(struct state_reading *r, struct psi_code *k, s
     return PS_OK;
 }
 
-static uint64_t blocks_of(const struct psi_saved_variable *v)
+static ps_shape shape_of(const struct psi_saved_variable *v, uint32_t which)
 {
-    return (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    return which == 0 ? v->shape : psi_slot_shape(psi_optimizer_slot(&v->optimizer, which - 1), &v->shape);
+}
+
+static uint64_t bytes_of(const struct psi_saved_variable *v, uint32_t which)
+{
+    const ps_shape shape = shape_of(v, which);
+    return which == 0 ? v->bytes : (uint64_t)ps_shape_elements(&shape) * ps_dtype_bytes(v->dtype);
+}
+
+static uint64_t blocks_of(const struct psi_saved_variable *v, uint32_t which)
+{
+    return (bytes_of(v, which) + BLOCK_BYTES - 1) / BLOCK_BYTES;
 }
 
 static ps_status take_sums(struct state_reading *r, struct psi_code *k, struct psi_err *err)
@@ -311,11 +324,11 @@ static ps_status take_sums(struct state_reading *r, struct psi_code *k, struct p
         return lost(err, "CRCs of no value");
     }
     struct psi_saved_array *a = &v->arrays[x.which];
-    if (x.first != a->sum_count || x.count > blocks_of(v) - x.first) {
+    if (x.first != a->sum_count || x.count > blocks_of(v, x.which) - x.first) {
         return lost(err, "CRCs out of their order");
     }
     if (a->sums == NULL) {
-        a->sums = psi_malloc(blocks_of(v) * sizeof(*a->sums));
+        a->sums = psi_malloc(blocks_of(v, x.which) * sizeof(*a->sums));
     }
     if (a->sums == NULL) {
         return no_memory(err);
@@ -357,7 +370,7 @@ static ps_status check_state(const struct psi_saved_state *s, struct psi_err *er
         const struct psi_saved_variable *v = &s->variables[i];
         bool good = v->file <= s->file_count && strcmp(s->files[v->file - 1].container, v->container) == 0;
         for (uint32_t k = 0; good && k < v->array_count; k++) {
-            good = v->arrays[k].sum_count == blocks_of(v);
+            good = v->arrays[k].sum_count == blocks_of(v, k);
         }
         if (!good) {
             return lost(err, "a value without its file or its CRCs");
@@ -436,13 +449,12 @@ static int by_begin(const void *a, const void *b)
 static bool find_place(const struct psi_saved_variable *v, const char *suffix, struct tensor *out)
 {
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
-    uint64_t bytes = v->bytes;
     out->which = 0;
     out->from = 0;
     if (v->dtype == PS_STRING) {
         bool text = strcmp(suffix, "bytes") == 0;
         out->from = text ? offsets : 0;
-        bytes = text ? v->bytes - offsets : offsets;
+        const uint64_t bytes = text ? v->bytes - offsets : offsets;
         if (!text && strcmp(suffix, "offsets") != 0) {
             return false;
         }
@@ -455,8 +467,9 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
             return false;
         }
     }
-    return out->is->type->dtype == v->dtype && psi_shape_equal(&out->is->shape, &v->shape) &&
-           out->is->end - out->is->begin == bytes;
+    const ps_shape shape = shape_of(v, out->which);
+    return out->is->type->dtype == v->dtype && psi_shape_equal(&out->is->shape, &shape) &&
+           out->is->end - out->is->begin == bytes_of(v, out->which);
 }
 
 /* All tensors, each of a variable of the state; by where they lie. */
@@ -494,7 +507,7 @@ static ps_status feed(const struct tensor *t, const uint8_t *p, size_t n, struct
         a->at += k;
         p += k;
         n -= k;
-        bool whole = a->at % BLOCK_BYTES == 0 || a->at == v->bytes;
+        bool whole = a->at % BLOCK_BYTES == 0 || a->at == bytes_of(v, t->which);
         if (whole && a->sum != a->sums[(a->at - 1) / BLOCK_BYTES]) {
             return psi_fail(err, PS_DATA_LOSS, "'%s': block %llu is not as it was written", t->is->name,
                             (unsigned long long)((a->at - 1) / BLOCK_BYTES));
@@ -575,7 +588,7 @@ static ps_status check_all_read(const struct psi_saved_state *state, uint32_t fi
     for (size_t i = 0; i < state->variable_count; i++) {
         const struct psi_saved_variable *v = &state->variables[i];
         for (uint32_t k = 0; v->file == file && k < v->array_count; k++) {
-            if (v->arrays[k].at != v->bytes) {
+            if (v->arrays[k].at != bytes_of(v, k)) {
                 return psi_fail(err, PS_DATA_LOSS, "variable '%s' of the state file is not in it", v->name);
             }
         }

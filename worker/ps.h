@@ -834,6 +834,9 @@ PS_API ps_status ps_variable_def(const ps_variable *v, char *out, size_t out_byt
 PS_API const char *ps_variable_container(const ps_variable *v);
 /** Bytes of its value; 0 for a string variable. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
+/** Bytes of slot number `slot` (from 0 on) of its optimizer; 0: it has no such slot. A slot is as large as the value, but for
+ * those of rowwise_adagrad ("accumulator") and rowwise_adam ("v"), which have one element for each row. */
+PS_API size_t ps_variable_slot_bytes(const ps_variable *v, uint32_t slot);
 /** Version after the last read or assign of v by any thread. *out_exact: as in ps_variable_read_versioned(); true after an
  * assign. */
 PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact);
@@ -860,8 +863,8 @@ PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
  *              several moments, though not within a 64 KiB segment. A program that needs an exact value reads again.
  */
 PS_API ps_status ps_variable_read_versioned(ps_variable *v, void *dst, size_t dst_bytes, uint64_t *out_version, bool *out_exact);
-/** Read slot number `slot` (from 0 on) of its optimizer into dst [dst_bytes], in the variable's dtype and shape: momentum and
- * nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: its optimizer has no such slot. */
+/** Read slot number `slot` (from 0 on) of its optimizer into dst, of ps_variable_slot_bytes() bytes, in the variable's dtype:
+ * momentum and nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: its optimizer has no such slot. */
 PS_API ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes);
 PS_API ps_status ps_variable_read_slot_versioned(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes,
                                                  uint64_t *out_version, bool *out_exact);

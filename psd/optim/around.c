@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What any optimizer may do around its rule, element by element:
+ * What any optimizer may do around its rule, element by element; whole rows go through a rule by row:
  *   g = clip(g * scale) + l2 * v, clip(x) = x limited to [-clip_value, clip_value]
  *   the rule, with g
  *   e -= (e - v) * (1 - decay), with the new v: the moving average e, the slot behind those of the kind
@@ -11,6 +11,8 @@
  * l2, as where a program limits its gradients and the optimizer adds l2. Cannot fail.
  */
 #include "kernels.h"
+
+#include "common/limits.h"
 
 enum { PIECE_BYTES = 4096, ARRAYS_MAX = PSD_OPTIM_SLOTS_MAX };
 
@@ -84,13 +86,25 @@ static void average(int loop, void *slot, const void *var, size_t n, double shar
     }
 }
 
-void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops[PSD_LOOPS], int loop,
-                      const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
-                      const void *grad, size_t elements)
+/* Call the rule for these elements, or whole rows, with their gradient. */
+static void apply(const struct psd_optim_rule *rule, int loop, const struct psd_optim_scalars *s, void *var,
+                  void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements, size_t columns)
 {
-    _Alignas(64) uint8_t made[PIECE_BYTES];
-    const size_t width = loop == PSD_LOOP_F64 ? sizeof(double) : sizeof(float);
-    const size_t grad_width = loop == PSD_LOOP_BF16 ? sizeof(uint16_t) : width;
+    if (rule->by_row[loop] != NULL) {
+        rule->by_row[loop](var, slots, grad, elements / columns, columns, s);
+    } else {
+        rule->loops[s->form != 0][loop](var, slots, grad, elements, s);
+    }
+}
+
+void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *rule, int loop,
+                      const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
+                      const void *grad, size_t rows, size_t columns)
+{
+    _Alignas(64) uint8_t made[PS_SEGMENT_BYTES]; /* a row of a kind by row may take all of it */
+    const size_t width = loop == PSD_LOOP_F64 ? sizeof(double) : sizeof(float), elements = rows * columns;
+    const size_t grad_width = loop == PSD_LOOP_BF16 ? sizeof(uint16_t) : width, piece = PIECE_BYTES / width;
+    const size_t most = rule->by_row[loop] == NULL ? piece : columns > piece ? columns : piece / columns * columns;
     struct psd_optim_scalars inside = *scalars;
     void *at[ARRAYS_MAX] = {NULL};
     uint32_t count = 0;
@@ -98,14 +112,14 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
         count++;
     }
     inside.scale = 1; /* the gradient that the rule gets has it */
-    for (size_t first = 0; first < elements; first += PIECE_BYTES / width) {
-        const size_t left = elements - first, n = left < PIECE_BYTES / width ? left : PIECE_BYTES / width;
+    for (size_t first = 0; first < elements; first += most) {
+        const size_t left = elements - first, n = left < most ? left : most;
         uint8_t *v = (uint8_t *)var + first * width;
         for (uint32_t k = 0; k < ARRAYS_MAX && slots[k] != NULL; k++) {
-            at[k] = (uint8_t *)slots[k] + first * width;
+            at[k] = (uint8_t *)slots[k] + (k < count && own[k].by_row ? first / columns : first) * width;
         }
         psd_optim_gradient(loop, made, (const uint8_t *)grad + first * grad_width, v, n, scalars);
-        loops[loop == PSD_LOOP_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32](v, at, made, n, &inside);
+        apply(rule, loop == PSD_LOOP_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32, &inside, v, at, made, n, columns);
         if (scalars->ema > 0 && at[count] != NULL) {
             average(loop, at[count], v, n, scalars->ema);
         }

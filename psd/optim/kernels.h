@@ -17,6 +17,9 @@
 /** psd_optim_apply() of one rule and two dtypes. */
 typedef void psd_optim_loop_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements,
                                const struct psd_optim_scalars *scalars);
+/** psd_optim_apply_beside() of a rule by row and two dtypes. */
+typedef void psd_optim_rows_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns,
+                               const struct psd_optim_scalars *scalars);
 /* of the variable and the gradient: float32, float32 by a gradient of bfloat16, float64 */
 enum { PSD_LOOP_F32, PSD_LOOP_BF16, PSD_LOOP_F64, PSD_LOOPS };
 
@@ -34,6 +37,7 @@ double psd_optim_rounded(ps_dtype dtype, double value);
 struct psd_optim_rule {
     /** By the form that a push has captured. A rule that has one form only has its loops in both. */
     psd_optim_loop_fn *loops[2][PSD_LOOPS];
+    psd_optim_rows_fn *by_row[PSD_LOOPS]; /* of a kind by row, instead of loops */
     /** What a push captures beside its hyperparameters, which scalars has in dtype. NULL: nothing, as where the learning rate is
      * the only one. */
     void (*derive)(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
@@ -47,15 +51,17 @@ const struct psd_optim_rule *psd_optim_rule_of(uint32_t kind);
 
 /** alpha of Adam's family in TensorFlow's form, by adam.c. */
 void psd_optim_derive_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
+/** alpha and correction of Adam in PyTorch's form, share1 and share2, by torch_adam.c. */
+void psd_optim_derive_torch_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
 /** share1 and share2. */
 void psd_optim_derive_shares(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
 /** made[i] = the gradient of element i with its scale, limited, and with l2 x variable. var: the same elements. No overlap. */
 void psd_optim_gradient(int loop, void *made, const void *grad, const void *var, size_t n, const struct psd_optim_scalars *s);
-/** psd_optim_apply() of a push that limits its gradient, adds l2 x variable to it, or keeps a moving average: around the rule, a
- * piece at a time that stays in the first cache. own: the slots of the kind. */
-void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops[PSD_LOOPS], int loop,
+/** psd_optim_apply_beside() of a push that limits its gradient, adds l2 x variable to it, or keeps a moving average: around the
+ * rule, a piece at a time that stays in the first cache. own: the slots of the kind. */
+void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *rule, int loop,
                       const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
-                      const void *grad, size_t elements);
+                      const void *grad, size_t rows, size_t columns);
 
 /* X(kind, name): psd_rule_NAME is the rule of that kind. */
 #define PSD_RULES(X)                                                                                                             \
@@ -84,6 +90,8 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
     X(PS_OPT_TORCH_RMSPROP, torch_rmsprop)                                                                                       \
     X(PS_OPT_TORCH_RMSPROP_CENTERED, torch_rmsprop_centered)                                                                     \
     X(PS_OPT_LAZY_ADAM, adam)                                                                                                    \
+    X(PS_OPT_ROWWISE_ADAGRAD, rowwise_adagrad)                                                                                   \
+    X(PS_OPT_ROWWISE_ADAM, rowwise_adam)                                                                                         \
     X(PS_OPT_LAMB, lamb)                                                                                                         \
     X(PS_OPT_LARS, lars)
 #define PSD_DECLARE_RULE(kind, name) extern const struct psd_optim_rule psd_rule_##name;

@@ -83,10 +83,16 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
  *           All aligned to the element size at least, none overlaps another.
  *
  * Each element depends on its own inputs only: any split of a tensor into segments gives the same bits, on every CPU (a NaN stays
- * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite().
+ * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite(). Of a kind by row the
+ * elements are one row.
  */
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
+
+/** psd_optim_apply() of whole rows that lie beside each other. Of a kind by row each row depends on its own inputs only; of other
+ * kinds rows x columns elements are changed, whatever the rows are. */
+void psd_optim_apply_beside(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
+                            void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns);
 
 /**
  * Apply the gradients of some rows. Only these rows, and what the slots have for them, change.

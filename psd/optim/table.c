@@ -109,19 +109,26 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
     }
 }
 
-void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
-                     void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
+void psd_optim_apply_beside(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
+                            void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns)
 {
     const struct psd_optim_rule *rule = psd_optim_rule_of(kind);
     const int loop =
         dtype == PS_F32 ? (wire == PS_BF16 ? PSD_LOOP_BF16 : PSD_LOOP_F32) : (dtype == PS_F64 ? PSD_LOOP_F64 : PSD_LOOPS);
-    if (rule == NULL || loop == PSD_LOOPS) {
+    if (rule == NULL || loop == PSD_LOOPS || columns == 0) {
         return;
     }
-    psd_optim_loop_fn *const *loops = rule->loops[scalars->form != 0];
     if (scalars->l2 > 0 || scalars->clip_value > 0 || scalars->ema > 0) {
-        psd_optim_around(psi_optimizer_rows[kind].slots, loops, loop, scalars, var, slots, grad, elements);
+        psd_optim_around(psi_optimizer_rows[kind].slots, rule, loop, scalars, var, slots, grad, rows, columns);
+    } else if (rule->by_row[loop] != NULL) {
+        rule->by_row[loop](var, slots, grad, rows, columns, scalars);
     } else {
-        loops[loop](var, slots, grad, elements, scalars);
+        rule->loops[scalars->form != 0][loop](var, slots, grad, rows * columns, scalars);
     }
+}
+
+void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
+                     void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
+{
+    psd_optim_apply_beside(kind, dtype, wire, scalars, var, slots, grad, 1, elements);
 }

@@ -19,7 +19,7 @@
 PSD_RULE(torch_adam, 2, { ADAM v[i] -= step; })
 PSD_RULE(adamw, 2, { ADAM v[i] = v[i] * weight_decay - step; })
 
-static void derive(const struct psd_optim_push *push, struct psd_optim_scalars *s)
+void psd_optim_derive_torch_adam(const struct psd_optim_push *push, struct psd_optim_scalars *s)
 {
     const double *powers = push->state->powers;
     psd_optim_derive_shares(push, s);
@@ -29,5 +29,6 @@ static void derive(const struct psd_optim_push *push, struct psd_optim_scalars *
 }
 
 const struct psd_optim_rule psd_rule_torch_adam = {.loops = {PSD_LOOPS_OF(torch_adam), PSD_LOOPS_OF(torch_adam)},
-                                                   .derive = derive};
-const struct psd_optim_rule psd_rule_adamw = {.loops = {PSD_LOOPS_OF(adamw), PSD_LOOPS_OF(adamw)}, .derive = derive};
+                                                   .derive = psd_optim_derive_torch_adam};
+const struct psd_optim_rule psd_rule_adamw = {.loops = {PSD_LOOPS_OF(adamw), PSD_LOOPS_OF(adamw)},
+                                              .derive = psd_optim_derive_torch_adam};

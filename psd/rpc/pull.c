@@ -72,7 +72,7 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
         PSI_ASSERT(offset + bytes <= p->copy_bytes);
         return (const uint8_t *)p->copy + offset;
     }
-    PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= p->variable->bytes);
+    PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= psd_variable_bytes_of(p->variable, p->slot));
     return memory_of(p->variable, p->slot) + p->first * p->variable->element_bytes + offset;
 }
 
@@ -305,10 +305,11 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
     if (st != PS_OK) {
         return st;
     }
-    uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
-    if ((count == 0 && v->elements > 0) || count > most || h->offset > v->elements || count > v->elements - h->offset) {
+    const uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
+    const uint64_t elements = psd_variable_elements_of(v, slot);
+    if ((count == 0 && elements > 0) || count > most || h->offset > elements || count > elements - h->offset) {
         return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': elements [%llu, +%llu); it has %llu, at most %u a request", v->name,
-                        (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)v->elements, most);
+                        (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)elements, most);
     }
     return PS_OK;
 }
@@ -359,6 +360,7 @@ static ps_status check_gather(const struct psd_task *t, const struct psd_request
     if (st != PS_OK) {
         return st;
     }
+    *out_columns = psd_variable_span(v, m->slot, 0, *out_columns).bytes / v->element_bytes;
     const uint64_t row_bytes = *out_columns * psi_wire_unit((ps_dtype)r->header.dtype);
     if (m->rows > PSI_GATHER_ROWS_MAX || m->rows * row_bytes > PS_FRAME_BODY_MAX ||
         r->body_bytes != (uint64_t)m->rows * PSI_INDEX_BYTES) {

@@ -143,13 +143,15 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
     if (v->dtype == PS_STRING) {
         return check_strings(t, v, kind, total_elements, err);
     }
-    if (total_elements != v->elements) {
+    const uint32_t slot = psd_push_slot(kind);
+    const uint64_t elements = psd_variable_elements_of(v, slot);
+    if (total_elements != elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
         const ps_shape of = psd_variable_shape(v);
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
-                           "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name,
-                           t->name, psi_shape_format(&of, shape, sizeof(shape)), (unsigned long long)v->elements,
-                           (unsigned long long)total_elements);
+                           "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements%s; the request has %llu", v->name,
+                           t->name, psi_shape_format(&of, shape, sizeof(shape)), (unsigned long long)elements,
+                           elements != v->elements ? " in this slot, one a row" : "", (unsigned long long)total_elements);
     }
     return PS_OK;
 }
@@ -168,8 +170,6 @@ struct asked {
     uint64_t member, round; /* CONTRIBUTE */
 };
 
-/* As parse(), of CONTRIBUTE, PUSH_ROWS and SCATTER. */
-static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
 /* The step of a ps_push_step that lies behind `bytes` of the meta; 0: none does. */
 static uint64_t step_behind(const struct psd_request *r, size_t bytes)
 {
@@ -180,6 +180,8 @@ static uint64_t step_behind(const struct psd_request *r, size_t bytes)
     return at.step;
 }
 
+/* As parse(), of CONTRIBUTE, PUSH_ROWS and SCATTER. */
+static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
 {
     struct ps_contribute_meta c;
     struct ps_rows_meta m;

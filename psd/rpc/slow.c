@@ -120,7 +120,7 @@ static bool begin(struct psd_task *t, struct psd_slow *s)
     }
     m->value = psd_room_stage_first(t, v, v->bytes);
     for (uint32_t i = 0; m->replaces && m->value != NULL && i < psd_optim_slot_count(&v->optimizer); i++) {
-        m->slots[i] = psd_room_stage(t, v->bytes);
+        m->slots[i] = psd_room_stage(t, psd_variable_bytes_of(v, 1 + i));
         if (m->slots[i] == NULL) {
             return false;
         }

@@ -21,26 +21,24 @@ enum { BLOCK_ELEMENTS = 4096 };
 void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
-    uint64_t at = first * v->element_bytes;
-    void *slots[PSD_OPTIM_SLOTS_MAX];
-    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + at;
-    }
-    if (wire == v->dtype || wire == PS_BF16) {
-        psd_optim_apply(v->optimizer.kind, v->dtype, wire, &g->scalars, (uint8_t *)v->value + at, slots, grad, count);
-        return;
-    }
-    _Alignas(64) float block[BLOCK_ELEMENTS];
-    float *value = (float *)v->value + first;
+    const uint64_t step = v->row_elements;
+    const bool widen = wire != v->dtype && wire != PS_BF16;
+    const uint64_t most = !widen ? count : step > BLOCK_ELEMENTS ? step : BLOCK_ELEMENTS / step * step;
+    _Alignas(64) float block[PS_SEGMENT_BYTES / sizeof(float)]; /* a row of an optimizer by row may take all of it */
     while (count > 0) {
-        uint64_t take = count < BLOCK_ELEMENTS ? count : BLOCK_ELEMENTS;
-        psi_half_widen(wire, grad, block, take);
-        psd_optim_apply(v->optimizer.kind, v->dtype, PS_F32, &g->scalars, value, slots, block, take);
-        value += take;
+        const uint64_t take = count < most ? count : most;
+        void *slots[PSD_OPTIM_SLOTS_MAX];
         for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-            slots[i] = slots[i] == NULL ? NULL : (float *)slots[i] + take;
+            slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + psd_variable_span(v, 1 + i, first, take).at;
         }
-        grad += take * g->unit;
+        if (widen) {
+            psi_half_widen(wire, grad, block, take);
+        }
+        psd_optim_apply_beside(v->optimizer.kind, v->dtype, widen ? PS_F32 : wire, &g->scalars,
+                               (uint8_t *)v->value + first * v->element_bytes, slots, widen ? (const void *)block : grad,
+                               take / step, step);
+        first += take;
+        grad += take * psi_wire_unit(wire);
         count -= take;
     }
 }

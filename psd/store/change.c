@@ -54,7 +54,8 @@ bool psd_progress_fits(const struct psd_progress *p)
     if (v->queue != NULL || (psd_push_is_gradient(p->kind) ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
         return false;
     }
-    if (strings ? psi_blob_size_check(p->total, v->elements, NULL) != PS_OK : p->total != v->elements) {
+    if (strings ? psi_blob_size_check(p->total, v->elements, NULL) != PS_OK
+                : p->total != psd_variable_elements_of(v, psd_push_slot(p->kind))) {
         return false;
     }
     switch (p->kind) {

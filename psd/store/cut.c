@@ -60,7 +60,8 @@ static void keep_value(struct psd_cut *cut, struct psd_variable *v, uint32_t whi
     void *memory = which == 0 ? v->value : v->slots[which - 1];
     bool strings = v->dtype == PS_STRING;
     uint32_t unit = strings ? 8 : v->element_bytes;
-    struct psd_kept *k = psd_kept_new(cut, &v->kept[which], memory, v->bytes, v->bytes);
+    const uint64_t bytes = psd_variable_bytes_of(v, which);
+    struct psd_kept *k = psd_kept_new(cut, &v->kept[which], memory, bytes, bytes);
     if (k == NULL) {
         psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, no_note);
         return;
@@ -74,8 +75,8 @@ static void keep_value(struct psd_cut *cut, struct psd_variable *v, uint32_t whi
     k->at = m->place_bytes[k->place];
     k->split = strings ? (v->elements + 1) * 8 : 0;
     k->split_at = m->place_bytes[PSD_CUT_IN_1];
-    m->place_bytes[k->place] += strings ? k->split : v->bytes;
-    m->place_bytes[PSD_CUT_IN_1] += strings ? v->bytes - k->split : 0;
+    m->place_bytes[k->place] += strings ? k->split : bytes;
+    m->place_bytes[PSD_CUT_IN_1] += strings ? bytes - k->split : 0;
 }
 
 static void keep_queue(struct psd_cut *cut, struct psd_variable *v)
@@ -655,7 +656,10 @@ uint64_t psd_cut_missing(const struct psd_store *s, const struct psd_variable *v
     }
     uint64_t missing = 0;
     for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
-        missing += psd_kept_missing(v->kept[i], at, bytes);
+        const struct psd_span span = i == 0 || v->row_elements == 1
+                                         ? (struct psd_span){.at = at, .bytes = bytes}
+                                         : psd_variable_span(v, i, at / v->element_bytes, bytes / v->element_bytes);
+        missing += psd_kept_missing(v->kept[i], span.at, span.bytes);
     }
     return missing;
 }

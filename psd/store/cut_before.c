@@ -14,7 +14,7 @@
 static void change_all(const struct psd_variable *v)
 {
     for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
-        psd_kept_change(v->kept[i], 0, v->bytes);
+        psd_kept_change(v->kept[i], 0, psd_variable_bytes_of(v, i));
     }
 }
 
@@ -50,8 +50,17 @@ static void before_init(struct psd_cut *cut, const struct psd_change *c)
     for (uint32_t i = 0; c->init.runs && i <= PSD_OPTIM_SLOTS_MAX; i++) {
         bool in_place = i == 0 ? c->init.making->value == v->value : !c->init.making->replaces;
         if (in_place) {
-            psd_kept_change(v->kept[i], 0, v->bytes);
+            psd_kept_change(v->kept[i], 0, psd_variable_bytes_of(v, i));
         }
+    }
+}
+
+/* Elements [first, first + count) of the value, and what the slots have for them, are about to change. */
+static void change_elements(const struct psd_variable *v, uint32_t slots, uint64_t first, uint64_t count)
+{
+    for (uint32_t i = 0; i <= slots; i++) {
+        const struct psd_span span = psd_variable_span(v, i, first, count);
+        psd_kept_change(v->kept[i], span.at, span.bytes);
     }
 }
 
@@ -60,13 +69,10 @@ static void before_rows(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
     const struct psd_variable *v = p->variable;
-    const uint64_t bytes = psd_rows_row_bytes(p);
+    const uint64_t columns = psd_rows_columns(v);
     for (uint64_t i = 0; i < c->segment.count; i++) {
-        const uint64_t at = psi_rows_index(c->segment.bytes, i) * bytes;
-        psd_kept_change(v->kept[0], at, bytes);
-        for (uint32_t k = 1; k <= PSD_OPTIM_SLOTS_MAX && p->kind == PSD_PUSH_ROWS; k++) {
-            psd_kept_change(v->kept[k], at, bytes);
-        }
+        change_elements(v, p->kind == PSD_PUSH_ROWS ? PSD_OPTIM_SLOTS_MAX : 0, psi_rows_index(c->segment.bytes, i) * columns,
+                        columns);
     }
 }
 
@@ -85,9 +91,7 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     if (streams && p->staging == NULL && psd_push_is_rows(p->kind)) {
         before_rows(c);
     } else if (streams && p->staging == NULL) {
-        for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
-            psd_kept_change(v->kept[i], c->segment.number->offset * v->element_bytes, c->segment.count * v->element_bytes);
-        }
+        change_elements(v, PSD_OPTIM_SLOTS_MAX, c->segment.number->offset, c->segment.count);
     } else if (streams ? c->segment.last : p->kind == PSD_ADD) {
         psd_cut_variable(cut, v);
         change_all(v);

@@ -228,10 +228,12 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
         return;
     }
     char suffix[32] = "";
+    ps_shape shape = psd_variable_shape(v);
     if (k->which > 0) {
-        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(&v->optimizer, k->which - 1)->name)); /* fits */
+        const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, k->which - 1);
+        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", slot->name)); /* fits */
+        shape = psi_slot_shape(slot, &shape);
     }
-    const ps_shape shape = psd_variable_shape(v);
     add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &shape, begin, k->bytes);
 }
 

@@ -210,7 +210,7 @@ static void expect_values(struct psd_load *l, struct psi_code *k, const struct p
     of->file = file;
     of->array_count = 1 + psd_optim_slot_count(&v->optimizer);
     for (uint32_t i = 0; i < of->array_count; i++) {
-        of->arrays[i].bytes = v->bytes;
+        of->arrays[i].bytes = psd_variable_bytes_of(v, i);
     }
     if (l->o.random != NULL) {
         psd_variable_own(v)->restored = true;
@@ -458,11 +458,13 @@ static bool find_tensors(struct psd_load *l, struct values *of)
     }
     for (uint32_t i = 0; i < of->array_count; i++) {
         char suffix[32] = "";
+        ps_shape shape = psd_variable_shape(v);
         if (i > 0) {
-            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(&v->optimizer, i - 1)->name)); /* fits */
+            const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, i - 1);
+            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", slot->name)); /* fits */
+            shape = psi_slot_shape(slot, &shape);
         }
-        const struct psi_tensor *t = tensor(l, v->name, suffix, v->bytes);
-        const ps_shape shape = psd_variable_shape(v);
+        const struct psi_tensor *t = tensor(l, v->name, suffix, of->arrays[i].bytes);
         if (t == NULL || t->type->dtype != v->dtype || !psi_shape_equal(&t->shape, &shape)) {
             return false;
         }

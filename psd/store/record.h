@@ -171,12 +171,17 @@ static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || psd_push_is_rows(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
+/** True if segments of a dense gradient for v, in any dtype, may end within a row, while its optimizer needs whole rows. */
+static inline bool psd_push_cuts_rows(uint8_t kind, const struct psd_variable *v)
+{
+    return (kind == PSD_PUSH || kind == PSD_PUSH_PULL) && PS_SEGMENT_BYTES / sizeof(double) % v->row_elements != 0;
+}
 /** True if a mutation of v takes effect as a whole, and not segment by segment: v is atomic, its optimizer needs norms of the
- * whole gradient, or v has one segment, of which readers never see a part of a mutation, while rows with their indices may need
- * more than one. */
+ * whole gradient, segments would cut rows, or v has one segment, of which readers never see a part of a mutation, while rows with
+ * their indices may need more than one. */
 static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
 {
-    return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) ||
+    return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) || psd_push_cuts_rows(kind, v) ||
            (psd_push_is_applied(kind) && psi_optimizer_is_whole(v->optimizer.kind));
 }
 /** True if part of p may have been applied before its end. */
@@ -204,7 +209,7 @@ static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
     return !psd_progress_stages(p)     ? 0
            : psd_push_is_rows(p->kind) ? p->total * p->unit
            : v->dtype == PS_STRING     ? p->total
-                                       : v->bytes;
+                                       : psd_variable_bytes_of(v, psd_push_slot(p->kind));
 }
 /** Bytes of staging that the first n elements of p take. */
 static inline uint64_t psd_progress_staged_bytes(const struct psd_progress *p, uint64_t n)

@@ -158,7 +158,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
         }
         unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
-            unstage(s, p->slots[k], p->variable->bytes, &p->kept[1 + k]);
+            unstage(s, p->slots[k], psd_variable_bytes_of(p->variable, 1 + k), &p->kept[1 + k]);
         }
         psd_sums_reset(&p->sums);
     }
@@ -197,7 +197,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     p->value = psd_store_stage_raw(s, v->bytes);
     bool all = p->value != NULL;
     for (uint32_t k = 0; all && k < psd_optim_slot_count(&v->optimizer); k++) {
-        p->slots[k] = psd_store_stage_raw(s, v->bytes);
+        p->slots[k] = psd_store_stage_raw(s, psd_variable_bytes_of(v, 1 + k));
         all = p->slots[k] != NULL;
     }
     return all;
@@ -540,13 +540,20 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
 }
 
-/* A block of part i: elements [first, first + count), at most BLOCK_BYTES, from byte `at` on. */
+/* Elements of a block; whole rows where the optimizer is by row. */
+static uint64_t block_elements(const struct psd_variable *v)
+{
+    const uint64_t most = BLOCK_BYTES / v->element_bytes, step = v->row_elements;
+    return step > most ? step : most / step * step;
+}
+
+/* A block of part i: elements [first, first + count), at most block_elements(), from byte `at` on. */
 struct block {
     struct psd_part *p;
     uint32_t i;
     uint64_t count, at, bytes;
-    void *slots[PSD_OPTIM_SLOTS_MAX]; /* the new ones */
-    _Alignas(64) uint8_t grad[BLOCK_BYTES];
+    void *slots[PSD_OPTIM_SLOTS_MAX];            /* the new ones */
+    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* a row of an optimizer by row may be larger than BLOCK_BYTES */
 };
 
 static void average_block(const struct psd_rounds *g, struct block *b)
@@ -578,11 +585,12 @@ static void finish_block(struct psd_rounds *g, struct block *b)
         psd_optim_scale(v->optimizer.kind, v->dtype, &g->norms, &scalars);
     }
     memcpy(value, (const uint8_t *)v->value + b->at, b->bytes);
-    psd_optim_apply(v->optimizer.kind, v->dtype, v->dtype, &scalars, value, b->slots, b->grad, b->count);
+    psd_optim_apply_beside(v->optimizer.kind, v->dtype, v->dtype, &scalars, value, b->slots, b->grad, b->count / v->row_elements,
+                           v->row_elements);
 }
 
-/* Build elements [first, first + count) of part i, at most BLOCK_BYTES: sum, average, copies of value and slots, optimizer. Of an
- * optimizer with norms in two passes, the second one behind the last block of the first. */
+/* Build elements [first, first + count) of part i, at most block_elements(): sum, average, copies of value and slots, optimizer.
+ * Of an optimizer with norms in two passes, the second one behind the last block of the first. */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
     struct psd_part *p = &g->parts[i];
@@ -595,14 +603,14 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
     b.at = at;
     b.bytes = bytes;
     memset(b.slots, 0, sizeof(b.slots));
-    for (uint32_t k = 0; k <= PSD_OPTIM_SLOTS_MAX; k++) {
-        psd_kept_change(p->kept[k], at, bytes);
-    }
+    psd_kept_change(p->kept[0], at, bytes);
     for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && p->slots[k] != NULL; k++) {
-        b.slots[k] = (uint8_t *)p->slots[k] + at;
-    }
-    for (uint32_t k = 0; !g->measured && k < PSD_OPTIM_SLOTS_MAX && p->slots[k] != NULL; k++) {
-        memcpy(b.slots[k], (const uint8_t *)v->slots[k] + at, bytes);
+        const struct psd_span span = psd_variable_span(v, 1 + k, first, count);
+        psd_kept_change(p->kept[1 + k], span.at, span.bytes);
+        b.slots[k] = (uint8_t *)p->slots[k] + span.at;
+        if (!g->measured) {
+            memcpy(b.slots[k], (const uint8_t *)v->slots[k] + span.at, span.bytes);
+        }
     }
     if (!g->measured) {
         average_block(g, &b);
@@ -612,8 +620,10 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
         return;
     }
     finish_block(g, &b);
-    uint64_t end = at + bytes, segment = at / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
-    if (end % PS_SEGMENT_BYTES == 0 || end == v->bytes) {
+    const uint64_t end = at + bytes, segment = at / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
+    if (PS_SEGMENT_BYTES % (block_elements(v) * v->element_bytes) != 0) { /* blocks do not end where segments end */
+        psd_sums_forget(&p->sums, v->bytes, at, bytes);
+    } else if (end % PS_SEGMENT_BYTES == 0 || end == v->bytes) {
         psd_sums_changed(&p->sums, p->value, v->bytes, segment, end - segment);
     }
 }
@@ -629,7 +639,7 @@ bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes)
     uint64_t moved = 0;
     while (g->build == PSD_BUILD_GOES && (moved == 0 || moved < bytes)) {
         const struct psd_variable *v = g->parts[g->part].variable;
-        uint64_t block = BLOCK_BYTES / v->element_bytes;
+        uint64_t block = block_elements(v);
         uint64_t left = v->elements - g->done;
         uint64_t count = left < block ? left : block;
         build_block(g, g->part, g->done, count);

@@ -78,6 +78,7 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
                       "%s needs norms of the whole variable, of which a task has a part only; a variable without parts works",
                       psi_optimizer_name(d->optimizer.kind));
     }
+    st = st == PS_OK ? psi_optimizer_check_shape(&d->optimizer, name, d->dtype, &d->shape, &d->part, err) : st;
     if (st != PS_OK) {
         psi_err_prefix(err, "variable '%s'", name);
     }
@@ -201,7 +202,8 @@ void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint
         const uint64_t most = bytes < v->bytes ? bytes : v->bytes;
         prefetch(v->value, most);
         for (size_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
-            prefetch(v->slots[k], most);
+            const uint64_t has = psd_variable_bytes_of(v, 1 + (uint32_t)k);
+            prefetch(v->slots[k], most < has ? most : has);
         }
     }
 }
@@ -291,7 +293,7 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     psd_sums_reset(&v->sums);
     psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        psd_kept_let_go(s, &v->kept[1 + i], v->slots[i], v->bytes);
+        psd_kept_let_go(s, &v->kept[1 + i], v->slots[i], psd_variable_bytes_of(v, 1 + i));
     }
     s->promised_bytes -= psd_variable_promised_bytes(v);
     psd_queue_free(s, v->queue);
@@ -313,19 +315,59 @@ static uint64_t value_bytes(const struct psd_definition *d)
     return d->dtype == PS_STRING ? psi_blob_bytes_min(elements) : elements * ps_dtype_bytes(d->dtype);
 }
 
+static uint64_t slot_bytes(const ps_optimizer *optimizer, uint32_t slot, ps_dtype dtype, const ps_shape *shape)
+{
+    const ps_shape of = psi_slot_shape(psi_optimizer_slot(optimizer, slot), shape);
+    return (uint64_t)ps_shape_elements(&of) * ps_dtype_bytes(dtype);
+}
+
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d)
 {
-    return d->queue ? 0 : psd_arena_bytes(value_bytes(d)) * (1 + psd_optim_slot_count(&d->optimizer));
+    uint64_t bytes = d->queue ? 0 : psd_arena_bytes(value_bytes(d));
+    for (uint32_t i = 0; !d->queue && i < psd_optim_slot_count(&d->optimizer); i++) {
+        bytes += psd_arena_bytes(slot_bytes(&d->optimizer, i, d->dtype, &d->shape));
+    }
+    return bytes;
 }
 
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v)
 {
-    return v->queue != NULL ? 0 : psd_arena_bytes(v->bytes) * (1 + psd_optim_slot_count(&v->optimizer));
+    uint64_t bytes = v->queue != NULL ? 0 : psd_arena_bytes(v->bytes);
+    for (uint32_t i = 0; v->queue == NULL && i < psd_optim_slot_count(&v->optimizer); i++) {
+        bytes += psd_arena_bytes(psd_variable_bytes_of(v, 1 + i));
+    }
+    return bytes;
 }
 
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
 {
-    return v->value == NULL ? 0 : v->bytes * (1 + psd_optim_slot_count(&v->optimizer));
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; v->value != NULL && i <= psd_optim_slot_count(&v->optimizer); i++) {
+        bytes += psd_variable_bytes_of(v, i);
+    }
+    return bytes;
+}
+
+static bool is_by_row(const struct psd_variable *v, uint32_t which)
+{
+    const struct psi_slot *slot = which == 0 || v->row_elements == 1 ? NULL : psi_optimizer_slot(&v->optimizer, which - 1);
+    return slot != NULL && slot->by_row;
+}
+
+uint64_t psd_variable_bytes_of(const struct psd_variable *v, uint32_t which)
+{
+    return which == 0 || v->row_elements == 1 ? v->bytes : psd_variable_elements_of(v, which) * v->element_bytes;
+}
+
+uint64_t psd_variable_elements_of(const struct psd_variable *v, uint32_t which)
+{
+    return v->elements / (is_by_row(v, which) ? v->row_elements : 1);
+}
+
+struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count)
+{
+    const uint64_t columns = is_by_row(v, which) ? v->row_elements : 1;
+    return (struct psd_span){.at = first / columns * v->element_bytes, .bytes = count / columns * v->element_bytes};
 }
 
 void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
@@ -358,7 +400,7 @@ ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_varia
     void **slots = psd_variable_own(v)->slots;
     for (uint32_t i = 0; i < psd_optim_slot_count(&v->optimizer); i++) {
         if (slots[i] == NULL) {
-            slots[i] = psd_arena_alloc(&s->arena, v->bytes);
+            slots[i] = psd_arena_alloc(&s->arena, psd_variable_bytes_of(v, 1 + i));
         }
         if (slots[i] == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
@@ -464,7 +506,11 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     psd_store_count(s, PSD_MEMORY_VARIABLES, record_bytes);
     memcpy(v->name, name, strlen(name) + 1);
     v->dtype = d->dtype;
-    v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
+    v->element_bytes = (uint16_t)ps_dtype_bytes(d->dtype);
+    v->row_elements = 1;
+    for (uint32_t i = 1; psi_optimizer_is_by_row(d->optimizer.kind) && i < d->shape.rank; i++) {
+        v->row_elements = (uint16_t)(v->row_elements * d->shape.dims[i]); /* a row has at most PSI_ROW_BYTES_MAX */
+    }
     v->rank = (uint8_t)d->shape.rank;
     char *behind = v->name + strlen(name) + 1;
     memcpy(behind, d->shape.dims, v->rank * sizeof(d->shape.dims[0]));
@@ -530,7 +576,7 @@ static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimize
         return;
     }
     const ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
-    const ps_shape shape = psd_variable_shape(v);
+    const ps_shape of = psd_variable_shape(v), shape = psi_slot_shape(psi_optimizer_slot(optimizer, i), &of);
     psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
 }
 
@@ -557,7 +603,7 @@ static void fill_value(const struct psd_variable *v, const struct psd_making *m,
 static void make_slots(struct psd_variable *v, const void *value)
 {
     for (uint32_t i = 0; i < psd_optim_slot_count(&v->optimizer); i++) {
-        fill_slot(v, &v->optimizer, i, 0, v->elements, value, v->slots[i]);
+        fill_slot(v, &v->optimizer, i, 0, psd_variable_elements_of(v, 1 + i), value, v->slots[i]);
     }
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
 }
@@ -603,8 +649,9 @@ void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *val
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept)
 {
     PSI_ASSERT(v->initialised && slot > 0 && slot <= psd_optim_slot_count(&v->optimizer));
-    psd_kept_let_go(s, &v->kept[slot], v->slots[slot - 1], v->bytes);
-    s->promised_bytes -= psd_arena_bytes(v->bytes);
+    const uint64_t bytes = psd_variable_bytes_of(v, slot);
+    psd_kept_let_go(s, &v->kept[slot], v->slots[slot - 1], bytes);
+    s->promised_bytes -= psd_arena_bytes(bytes);
     v->slots[slot - 1] = values;
     psd_kept_move(&v->kept[slot], kept);
 }
@@ -647,26 +694,35 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
     return true;
 }
 
+/* Make elements [first, first + count) of the value (which 0) or of a slot. */
+static void make_elements(const struct psd_variable *v, struct psd_making *m, uint32_t which, uint64_t first, uint64_t count)
+{
+    const uint64_t at = first * v->element_bytes;
+    if (which == 0) {
+        fill_value(v, m, first, count, (uint8_t *)m->value + at);
+    } else {
+        fill_slot(v, &m->optimizer, which - 1, first, count, (const uint8_t *)m->value + at, (uint8_t *)m->slots[which - 1] + at);
+    }
+}
+
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes)
 {
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
-    uint64_t all = v->elements * (1 + psd_optim_slot_count(&v->optimizer));
+    const uint32_t slots = psd_optim_slot_count(&v->optimizer);
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes;
-    while (left > 0 && m->done < all) {
-        uint64_t block = m->done / v->elements; /* 0: the value; then the slots */
-        uint64_t first = m->done % v->elements;
-        uint64_t count = v->elements - first < left ? v->elements - first : left;
-        if (block == 0) {
-            fill_value(v, m, first, count, (uint8_t *)m->value + first * v->element_bytes);
-        } else {
-            const uint64_t at = first * v->element_bytes;
-            fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count, (const uint8_t *)m->value + at,
-                      (uint8_t *)m->slots[block - 1] + at);
+    uint64_t before = 0; /* elements of the arrays before this one: the value, then the slots */
+    for (uint32_t which = 0; which <= slots; which++) {
+        const uint64_t elements = psd_variable_elements_of(v, which);
+        if (left > 0 && m->done < before + elements) {
+            const uint64_t first = m->done - before;
+            const uint64_t count = elements - first < left ? elements - first : left;
+            make_elements(v, m, which, first, count);
+            m->done += count;
+            left -= count;
         }
-        m->done += count;
-        left -= count;
+        before += elements;
     }
-    return m->done == all;
+    return m->done == before;
 }
 
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m)
@@ -677,7 +733,7 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
     }
     for (uint32_t i = 0; m->replaces && i < PSD_OPTIM_SLOTS_MAX; i++) {
         if (m->slots[i] != NULL) {
-            psd_store_unstage(s, m->slots[i], v->bytes);
+            psd_store_unstage(s, m->slots[i], psd_variable_bytes_of(v, 1 + i));
         }
     }
     m->value = NULL;
@@ -700,7 +756,8 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
     while (!psd_variable_make(v, m, UINT64_MAX)) {
     }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(&v->optimizer); i++) {
-        psd_store_unstage_kept(s, v->slots[i], v->bytes, &v->kept[1 + i]); /* the promise of the new slot stays */
+        psd_store_unstage_kept(s, v->slots[i], psd_variable_bytes_of(v, 1 + i),
+                               &v->kept[1 + i]); /* the promise of the new slot stays */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }

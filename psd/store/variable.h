@@ -46,10 +46,11 @@ struct psd_variable {
     struct psd_sums sums;    /* of the value */
     struct psi_list waiters; /* requests that wait for its value or its seal: psd/session/wait.h */
     /* derived: */
-    uint32_t element_bytes;
-    uint32_t handle;      /* of this life; counts creations */
-    uint32_t in_progress; /* pushes begun and not ended that change the value segment by segment: psd_progress_streams() */
-    uint32_t cut_refs;    /* volatile: references of a cut, which keep memory and are no pushes in progress */
+    uint16_t element_bytes;
+    uint16_t row_elements; /* of a row, where the optimizer is by row; 1 for any other: an optimizer needs multiples of them */
+    uint32_t handle;       /* of this life; counts creations */
+    uint32_t in_progress;  /* pushes begun and not ended that change the value segment by segment: psd_progress_streams() */
+    uint32_t cut_refs;     /* volatile: references of a cut, which keep memory and are no pushes in progress */
     uint64_t elements;
     /* remembered: */
     double rate;   /* SET_RATE: learning rate in place of the optimizer's; 0: none */
@@ -220,6 +221,15 @@ uint32_t psd_container_count(const struct psd_container *c);
 /** Bring what pushes and pulls of `bytes` read of these variables into cache. Unknown handles: fine. n: PSD_WARM_MAX at most. */
 void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
+/** Elements, and bytes, of the value (which 0) or of slot `which`, from 1 on; the variable has it. */
+uint64_t psd_variable_elements_of(const struct psd_variable *v, uint32_t which);
+uint64_t psd_variable_bytes_of(const struct psd_variable *v, uint32_t which);
+/** Where elements [first, first + count) of the value, whole rows if the slot is by row, have what belongs to them in the value
+ * (which 0) or in slot `which`. */
+struct psd_span {
+    uint64_t at, bytes;
+};
+struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count);
 /** Bytes of value and slots. 0 while uninitialised. */
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
 /** Bytes promised for value and slots, initialised or not. */

@@ -101,12 +101,12 @@ static void run_case(const struct rule_case *c, uint64_t row)
 }
 
 /* Every kind that has come since optim_vectors.h is in rule_vectors.h, in both dtypes and three sizes at least. lazy_adam has the
- * vectors of adam (test_optim.c). Whole, and as the first, a middle and the last row. */
+ * vectors of adam (test_optim.c), kinds by row have their own (test_rowwise.c). Whole, and as the first, a middle and the last row. */
 static void test_rules(void **unused)
 {
     (void)unused;
     for (uint32_t kind = PS_OPT_ADAM + 1; kind < psi_optimizer_row_count; kind++) {
-        if (kind == PS_OPT_LAZY_ADAM || psi_optimizer_row(kind) == NULL) {
+        if (kind == PS_OPT_LAZY_ADAM || psi_optimizer_row(kind) == NULL || psi_optimizer_is_by_row(kind)) {
             continue;
         }
         unsigned ran[PS_F64 + 1] = {0};

@@ -14,7 +14,8 @@ import test_files
 from cluster import Cluster, free_port, main, path, run
 
 # the learning rate at which each learns the digits
-RATES = {"sgd": "0.5", "momentum": "0.1", "nesterov": "0.1", "adagrad": "0.2", "adam": "0.005", "adagrad_v2": "0.2", "adagrad_da": "0.5",
+RATES = {"rowwise_adagrad": "0.05", "rowwise_adam": "0.005",
+         "sgd": "0.5", "momentum": "0.1", "nesterov": "0.1", "adagrad": "0.2", "adam": "0.005", "adagrad_v2": "0.2", "adagrad_da": "0.5",
          "adadelta": "5", "rmsprop": "0.005", "rmsprop_centered": "0.005", "adamw": "0.005", "adamw_tf": "0.005", "amsgrad": "0.005",
          "adamax": "0.01", "nadam": "0.005", "ftrl": "0.5", "proximal_gd": "1", "proximal_adagrad": "0.5", "addsign": "0.1", "powersign": "0.1",
          "lazy_adam": "0.005", "lion": "0.001", "torch_adam": "0.005", "torch_adagrad": "0.05", "torch_rmsprop": "0.005", "torch_rmsprop_centered": "0.005",
@@ -44,7 +45,7 @@ class Optimizers(unittest.TestCase):
         self.good(PSCTL, "-t", c.addresses[0], "checkpoint", "export", "latest", os.path.join(self.folder, name), "--slots")
         return test_files.read_safetensors(os.path.join(self.folder, name))
 
-    def from_the_command_line_to_files(self, text, shown, slots, powers):
+    def from_the_command_line_to_files(self, text, shown, slots, powers, by_row=()):
         c, report = self.start("first"), os.path.join(self.folder, "report.json")
         self.good(PSTRAIN, "--ps_hosts", c.hosts, "--worker_hosts", f"127.0.0.1:{free_port()}", "--job_name", "worker", "--task_index", "0",
                   "--model", "softmax", "--steps", "300", "--optimizer", text, "--learning_rate", "0.01", "--report", report)
@@ -60,7 +61,8 @@ class Optimizers(unittest.TestCase):
             self.assertEqual(described[v]["optimizer"]["ema"], 0.9)
             self.assertNotIn("clip_value", described[v]["optimizer"])  # as every optimizer is, unless somebody says so
             for slot in slots:
-                self.assertEqual(tensors[f"{v}/{slot}"][:2], tensors[v][:2])
+                dtype, shape = tensors[v][:2]
+                self.assertEqual(tensors[f"{v}/{slot}"][:2], (dtype, [shape[0], 1] if slot in by_row else shape))
             self.assertNotEqual(tensors[f"{v}/{slots[-1]}"][2], tensors[v][2])  # the average is behind
         self.assertEqual(sorted(name for name in tensors if name.endswith("_power")), powers)
         for name in powers:
@@ -80,6 +82,11 @@ class Optimizers(unittest.TestCase):
             "adamw:l2=1e-4,ema=0.9",
             "adamw(learning_rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08, weight_decay=0.01, l2=0.0001, ema=0.9)",
             ["exp_avg", "exp_avg_sq", "ExponentialMovingAverage"], ["beta1_power", "beta2_power"])
+
+    def test_one_number_a_row(self):
+        self.from_the_command_line_to_files(
+            "rowwise_adam:ema=0.9", "rowwise_adam(learning_rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08, ema=0.9)",
+            ["RowwiseAdam", "RowwiseAdam_1", "ExponentialMovingAverage"], ["beta1_power", "beta2_power"], ["RowwiseAdam_1"])
 
     def test_a_schedule(self):
         """The ps follows the global step; psctl shows it; a checkpoint and a file have it; set-lr replaces it; the event file has what was in force."""

@@ -95,7 +95,9 @@ static void every_optimizer(void **state)
                                              "torch_adam",
                                              "torch_adagrad",
                                              "torch_rmsprop",
-                                             "torch_rmsprop_centered"};
+                                             "torch_rmsprop_centered",
+                                             "rowwise_adagrad",
+                                             "rowwise_adam"};
     ps_session *s = open_session(60000);
     for (size_t i = 0; i < sizeof(optimizers) / sizeof(optimizers[0]); i++) {
         ps_optimizer optimizer;
@@ -103,7 +105,8 @@ static void every_optimizer(void **state)
         float slots[2][ELEMENTS];
         must(ps_optimizer_parse(optimizers[i], 0.01, &optimizer, sizeof(optimizer)));
         must(get_as(s, "whole", optimizers[i], &whole_cut, &optimizer, &whole));
-        must(get_as(s, "parts", optimizers[i], &cuts[i % CUTS], &optimizer, &parts));
+        const bool by_row = strncmp(optimizers[i], "rowwise", strlen("rowwise")) == 0;
+        must(get_as(s, "parts", optimizers[i], &cuts[by_row ? i % 2 : i % CUTS], &optimizer, &parts));
         must(ps_variable_init(whole, false));
         must(ps_variable_init(parts, false));
         same(whole, parts, "initial values");
@@ -117,11 +120,19 @@ static void every_optimizer(void **state)
         }
         same(whole, parts, optimizers[i]);
         assert_int_equal(ps_variable_version(parts, NULL), STEPS);
-        if (ps_variable_read_slot(whole, 0, slots[0], sizeof(slots[0])) == PS_OK) { /* it has slots */
-            must(ps_variable_read_slot(parts, 0, slots[1], sizeof(slots[1])));
-            assert_memory_equal(slots[0], slots[1], sizeof(slots[0]));
+        for (uint32_t slot = 0; ps_variable_slot_bytes(whole, slot) > 0; slot++) {
+            const size_t bytes = ps_variable_slot_bytes(whole, slot);
+            assert_int_equal(ps_variable_slot_bytes(parts, slot), bytes);
+            must(ps_variable_read_slot(whole, slot, slots[0], bytes));
+            must(ps_variable_read_slot(parts, slot, slots[1], bytes));
+            assert_memory_equal(slots[0], slots[1], bytes);
         }
     }
+    ps_optimizer by_row;
+    ps_variable *across = NULL;
+    must(ps_optimizer_parse("rowwise_adagrad", 0.01, &by_row, sizeof(by_row)));
+    assert_int_equal(get_as(s, "parts", "across", &cuts[2], &by_row, &across), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "cut along axis 1"));
     assert_int_equal(ps_session_close(s), 0);
 }
 

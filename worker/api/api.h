@@ -85,6 +85,8 @@ struct ps_variable {
     ps_dtype dtype;
     bool exact;
     bool of_param; /* under the lock: belongs to a parameter, whose pulls alone set `from` */
+    uint8_t slot_count;
+    uint8_t row_slots; /* bit i: slot i has one element for each row. With parts this and slot_count are those of each part */
     ps_shape shape;
     uint64_t bytes;
     int task;
@@ -547,6 +549,8 @@ void psi_api_finish_status(struct psi_api_call *call);
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
 /** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, the size of the memory that a call was given for it. PS_OK
  * for NULL and for strings, which the calls refuse with another text. */
+/** Slot number `slot` (from 0 on) of v has one element for each row. */
+bool psi_api_slot_is_by_row(const ps_variable *v, uint32_t slot);
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */

@@ -15,6 +15,7 @@
 
 #include "common/abi.h"
 #include "common/mem.h"
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <stdio.h>
@@ -55,6 +56,11 @@ void psi_api_variable_known(ps_variable *v, const struct psi_client *c)
     v->shape = var->shape;
     v->bytes = var->elements * ps_dtype_bytes(var->dtype);
     v->part = var->part;
+    v->slot_count = v->row_slots = 0;
+    for (uint8_t i = 0; psi_optimizer_slot(&var->optimizer, i) != NULL; i++) {
+        v->row_slots = (uint8_t)(v->row_slots | (psi_optimizer_slot(&var->optimizer, i)->by_row ? 1u << i : 0));
+        v->slot_count++;
+    }
     v->version = var->version;
 }
 

@@ -52,13 +52,23 @@ void psi_parts_op_copy(const struct psi_parts_op *op, uint32_t index, const void
 }
 
 /* The address of the part's elements in the whole's memory; NULL: the elements do not lie beside each other. */
-static char *part_in(const ps_variable *v, uint32_t index, const void *whole)
+static char *part_in(const struct psi_parts_op *op, uint32_t index, const void *whole)
 {
-    const ps_shape shape = psi_part_shape(&v->cut, index);
+    const ps_shape shape = psi_part_shape(&op->cut, index);
     const uint64_t elements = (uint64_t)ps_shape_elements(&shape);
     const struct psi_part_run run =
-        elements > 0 ? psi_part_run(&v->cut, index, 0, elements) : (struct psi_part_run){.whole = 0, .count = 0};
-    return run.count == elements ? (char *)(uintptr_t)whole + run.whole * ps_dtype_bytes(v->dtype) : NULL;
+        elements > 0 ? psi_part_run(&op->cut, index, 0, elements) : (struct psi_part_run){.whole = 0, .count = 0};
+    return run.count == elements ? (char *)(uintptr_t)whole + run.whole * ps_dtype_bytes(op->v->dtype) : NULL;
+}
+
+/* How the value of v is cut (slot 0), or a slot, from 1 on. */
+static struct psi_parts cut_of(const ps_variable *v, uint32_t slot)
+{
+    struct psi_parts cut = v->cut;
+    if (slot != 0 && psi_api_slot_is_by_row(v, slot - 1)) {
+        cut.shape = (ps_shape){.rank = 2, .dims = {v->shape.dims[0], 1}};
+    }
+    return cut;
 }
 
 static ps_status part_values(struct psi_parts_op *op, uint32_t i, const struct psi_request *req, struct psi_err *err)
@@ -70,18 +80,18 @@ static ps_status part_values(struct psi_parts_op *op, uint32_t i, const struct p
     if (req->kind == PSI_REQ_INIT) {
         return PS_OK; /* bytes says whether it is forced */
     }
-    p->req.bytes = part->bytes;
-    p->req.src = req->src != NULL ? part_in(op->v, i, req->src) : NULL;
-    p->req.dst = req->dst != NULL ? part_in(op->v, i, req->dst) : NULL;
+    p->req.bytes = req->slot != 0 && req->slot <= part->slot_count ? ps_variable_slot_bytes(part, req->slot - 1) : part->bytes;
+    p->req.src = req->src != NULL ? part_in(op, i, req->src) : NULL;
+    p->req.dst = req->dst != NULL ? part_in(op, i, req->dst) : NULL;
     if (req->src != NULL && p->req.src == NULL) {
-        p->req.src = p->gathered = psi_aligned_malloc(64, part->bytes);
+        p->req.src = p->gathered = psi_aligned_malloc(64, p->req.bytes);
     }
     if (req->dst != NULL && p->req.dst == NULL) {
-        p->req.dst = p->scattered = psi_aligned_malloc(64, part->bytes);
+        p->req.dst = p->scattered = psi_aligned_malloc(64, p->req.bytes);
     }
     if ((req->src != NULL && p->req.src == NULL) || (req->dst != NULL && p->req.dst == NULL)) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "part %" PRIu32 " of '%s': no memory for a copy of %" PRIu64 " bytes", i,
-                        op->v->name, part->bytes);
+                        op->v->name, (uint64_t)p->req.bytes);
     }
     if (p->gathered != NULL) {
         psi_parts_op_copy(op, i, req->src, p->gathered, true);
@@ -93,6 +103,7 @@ ps_status psi_parts_op_values(struct psi_parts_op *op, const struct psi_request 
 {
     ps_status st = PS_OK;
     op->dst = req->dst;
+    op->cut = cut_of(op->v, req->slot);
     for (uint32_t i = 0; st == PS_OK && i < op->cut.count; i++) {
         st = part_values(op, i, req, err);
     }

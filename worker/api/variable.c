@@ -72,6 +72,26 @@ size_t ps_variable_bytes(const ps_variable *v)
     return v != NULL ? (size_t)v->bytes : 0;
 }
 
+/* What knows the slots of v: v, or the first of its parts. */
+static const ps_variable *slots_of(const ps_variable *v)
+{
+    return v->parts != NULL ? v->parts[0] : v;
+}
+
+bool psi_api_slot_is_by_row(const ps_variable *v, uint32_t slot)
+{
+    const ps_variable *of = slots_of(v);
+    return slot < of->slot_count && (of->row_slots >> slot & 1u) != 0;
+}
+
+size_t ps_variable_slot_bytes(const ps_variable *v, uint32_t slot)
+{
+    if (v == NULL || slot >= slots_of(v)->slot_count) {
+        return 0;
+    }
+    return psi_api_slot_is_by_row(v, slot) ? (size_t)v->shape.dims[0] * ps_dtype_bytes(v->dtype) : (size_t)v->bytes;
+}
+
 uint64_t ps_variable_version(const ps_variable *v, bool *out_exact)
 {
     return v != NULL ? psi_api_version(v->session, &v->version, &v->exact, out_exact) : 0;
@@ -133,7 +153,12 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
                         "ps_variable_read_strings",
                         v->name);
     }
-    const struct psi_operand operand = {.name = v->name, .dtype = v->dtype, .elements = (uint64_t)ps_shape_elements(&v->shape)};
+    const bool by_row = req->slot != 0 && psi_api_slot_is_by_row(v, req->slot - 1);
+    const struct psi_operand operand = {
+        .name = v->name,
+        .dtype = v->dtype,
+        .elements = (uint64_t)(by_row ? v->shape.dims[0] : ps_shape_elements(&v->shape)),
+    };
     return psi_client_check(req, &operand, err);
 }
 

@@ -19,6 +19,7 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "common/msg.h"
+#include "common/optimizer.h"
 
 enum {
     PSI_CHUNKS_MAX = 64,
@@ -469,6 +470,13 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
 static inline bool psi_var_is_one_segment(const struct psi_var *v)
 {
     return v->dtype == PS_STRING || v->elements * ps_dtype_bytes(v->dtype) <= PS_SEGMENT_BYTES;
+}
+/** Elements of the value (slot 0), or of a slot of its optimizer, from 1 on. */
+static inline uint64_t psi_var_elements(const struct psi_var *v, uint32_t slot)
+{
+    const struct psi_slot *row = slot == 0 ? NULL : psi_optimizer_slot(&v->optimizer, slot - 1);
+    const ps_shape shape = row == NULL ? v->shape : psi_slot_shape(row, &v->shape);
+    return row == NULL ? v->elements : (uint64_t)ps_shape_elements(&shape);
 }
 /** Name of the call, for texts: "push", "assign_sub". */
 const char *psi_request_name(const struct psi_request *req);

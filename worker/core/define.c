@@ -41,7 +41,10 @@ static ps_status definition_check(const ps_variable_spec *spec, const struct psi
         const ps_shape shape = initial_shape(spec, part);
         st = psi_initializer_check(init, spec->dtype, &shape, err);
     }
-    return st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
+    st = st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
+    return st == PS_OK ? psi_optimizer_check_shape(optimizer, spec->name != NULL ? spec->name : "", spec->dtype, &spec->shape,
+                                                   part != NULL ? part : &(struct psi_part){.count = 0}, err)
+                       : st;
 }
 
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err)

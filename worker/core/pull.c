@@ -55,7 +55,7 @@ static uint64_t total_of(const struct psi_request *req)
     if (rows_of(req) != NULL) {
         return rows_of(req)->count != 0 ? rows_of(req)->count : 1;
     }
-    const uint64_t all = req->var->elements;
+    const uint64_t all = psi_var_elements(req->var, req->slot);
     return req->part_elements != 0 ? req->part_elements : all != 0 ? all : 1;
 }
 
@@ -122,7 +122,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
             uint64_t most = unit == 0 ? left : (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
             most = rows != NULL && most > PSI_GATHER_ROWS_MAX ? PSI_GATHER_ROWS_MAX : most;
             k->covers = (uint32_t)(left < most ? left : most);
-            k->elements = (rows != NULL ? rows->count : var->elements) != 0 ? k->covers : 0;
+            k->elements = (rows != NULL ? rows->count : psi_var_elements(var, req->slot)) != 0 ? k->covers : 0;
             k->bytes = k->elements * unit;
         }
         k->charge = small ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;

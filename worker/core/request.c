@@ -159,7 +159,7 @@ static ps_status check_data(const struct psi_request *req, const struct psi_kind
     if ((k->is & PSI_KIND_ROWS) != 0) {
         return check_rows(req, k, err);
     }
-    const struct psi_operand v = {.name = var->name, .dtype = var->dtype, .elements = var->elements};
+    const struct psi_operand v = {.name = var->name, .dtype = var->dtype, .elements = psi_var_elements(var, req->slot)};
     return psi_request_check_values(req, k, &v, err);
 }
 
@@ -208,7 +208,7 @@ uint64_t psi_request_total(const struct psi_request *req)
     if ((is & (PSI_KIND_NO_VALUE | PSI_KIND_ROWS)) != 0) {
         return (is & PSI_KIND_ROWS) != 0 ? ((const struct psi_rows *)req->src)->count : 0;
     }
-    return req->var->dtype == PS_STRING ? req->bytes : req->var->elements;
+    return req->var->dtype == PS_STRING ? req->bytes : psi_var_elements(req->var, req->slot);
 }
 
 ps_dtype psi_request_wire(const struct psi_request *req)

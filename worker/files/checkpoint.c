@@ -341,8 +341,9 @@ static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *
     ps_status st = PS_OK;
     char ending[32];
     for (uint32_t i = 1; st == PS_OK && i < v->array_count; i++) {
-        (void)snprintf(ending, sizeof(ending), "/%s", psi_optimizer_slot(&v->optimizer, i - 1)->tensorflow);
-        st = add_tensor(e, name, ending, v->dtype, v->shape, err);
+        const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, i - 1);
+        (void)snprintf(ending, sizeof(ending), "/%s", slot->tensorflow);
+        st = add_tensor(e, name, ending, v->dtype, psi_slot_shape(slot, &v->shape), err);
     }
     for (uint32_t i = 1; st == PS_OK && e->shared == NULL && i < v->array_count; i++) {
         const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, i - 1);

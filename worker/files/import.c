@@ -349,9 +349,12 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
         return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is no slot of %s, the optimizer that the file says of '%s'",
                         item->name, psi_optimizer_name(v->optimizer.kind), v->info.name);
     }
-    if (item->dtype != v->spec.dtype || !psi_shape_equal(&item->shape, &v->spec.shape)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s': a slot has the dtype and the shape of its variable, '%s'",
-                        item->name, v->info.name);
+    row = psi_optimizer_slot(&v->optimizer, slot - 1);
+    const bool can_be = !row->by_row || v->spec.shape.rank > 0;
+    const ps_shape shape = can_be ? psi_slot_shape(row, &v->spec.shape) : v->spec.shape;
+    if (item->dtype != v->spec.dtype || !can_be || !psi_shape_equal(&item->shape, &shape)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s': a slot has the dtype of its variable, '%s', and %s", item->name,
+                        v->info.name, row->by_row ? "one element for each row: the shape (rows, 1)" : "its shape");
     }
     of->items[slot - 1] = *item;
     return PS_OK;

@@ -20,12 +20,13 @@ static ps_status add_variable(ps_session *s, const char *name, struct sha256 *su
     }
     st = st == PS_OK ? ps_variable_read(v, data, bytes) : st;
     sha256_add(sum, name, strlen(name) + 1);
-    for (uint32_t slot = 0; st == PS_OK; slot++) {
+    for (uint32_t slot = 0; st == PS_OK && bytes > 0; slot++) {
         sha256_add(sum, data, bytes);
-        st = ps_variable_read_slot(v, slot, data, bytes);
+        bytes = ps_variable_slot_bytes(v, slot);
+        st = bytes > 0 ? ps_variable_read_slot(v, slot, data, bytes) : PS_OK; /* 0: there are no more slots */
     }
     free(data);
-    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* there are no more slots */
+    return st;
 }
 
 int digest_params(ps_session *s, const struct model_spec *spec, char hex[SHA256_HEX_BYTES])

@@ -29,7 +29,7 @@ static uint32_t sum_of(const struct psd_variable *v)
 {
     uint32_t sum = v->initialised ? psi_crc32c(0, v->value, v->bytes) : 0;
     for (uint32_t i = 0; v->initialised && i < psd_optim_slot_count(&v->optimizer); i++) {
-        sum = psi_crc32c(sum, v->slots[i], v->bytes);
+        sum = psi_crc32c(sum, v->slots[i], psd_variable_bytes_of(v, 1 + i));
     }
     return sum;
 }

@@ -285,7 +285,7 @@ static bool same_variable(const struct psd_variable *a, const struct psd_variabl
                 a->rate == b->rate && (a->queue == NULL) == (b->queue == NULL) &&
                 psi_optimizer_equal(&a->optimizer, &b->optimizer) && same_memory(a->value, b->value, a->bytes);
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && same && a->initialised; i++) { /* without a value, slots are only room */
-        same = same_memory(a->slots[i], b->slots[i], a->bytes);
+        same = same_memory(a->slots[i], b->slots[i], psd_variable_bytes_of(a, 1 + i));
     }
     const struct psd_queue *q = a->queue, *p = b->queue;
     return same && (q == NULL || (q->size + q->taken == p->size + p->taken && q->done == p->done && q->step == p->step &&

@@ -209,12 +209,13 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME_BYTES(psd_variable, giver);
     SAME(psd_variable, atomic);
     SAME(psd_variable, element_bytes);
+    SAME(psd_variable, row_elements);
     SAME(psd_variable, elements);
     CHECK(psd_variable, handle, l->cut ? b->handle == b->order : a->handle == b->handle);
     SAME(psd_variable, in_progress);
     CHECK(psd_variable, value, same_memory(a->value, b->value, a->bytes));
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
-        CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], a->bytes));
+        CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], psd_variable_bytes_of(a, 1 + i)));
     }
     CHECK(psd_variable, part, l->cut || (a->part == NULL) == (b->part == NULL));
     CHECK(psd_variable, queue, (a->queue == NULL) == (b->queue == NULL));

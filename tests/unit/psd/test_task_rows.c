@@ -134,12 +134,13 @@ TEST(test_pushed_as_dense)
             const bool has = row % 3 == 0;
             for (uint32_t k = 0; k <= psd_optim_slot_count(&opt); k++) {
                 const uint8_t *is = k == 0 ? a->value : a->slots[k - 1], *other = k == 0 ? b->value : b->slots[k - 1];
-                if (has && memcmp(is + row * ROW_BYTES, other + row * ROW_BYTES, ROW_BYTES) != 0) {
+                const size_t bytes = psd_variable_bytes_of(a, k) / ROWS;
+                if (has && memcmp(is + row * bytes, other + row * bytes, bytes) != 0) {
                     fail_msg("%s: array %u of row %llu differs", psi_optimizer_name(kind), k, (unsigned long long)row);
                 }
                 const float first = k == 0 ? 2 : (float)psd_optim_slot_init(&opt, k - 1);
                 if (!has) {
-                    assert_floats((const float *)(const void *)is, row * COLUMNS, (row + 1) * COLUMNS, first);
+                    assert_floats((const float *)(const void *)is, row * bytes / 4, (row + 1) * bytes / 4, first);
                 }
             }
         }

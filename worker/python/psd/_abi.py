@@ -151,6 +151,8 @@ class OptKind(IntEnum):
     TORCH_RMSPROP = 23
     TORCH_RMSPROP_CENTERED = 24
     LAZY_ADAM = 25
+    ROWWISE_ADAGRAD = 26
+    ROWWISE_ADAM = 27
     LAMB = 28
     LARS = 29
 
@@ -2713,6 +2715,7 @@ FUNCTIONS = {
     "ps_variable_scope_push": "ipsi",
     "ps_variable_set_rate": "ipp",
     "ps_variable_shape": "pp",
+    "ps_variable_slot_bytes": "zpI",
     "ps_variable_spec_init": "vp",
     "ps_variable_task": "ip",
     "ps_variable_version": "Qpp",

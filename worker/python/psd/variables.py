@@ -54,8 +54,12 @@ class Variable:
     def _sent(self, value: Any, what: str) -> Array:
         return sent(value, self._dtype, self.shape, f"{what} for {self.name!r}")
 
-    def _into(self, out: Any) -> Array:
-        return into(out, self._dtype, self.shape, f"out for {self.name!r}")
+    def _into(self, out: Any, shape: tuple[int, ...] | None = None) -> Array:
+        return into(out, self._dtype, self.shape if shape is None else shape, f"out for {self.name!r}")
+
+    def _slot_shape(self, slot: int) -> tuple[int, ...]:
+        whole, has = int(lib.ps_variable_bytes(self._pointer)), int(lib.ps_variable_slot_bytes(self._pointer, slot))
+        return self.shape if has in (0, whole) else (self.shape[0], 1)
 
     @property
     def version(self) -> tuple[int, bool]:
@@ -108,12 +112,16 @@ class Variable:
         return array
 
     def read_slot(self, slot: int = 0, out: Array | None = None) -> Array:
-        """Read a slot of its optimizer: momentum and nesterov "momentum", adagrad "accumulator", adam "m" (0) and "v" (1)."""
+        """Read a slot of its optimizer: momentum and nesterov "momentum", adagrad "accumulator", adam "m" (0) and "v" (1).
+
+        The array has the variable's shape. The slots of rowwise_adagrad, "accumulator", and of rowwise_adam, "v" (1), have one element for
+        each row: shape (rows, 1).
+        """
         return self.read_slot_versioned(slot, out)[0]
 
     def read_slot_versioned(self, slot: int = 0, out: Array | None = None) -> tuple[Array, int, bool]:
         """read_slot(), with version and exactness as of read_versioned()."""
-        array = self._into(out)
+        array = self._into(out, self._slot_shape(slot))
         version, exact = C.c_uint64(), C.c_bool()
         self._call(lib.ps_variable_read_slot_versioned, slot, address(array), array.nbytes, C.byref(version), C.byref(exact))
         return array, version.value, exact.value
