@@ -17,7 +17,8 @@ enum psd_role {
     PSD_ROLE_CLIENT = 0,
     PSD_ROLE_TASK = 1,
     PSD_ROLE_DIRECTORY = 2, /* the connection we dialled */
-    PSD_ROLE_SOURCE = 3     /* a connection we dialled, as a client: psd/checkpoint/source.h */
+    PSD_ROLE_SOURCE = 3,    /* a connection we dialled, as a client: psd/checkpoint/source.h */
+    PSD_ROLE_SELF = 4       /* directory: what it orders of its own task, base/loop.h */
 };
 
 /* How far the list of a task's names is on this connection, or at the task, the answer to it. The allowed transitions are a table
@@ -345,6 +346,9 @@ struct psd_task {
     bool said_ready, said_serving, given_up;
     /* volatile: cluster */
     const struct psd_order_kind *orders; /* volatile: by operation, base/orders.h */
+    struct psd_conn *loop;               /* directory: the connection to its own task, base/loop.h */
+    struct psi_list looped;              /* frames on that connection */
+    void *loop_read;                     /* the frame that is being carried out, owned */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */
     bool is_directory;

@@ -8,6 +8,7 @@
  */
 #include "psd/base/disk.h"
 #include "psd/base/events.h"
+#include "psd/base/loop.h"
 #include "psd/base/times.h"
 #include "psd/checkpoint/saver.h"
 #include "psd/checkpoint/loader.h"
@@ -135,6 +136,8 @@ static void announce(struct psd_task *t)
 static void settle(struct psd_task *t)
 {
     do {
+        psd_dispatch_loop(t);
+        psd_task_link_loop_turn(t);
         psd_queues_turn(t);
         while (!psi_list_empty(&t->ended)) {
             struct psd_conn *c = psd_conn_next_ended(t);
@@ -153,7 +156,7 @@ static void settle(struct psd_task *t)
         psd_beside_turn(t);
         psd_loader_turn(t);
         psd_task_link_turn(t);
-    } while (!psi_list_empty(&t->ended));
+    } while (!psi_list_empty(&t->ended) || psd_loop_has_work(t));
     announce(t);
     psd_events_turn(t);
 }
@@ -571,6 +574,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->groups);
     psi_list_init(&t->trainings);
     psi_list_init(&t->moved_queues);
+    psi_list_init(&t->looped);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
     psi_map_init_borrowing(&t->records, map_seed);
@@ -590,6 +594,9 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     if (st == PS_OK) {
         t->orders = psd_order_kinds;
         st = psd_peers_init(t, err);
+    }
+    if (st == PS_OK) {
+        st = psd_loop_begin(t, err);
     }
     if (st == PS_OK) {
         t->beside_new = beside_new;
@@ -654,6 +661,7 @@ void psd_task_free(struct psd_task *t)
     psd_loader_fini(t);
     psd_beside_fini(t);
     psd_saver_fini(t);
+    psd_loop_fini(t);
     psd_resets_fini(&t->resets);
     psd_emptying_fini(t);
     psd_rates_fini(t);

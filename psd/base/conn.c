@@ -254,6 +254,10 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
     if (c->closing) {
         return;
     }
+    if (c->role == PSD_ROLE_SELF) {
+        c->closing = true; /* psd_loop_clear() opens it again */
+        return;
+    }
     struct psi_link *link = c->link;
     psd_mark_dirty(t, c);
     psd_conn_end(t, c);

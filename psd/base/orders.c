@@ -8,6 +8,8 @@
  */
 #include "orders.h"
 
+#include "loop.h"
+
 #include "psd/rpc/handlers.h"
 
 #include "common/mem.h"
@@ -23,12 +25,13 @@ static struct psd_ask *at_ask(struct psi_list *it)
 static void send_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o)
 {
     const struct psd_order_kind *kind = &t->orders[o->op];
+    struct psd_conn *c = psd_peer_conn(t, p);
     struct psd_list l;
     if (kind->encode == NULL) {
-        psd_ask_bare(t, p->conn, o->op);
+        psd_ask_bare(t, c, o->op);
         return;
     }
-    psd_list_begin(&l, t, p->conn, o->op, 0, ++p->conn->next_id);
+    psd_list_begin(&l, t, c, o->op, 0, ++c->next_id);
     kind->encode(t, p, o, &l);
     psd_list_end(&l);
 }
@@ -38,7 +41,7 @@ struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct p
     struct psd_ask *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
         if (t->orders[o->op].sort == PSD_ORDER_FOR_TASKS) {
-            psd_conn_close(t, p->conn, false);
+            psd_conn_close(t, psd_peer_conn(t, p), false);
         }
         return NULL;
     }
@@ -49,10 +52,8 @@ struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct p
     PSI_IGNORE(snprintf(a->container, sizeof(a->container), "%s", o->container != NULL ? o->container : "")); /* checked name */
     PSI_IGNORE(snprintf(a->name, sizeof(a->name), "%s", o->name != NULL ? o->name : ""));                     /* checked name */
     psi_list_push_back(&p->asks, &a->link);
-    if (p->conn != NULL) {
-        a->id = psd_ask_id(p->conn);
-        send_order(t, p, o);
-    }
+    a->id = psd_ask_id(psd_peer_conn(t, p));
+    send_order(t, p, o);
     return a;
 }
 
@@ -66,12 +67,6 @@ struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char 
         }
     }
     return NULL;
-}
-
-void psd_order_end(struct psd_ask *a)
-{
-    psi_list_remove(&a->link);
-    psi_free(a);
 }
 
 /* The order that an answer belongs to: the oldest one, except those that take time. */
@@ -134,5 +129,13 @@ void psd_orders_lost(struct psd_task *t, struct psd_peer *p)
                                psd_peer_text(t, p, who, sizeof(who)))); /* sent to the waiting client */
         err.applied = t->orders[a->op].lost;
         end(t, p, a, NULL, &err);
+    }
+}
+
+void psd_order_answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
+{
+    struct psd_conn *c = psd_directory_conn(t);
+    if (id != 0 && c != NULL) {
+        psd_reply(t, c, op, 0, id, 0, err, 0, NULL, NULL);
     }
 }

@@ -46,17 +46,17 @@ struct psd_order_kind {
     ps_applied lost; /* what an order may have done whose connection was lost */
 };
 
-/** Send an order to p, and append it to p->asks. An order to this task itself is only appended: whoever carries it out ends it.
+/** Send an order to p, and append it to p->asks. An order to this task itself is carried out at the end of the event (loop.h).
  * NULL: no memory. Then, and if the frame has no memory, the connection of p is closed, so that p lists again; except for an
  * order FOR_CLIENT, whose client the caller refuses. */
 struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o);
 /** The first unanswered order of this kind to p that names the container and, unless name is NULL, the variable. NULL: none. */
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
-/** End and free the order a. */
-void psd_order_end(struct psd_ask *a);
 /** The list of p has been taken in: each kind sends p what it should have, and has not. */
 void psd_orders_listed(struct psd_task *t, struct psd_peer *p);
 /** The connection of p was lost: end its orders, oldest first. */
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p);
+/** The task's side: answer the order with this id. id 0, or no connection to the directory: the directory has ended the order. */
+void psd_order_answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err);
 
 #endif

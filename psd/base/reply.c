@@ -2,6 +2,7 @@
 /* Replies, which all have one fixed meta, and lists that are cut into frames. Without memory for a reply the connection is
  * closed: the client reconnects and asks again, so nothing is lost. */
 #include "base.h"
+#include "loop.h"
 #include "times.h"
 
 #include <string.h>
@@ -12,6 +13,16 @@ enum {
 };
 enum { LIST_RETRY_MS = 100 }; /* until there may be memory for a list again */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
+
+/* Queue a frame. Without memory the connection is closed. */
+static void send_frame(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h, const void *meta)
+{
+    if ((c->role == PSD_ROLE_SELF ? psd_loop_push(t, h, meta, NULL, 0) : psi_outq_push(&c->link->out, h, meta, NULL)) != PS_OK) {
+        psd_conn_close(t, c, false);
+    } else if (c->role != PSD_ROLE_SELF) {
+        psd_mark_dirty(t, c);
+    }
+}
 
 /* Copy n bytes, with zeros up to the next multiple of 8. Returns the length of both. */
 static size_t put(uint8_t *at, const void *from, size_t n)
@@ -64,11 +75,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
                                 .handle = handle,
                                 .offset = err == NULL ? PS_OK : (uint64_t)err->code,
                                 .meta_bytes = (uint16_t)at};
-    if (psi_outq_push(&c->link->out, &h, bytes, NULL) != PS_OK) {
-        psd_conn_close(t, c, false);
-        return;
-    }
-    psd_mark_dirty(t, c);
+    send_frame(t, c, &h, bytes);
 }
 
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
@@ -138,9 +145,13 @@ static void list_flush(struct psd_list *l, bool more)
                                 .flags = (uint16_t)(l->flags | (more ? PS_FLAG_MORE : 0) | (times > 0 ? PS_FLAG_TIMES : 0)),
                                 .id = l->id,
                                 .meta_bytes = (uint16_t)(at + times)};
-    l->failed = psi_outq_push_body(&l->conn->link->out, &h, meta, l->buf.data, (uint32_t)l->buf.len, true) != PS_OK;
+    if (l->conn->role == PSD_ROLE_SELF) {
+        l->failed = psd_loop_push(l->task, &h, meta, l->buf.data, l->buf.len) != PS_OK;
+    } else {
+        l->failed = psi_outq_push_body(&l->conn->link->out, &h, meta, l->buf.data, (uint32_t)l->buf.len, true) != PS_OK;
+        psd_mark_dirty(l->task, l->conn);
+    }
     psi_buf_clear(&l->buf);
-    psd_mark_dirty(l->task, l->conn);
 }
 
 void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m)
@@ -202,11 +213,7 @@ uint64_t psd_ask_id(const struct psd_conn *c)
 void psd_ask_bare(struct psd_task *t, struct psd_conn *c, uint8_t op)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = op, .id = ++c->next_id};
-    if (psi_outq_push(&c->link->out, &h, NULL, NULL) != PS_OK) {
-        psd_conn_close(t, c, false);
-        return;
-    }
-    psd_mark_dirty(t, c);
+    send_frame(t, c, &h, NULL);
 }
 
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
@@ -221,9 +228,5 @@ void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_m
                                 .op = op,
                                 .id = op == PS_OP_HELLO ? 0 : ++c->next_id,
                                 .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
-    if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
-        psd_conn_close(t, c, false);
-        return;
-    }
-    psd_mark_dirty(t, c);
+    send_frame(t, c, &h, meta);
 }

@@ -12,6 +12,8 @@
  */
 #include "beside.h"
 
+#include "psd/base/loop.h"
+#include "psd/base/orders.h"
 #include "psd/owner/owner.h"
 #include "psd/rpc/handlers.h"
 #include "psd/session/session.h"
@@ -111,26 +113,62 @@ void psd_beside_drop(struct psd_task *t)
     if (s == NULL || s->number == 0) {
         return;
     }
-    s->done = NULL;
+    s->ask_id = 0;
     s->ends = s->reading > 0;
     if (!s->ends) {
         beside_free(t);
     }
 }
 
+/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside
+ * trained values. */
+static bool is_unfinished(const struct psd_container *c)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        const struct psd_variable *v = value;
+        if (v->queue == NULL && (!v->initialised || psd_variable_is_provisional(v))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Answer TASK_LOAD: err NULL: with the containers that are loaded. */
+static void answer_load(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_beside *s = t->beside;
+    struct psd_conn *c = psd_directory_conn(t);
+    uint64_t id = s->ask_id, cursor = 0;
+    void *value = NULL;
+    struct psd_list l;
+    s->ask_id = 0;
+    if (id == 0 || c == NULL || err != NULL) {
+        psd_order_answer(t, PS_OP_TASK_LOAD, id, err);
+        return;
+    }
+    PSI_ASSERT(s->task != NULL && s->load == NULL);
+    psd_list_begin(&l, t, c, PS_OP_TASK_LOAD, PS_FLAG_REPLY, id);
+    while (psi_map_next(&s->task->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *of = value;
+        if (psi_map_count(&of->variables) > 0) {
+            ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+            item.waits = is_unfinished(of);
+            PSI_IGNORE(PSI_BYTES_SET(item.container, of->name)); /* fits: checked name */
+            psd_list_add(&l, &ps_v1_StartItem_msg, &item);
+        }
+    }
+    psd_list_end(&l);
+}
+
 /* The load is over, and nothing is read for it any more; err NULL: all parts are loaded. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
-    struct psd_beside *s = t->beside;
-    psd_shards_fn done = s->done;
-    uint64_t number = s->number;
-    s->done = NULL;
     if (err != NULL) {
         beside_free(t);
     }
-    if (done != NULL) {
-        done(t, number, s->ask_id, err);
-    }
+    answer_load(t, err);
 }
 
 static void fails(struct psd_task *t, const struct psi_err *why)
@@ -385,8 +423,8 @@ static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
-ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
-                               psd_shards_fn done, uint64_t id, struct psi_err *err)
+ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count, uint64_t id,
+                               struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
     ps_v1_StartItem own = *what;
@@ -417,40 +455,9 @@ ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, 
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         ((struct psd_container *)value)->next = what->start;
     }
-    s->done = done;
     s->ask_id = id;
     read_more(t);
     return PS_OK;
-}
-
-/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside
- * trained values. */
-static bool is_unfinished(const struct psd_container *c)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
-        const struct psd_variable *v = value;
-        if (v->queue == NULL && (!v->initialised || psd_variable_is_provisional(v))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-ps_status psd_beside_containers(const struct psd_task *t, struct psd_containers *out, struct psi_err *err)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    ps_status st = PS_OK;
-    PSI_ASSERT(t->beside->task != NULL && t->beside->load == NULL);
-    while (st == PS_OK && psi_map_next(&t->beside->task->store.containers, &cursor, NULL, NULL, &value)) {
-        const struct psd_container *c = value;
-        if (psi_map_count(&c->variables) > 0) {
-            st = psd_containers_put(t, out, c->name, is_unfinished(c), err);
-        }
-    }
-    return st;
 }
 
 /* ---- it lives ---- */
@@ -487,7 +494,8 @@ static void unsealed(void *ctx)
     ((struct placing *)ctx)->differs = true;
 }
 
-static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, struct psi_err *err)
+static ps_status place_loaded(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
+                              struct psi_err *err)
 {
     struct placing p = {.task = t, .number = what->number, .of = of};
     const struct psd_placed how = {.checkpoint = what->number,
@@ -516,7 +524,10 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
     return st;
 }
 
-ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
+/* Place these containers as they are loaded, instead of what lived in them; the other loaded containers are freed. what->number
+ * 0: place nothing. This task serves from then on, unless what->text says why not. FAILED_PRECONDITION: checkpoint what->number
+ * is not loaded here; RESOURCE_EXHAUSTED: the containers are empty now. */
+static ps_status place_or_begin(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
                                 struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -527,7 +538,7 @@ ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what,
     }
     if (what->number != 0) {
         bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* then all parts are loaded */
-        st = loaded ? place(t, what, of, err)
+        st = loaded ? place_loaded(t, what, of, err)
                     : psi_fail(err, PS_FAILED_PRECONDITION, "%s has not loaded checkpoint %llu", t->name,
                                (unsigned long long)what->number);
     }
@@ -546,35 +557,6 @@ ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what,
 }
 
 /* ---- what the directory asks ---- */
-
-static void load_answer(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    struct psd_conn *c = t->peers[t->directory].conn;
-    struct psd_containers of = {.of = NULL};
-    struct psi_err why;
-    struct psd_list l;
-    (void)number;
-    if (c == NULL) {
-        return;
-    }
-    if (err == NULL && psd_beside_containers(t, &of, &why) != PS_OK) {
-        err = &why;
-    }
-    if (err != NULL) {
-        psd_reply(t, c, PS_OP_TASK_LOAD, 0, id, 0, err, 0, NULL, NULL);
-        psd_containers_fini(&of);
-        return;
-    }
-    psd_list_begin(&l, t, c, PS_OP_TASK_LOAD, PS_FLAG_REPLY, id);
-    for (size_t i = 0; i < of.count; i++) {
-        ps_v1_StartItem item = ps_v1_StartItem_init_zero;
-        item.waits = of.of[i].start != 0;
-        PSI_IGNORE(PSI_BYTES_SET(item.container, of.of[i].container)); /* fits: checked name */
-        psd_list_add(&l, &ps_v1_StartItem_msg, &item);
-    }
-    psd_list_end(&l);
-    psd_containers_fini(&of);
-}
 
 /* The items of a TASK_LOAD behind the first one: parts of other tasks. *out is for psi_free(). */
 static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out, size_t *out_count, struct psi_err *err)
@@ -620,7 +602,7 @@ void psd_rpc_task_load(struct psd_task *t, struct psd_conn *c, const struct psd_
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_LOAD: checkpoint 0");
     }
     st = st == PS_OK ? parse_parts(r, &parts, &count, &err) : st;
-    st = st == PS_OK ? psd_beside_load_here(t, &item, parts, count, load_answer, r->header.id, &err) : st;
+    st = st == PS_OK ? psd_beside_load_here(t, &item, parts, count, r->header.id, &err) : st;
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_TASK_LOAD, 0, r->header.id, 0, &err, 0, NULL, NULL);
     }
@@ -691,7 +673,7 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     if (more) {
         return;
     }
-    st = s != NULL && st == PS_OK ? psd_beside_place_here(t, &s->coming, &s->coming_of, &err) : st;
+    st = s != NULL && st == PS_OK ? place_or_begin(t, &s->coming, &s->coming_of, &err) : st;
     if (s != NULL) {
         coming_free(s);
     }

@@ -70,8 +70,7 @@ struct psd_beside {
     /* volatile: a TASK_PLACE whose last frame has not come */
     ps_v1_StartItem coming;          /* its first item; start 0: no TASK_PLACE is on its way */
     struct psd_containers coming_of; /* its containers so far */
-    psd_shards_fn done;              /* called at the end of the load; NULL: nobody is told */
-    uint64_t ask_id;                 /* for done: id of the request TASK_LOAD */
+    uint64_t ask_id;                 /* the order TASK_LOAD, answered at the end of the load; 0: nobody is told */
 };
 
 /** Behind psd_shards_begin(). A task without a disk gets no psd_beside. RESOURCE_EXHAUSTED. */
@@ -86,20 +85,12 @@ ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err) PSI_MU
  * and longer with each refused client, so that refusals take little time from the load. */
 uint32_t psd_beside_retry_ms(struct psd_task *t);
 /** Load this task's part of a checkpoint beside what lives (what->state_bytes 0: this task has no part), and then [count] parts
- * of other tasks. An earlier load is freed first. parts is taken over, on errors too, and freed with psi_free(); NULL: none. done
- * is called when all parts are read and verified, or with the reason why they are not. On errors done is not called:
- * FAILED_PRECONDITION (no disk, or not all parts are here), UNAVAILABLE (the disk still reads for an earlier load),
- * RESOURCE_EXHAUSTED, DATA_LOSS. */
-ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
-                               psd_shards_fn done, uint64_t id, struct psi_err *err) PSI_MUST;
-/** Place these containers as they are loaded, instead of what lived in them; the other loaded containers are freed. what->number
- * 0: place nothing. This task serves from then on, unless what->text says why not. FAILED_PRECONDITION: checkpoint what->number
- * is not loaded here; RESOURCE_EXHAUSTED: the containers are empty now. */
-ps_status psd_beside_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
-                                struct psi_err *err) PSI_MUST;
-/** Put the containers that are loaded into out. psd_containers_entry.start is 1 where a variable has no value, or a provisional
- * one; else 0. RESOURCE_EXHAUSTED. */
-ps_status psd_beside_containers(const struct psd_task *t, struct psd_containers *out, struct psi_err *err) PSI_MUST;
+ * of other tasks. An earlier load is freed first. parts is taken over, on errors too, and freed with psi_free(); NULL: none. The
+ * order TASK_LOAD with this id is answered when all parts are read and verified, or with the reason why they are not. On errors
+ * the caller answers: FAILED_PRECONDITION (no disk, or not all parts are here), UNAVAILABLE (the disk still reads for an earlier
+ * load), RESOURCE_EXHAUSTED, DATA_LOSS. */
+ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count, uint64_t id,
+                               struct psi_err *err) PSI_MUST;
 /** The entry of this container; a new one at the end where there is none. NULL: RESOURCE_EXHAUSTED, in err. Borrows until the
  * next entry is added. */
 struct psd_containers_entry *psd_containers_get(const struct psd_task *t, struct psd_containers *l, const char *container,

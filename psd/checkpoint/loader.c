@@ -213,7 +213,7 @@ void psd_loader_tick(struct psd_task *t)
     if (s == NULL) {
         return;
     }
-    if (is_unnamed(t) && psd_loader_name_rest(t)) {
+    if (is_unnamed(t) && psd_loader_name_own(t)) {
         if (s->phase == PSD_LOADER_NAMING) {
             psd_loader_move(t, PSD_LOADER_DUE);
         } else {

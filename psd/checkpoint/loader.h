@@ -217,6 +217,8 @@ void psd_loader_place(struct psd_task *t);
 /** waiting: tasks that wait begin empty; with why not NULL they go on waiting and tell clients why. Not waiting: tasks that do
  * not wait free what they have loaded. */
 void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why);
+/** p has answered TASK_PLACE; err NULL: it has placed its part. */
+void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err);
 /** p has placed its part. When all tasks with a duty have, the load is over. */
 void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p);
 /** A restore cannot be carried out. Clients that wait get err, tasks free what they have loaded, and what lives stays. */
@@ -302,10 +304,8 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
 /* ---- loader_names.c ---- */
 /** Forget the names that p owns in these containers; the next list of p brings them again. */
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of);
-/** Record the names of the variables that were placed on this task in that container. False: no memory for all names. */
-bool psd_loader_name_own(struct psd_task *t, const char *container);
 /** Record the names of this task's variables that have none yet. True: all variables have names. */
-bool psd_loader_name_rest(struct psd_task *t);
+bool psd_loader_name_own(struct psd_task *t);
 
 /* ---- loader_moved.c ---- */
 /** The highest psd_store.moved of all tasks: in checkpoints up to this number some values that live are in the parts of other

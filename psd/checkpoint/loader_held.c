@@ -126,7 +126,7 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     if (psi_container_is_session(n->container)) {
         return PS_OK;
     }
-    if (!p->self && n->life != 0 && n->life == p->life && psd_loader_find_held(of, n->container) == NULL) {
+    if (n->life != 0 && n->life == p->life && psd_loader_find_held(of, n->container) == NULL) {
         st = held_add(t, of, n->container, &(struct psd_loader_held){.moved = of->moved}, err);
     }
     return st == PS_OK && n->by_rounds ? psd_containers_put(t, &t->loader->by_rounds, n->container, 0, err) : st;
@@ -164,7 +164,7 @@ static bool follows(const struct psd_task *t)
 void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container)
 {
     struct psi_err err;
-    struct psd_loader_peer *of = follows(t) && !p->self ? &t->loader->peers[p->index] : NULL;
+    struct psd_loader_peer *of = follows(t) ? &t->loader->peers[p->index] : NULL;
     if (of != NULL && psd_loader_find_held(of, container) == NULL) {
         const struct psd_loader_held as = {.moved = of->moved};
         if (held_add(t, of, container, &as, &err) != PS_OK) {

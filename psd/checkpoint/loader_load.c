@@ -2,8 +2,8 @@
 /*
  * LOADING: tasks with a duty read and verify their parts of a checkpoint.
  *
- * Happy path: TASK_LOAD to the tasks with a duty; this task loads its own part as well -> each answers with the containers that
- * it has loaded -> psd_loader_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is
+ * Happy path: TASK_LOAD to the tasks with a duty -> each answers with the containers that it has loaded ->
+ * psd_loader_place(). Failure: a part is not as it was written: the checkpoint is bad, and the next older one is
  * chosen. If only a task that does not wait cannot read its part, the tasks that wait load alone first (psd_loader.spared). No
  * memory, or a busy disk: another try a second later.
  */
@@ -58,25 +58,6 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     load_over(t, p);
 }
 
-static void own_loaded(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    struct psd_loader *s = t->loader;
-    const struct psd_peer *self = &t->peers[t->self];
-    struct psi_err why;
-    (void)number;
-    if (s->phase != PSD_LOADER_LOADING || id != s->start) {
-        return;
-    }
-    if (err == NULL && psd_beside_containers(t, &s->peers[t->self].loaded, &why) != PS_OK) {
-        err = &why;
-    }
-    if (err != NULL) {
-        load_failed(t, self, err);
-    } else {
-        load_over(t, self);
-    }
-}
-
 static void load_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
     struct psd_containers *of = &t->loader->peers[p->index].loaded;
@@ -111,9 +92,8 @@ void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
     }
     if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_LOADER_LOADING) {
         load_answered(t, p, r, err);
-    } else if (a->op == PS_OP_TASK_PLACE && err != NULL) {
-        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", s->number), PSI_KV("peer", p->conn->text),
-                PSI_KV("msg", err->text));
+    } else if (a->op == PS_OP_TASK_PLACE) {
+        psd_loader_place_answered(t, p, err);
     }
 }
 
@@ -137,7 +117,6 @@ void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
 {
     struct psd_loader *s = t->loader;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
-    struct psi_err err;
     size_t count = 0;
     bool memory = true;
     s->moved = psd_loader_moved_most(t);
@@ -156,7 +135,7 @@ void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
             s->peers[i].duty = PSD_DUTY_OPEN;
         }
         p->share = 0;
-        if (!psd_loader_takes_part(&s->peers[i]) || p->self) {
+        if (!psd_loader_takes_part(&s->peers[i])) {
             continue;
         }
         memory = memory && psd_loader_parts_for(t, c, p, &what, &parts, &count);
@@ -169,12 +148,7 @@ void psd_loader_load(struct psd_task *t, const struct psd_checkpoint *c, bool sp
         psi_free(parts);
         parts = NULL;
     }
-    const bool loads = psd_loader_takes_part(&s->peers[t->self]);
-    memory = memory && (!loads || psd_loader_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
     if (!memory) {
-        psi_free(parts);
         psd_loader_again_later(t);
-    } else if (loads && psd_beside_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
-        load_failed(t, &t->peers[t->self], &err);
     }
 }

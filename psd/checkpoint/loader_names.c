@@ -42,39 +42,32 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
     return st;
 }
 
-bool psd_loader_name_own(struct psd_task *t, const char *container)
+/* Record the name of v, or drop v where the name is on another task by now. */
+static ps_status name_or_drop(struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
 {
-    const struct psd_container *c = psd_container_find(&t->store, container);
-    uint64_t cursor = 0;
-    void *value = NULL;
-    bool all = true;
-    while (c != NULL && psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
-        const struct psd_variable *v = value;
-        const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
-        struct psi_err err;
-        if (n != NULL && n->owner != t->peers[t->self].index) {
-            psd_log_batch(t, PSI_LOG_ERROR, "name_elsewhere", t->name, v->name, PSI_KV("msg", "it is elsewhere"));
-            psd_drop_here(t, v);
-        } else if (name(t, v, &err) != PS_OK) {
-            all = false;
-        }
+    const struct psd_name *n = psd_directory_find(&t->names, v->container->name, v->name);
+    if (n == NULL) {
+        return name(t, v, err);
     }
-    return all;
+    if (n->owner != t->self) {
+        psd_log_batch(t, PSI_LOG_ERROR, "name_elsewhere", t->name, v->name, PSI_KV("msg", "it is elsewhere"));
+        psd_drop_here(t, v);
+    }
+    return PS_OK;
 }
 
-bool psd_loader_name_rest(struct psd_task *t)
+bool psd_loader_name_own(struct psd_task *t)
 {
     uint64_t outer = 0;
     void *value = NULL;
-    bool all = true;
-    while (all && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
+    struct psi_err err;
+    ps_status st = PS_OK;
+    while (st == PS_OK && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         uint64_t inner = 0;
-        while (!c->of_session && all && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
-            const struct psd_variable *v = value;
-            struct psi_err err;
-            all = psd_directory_find(&t->names, c->name, v->name) != NULL || name(t, v, &err) == PS_OK;
+        while (!c->of_session && st == PS_OK && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
+            st = name_or_drop(t, value, &err);
         }
     }
-    return all;
+    return st == PS_OK;
 }

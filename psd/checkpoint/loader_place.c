@@ -3,14 +3,15 @@
  * PLACING: loaded containers come to live.
  *
  * Happy path: all tasks with a duty have loaded -> psd_plan_goes_back() and psd_plan_places() say for each container and task
- * whether the task places the container -> TASK_PLACE to the other tasks, and last this task places its own part -> each task has
- * listed again, and this task's variables have names -> the load is over. Where nothing is loaded, TASK_PLACE tells tasks to
+ * whether the task places the container -> TASK_PLACE to these tasks -> each other task has listed again, and this task's
+ * variables have names -> the load is over. Where nothing is loaded, TASK_PLACE tells tasks to
  * begin empty, or why they do not begin. Failure: no memory, or a container has to go back on all tasks since the load began and
  * not all tasks have loaded: another try later, and nothing has changed.
  */
 #include "saver.h"
 #include "loader.h"
 
+#include "psd/base/loop.h"
 #include "psd/rounds/groups.h"
 
 #include "common/mem.h"
@@ -89,31 +90,23 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
         return;
     }
     psd_loader_forget_names(t, p, of);
-    p->waits = true;
-    p->conn->returned = false; /* p's next list has what TASK_PLACE told p to place */
+    p->waits = p->waits || !p->self;       /* this task is told in this event */
+    psd_peer_conn(t, p)->returned = false; /* p's next list has what TASK_PLACE told p to place */
 }
 
-/* This task places its own part. alone: no container lives on any task. */
-static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
+void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
 {
-    struct psi_err err;
-    bool named = true;
-    psd_loader_forget_names(t, &t->peers[t->self], of);
-    if (t->beside != NULL) {
-        t->beside->alone = alone;
+    if (err != NULL) {
+        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", t->loader->number),
+                PSI_KV("peer", psd_peer_conn(t, p)->text), PSI_KV("msg", err->text));
     }
-    if (psd_beside_place_here(t, what, of, &err) != PS_OK) {
-        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
+    if (p->self && t->loader->phase == PSD_LOADER_PLACING && psd_loader_name_own(t)) { /* other tasks list what they have */
+        psd_loader_placed_by(t, p);
     }
-    for (size_t i = 0; i < of->count; i++) {
-        named = psd_loader_name_own(t, of->of[i].container) && named;
-    }
-    t->loader->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
 }
 
-/* Tell the tasks that have a duty to place: task i gets `what` and the containers in of[i]; of NULL: no containers. This task
- * places last. */
-static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of, bool alone)
+/* Tell the tasks that have a duty to place: task i gets `what` and the containers in of[i]; of NULL: no containers. */
+static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     struct psd_loader *s = t->loader;
     const struct psd_containers none = {.of = NULL};
@@ -121,13 +114,8 @@ static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const str
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (psd_loader_takes_part(&s->peers[i])) {
             s->peers[i].duty = PSD_DUTY_OPEN;
-            if (!t->peers[i].self) {
-                tell_place(t, &t->peers[i], what, of == NULL ? &none : &of[i]);
-            }
+            tell_place(t, &t->peers[i], what, of == NULL ? &none : &of[i]);
         }
-    }
-    if (psd_loader_takes_part(&s->peers[t->self])) {
-        place_own(t, what, of == NULL ? &none : &of[t->self], alone);
     }
     if (psd_loader_all_done(t)) {
         psd_loader_placed_by(t, &t->peers[t->self]);
@@ -147,7 +135,7 @@ void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].duty = t->peers[i].own_job && t->peers[i].waits == waiting ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
     }
-    place_all(t, &what, NULL, false);
+    place_all(t, &what, NULL);
 }
 
 /* A task that waits has loaded a part of the container. */
@@ -379,7 +367,7 @@ void psd_loader_place(struct psd_task *t)
             psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
         psd_loader_ask_failed(t, &err);
     } else {
-        bool any = false, alone = s->reason == PSD_LOAD_START || !psd_loader_anything_lives(t);
+        bool any = false;
         say_placed(t, &all, &left);
         psd_loader_note_elsewhere(t);
         for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -391,7 +379,10 @@ void psd_loader_place(struct psd_task *t)
         if (any) {
             psd_saver_went_back(t, c, psd_loader_is_asked(s) || !living_load(t) ? s->begun_ms : t->now_ms);
         }
-        place_all(t, &what, of, alone);
+        if (t->beside != NULL) {
+            t->beside->alone = s->reason == PSD_LOAD_START || !psd_loader_anything_lives(t);
+        }
+        place_all(t, &what, of);
     }
     for (uint32_t i = 0; of != NULL && i < t->peer_count; i++) {
         psd_containers_fini(&of[i]);

@@ -88,9 +88,7 @@ static void drop_all(struct psd_task *t, uint64_t number)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        if (p->self) {
-            psd_shards_drop_here(t, number);
-        } else if (p->own_job && psd_peer_hears(p)) {
+        if (p->own_job && psd_loader_is_here(p)) {
             (void)psd_saver_tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
@@ -520,25 +518,6 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
     return st;
 }
 
-static void our_part(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    struct psd_saver *s = t->saver;
-    struct psi_err why;
-    ps_status st = PS_OK;
-    (void)number;
-    (void)id;
-    ps_v1_FileItem item;
-    for (uint32_t i = 0; err == NULL && st == PS_OK && psd_shards_file_to_msg(t->shards, i, &item); i++) {
-        st = take_file(t, &t->peers[t->self], &item, &why);
-    }
-    if (err != NULL || st != PS_OK) {
-        why = err != NULL ? *err : why;
-        give_up(t, &why);
-    } else if (s->phase == PSD_SAVER_CUTTING) {
-        done_by(t, t->self);
-    }
-}
-
 static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
 {
     const uint8_t *at = r->body;
@@ -667,7 +646,6 @@ void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uin
 void psd_saver_attempt(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
-    struct psi_err err;
     s->want = PSD_SAVER_NOT_WANTED;
     s->begun = true;
     s->same = SAME_UNKNOWN;
@@ -687,13 +665,8 @@ void psd_saver_attempt(struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job) {
             s->what.task_count++;
-            if (!t->peers[i].self) {
-                (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
-            }
+            (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
         }
-    }
-    if (psd_shards_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
-        give_up(t, &err);
     }
 }
 
@@ -704,10 +677,9 @@ void psd_saver_hurry(struct psd_task *t)
         return;
     }
     s->hurries = true;
-    psd_shards_hurry_here(t, s->what.number);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        bool writes = p->own_job && !s->peers[i].done && psd_peer_hears(p);
+        bool writes = p->own_job && !s->peers[i].done && psd_loader_is_here(p);
         struct psd_ask *a = writes ? psd_saver_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
             a->number = 0; /* the answer to this order says nothing about the attempt */
@@ -762,9 +734,6 @@ void psd_saver_fini(struct psd_task *t)
     struct psd_saver *s = t->saver;
     struct psi_list *it = NULL;
     psd_shards_fini(t);
-    while (t->peers != NULL && t->self < t->peer_count && (it = psi_list_pop_front(&t->peers[t->self].asks)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* deletes that our disk has not noted */
-    }
     if (s == NULL) {
         return;
     }

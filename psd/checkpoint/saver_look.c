@@ -80,7 +80,6 @@ void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *e
 void psd_saver_look(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
-    struct psi_err err;
     s->want = PSD_SAVER_NOT_WANTED;
     if (!t->draining) { /* a directory that is to end answers no client, and makes its last checkpoint */
         psi_list_move_all(&s->served, &s->asked);
@@ -90,11 +89,8 @@ void psd_saver_look(struct psd_task *t)
     s->looked_at = look_number(t);
     psd_saver_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].self) {
+        if (t->peers[i].own_job) {
             (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
         }
-    }
-    if (s->phase == PSD_SAVER_LOOKING) {
-        psd_saver_looked(t, t->self, psd_shards_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
     }
 }

@@ -114,12 +114,7 @@ void psd_saver_turn(struct psd_task *t)
         /* where no checkpoint is whole, the client gets no other answer */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saver_newest(t) == 0;
         s->warned = false;
-        if (s->want != PSD_SAVER_ANYWAY && !first) {
-            psd_saver_look(t);
-        }
-        if (s->phase == PSD_SAVER_IDLE && (s->want == PSD_SAVER_ANYWAY || first)) {
-            psd_saver_attempt(t);
-        }
+        (s->want == PSD_SAVER_ANYWAY || first ? psd_saver_attempt : psd_saver_look)(t);
     } else if (st == PS_FAILED_PRECONDITION) {
         refused(t, &err);
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {

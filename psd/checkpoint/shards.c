@@ -12,6 +12,8 @@
 #include "shards.h"
 
 #include "psd/base/items.h"
+#include "psd/base/loop.h"
+#include "psd/base/orders.h"
 #include "psd/rpc/handlers.h"
 #include "psd/store/cut.h"
 
@@ -137,7 +139,7 @@ void psd_shards_drop_here(struct psd_task *t, uint64_t number)
         remove_next(t);
         return;
     }
-    s->done = NULL;
+    s->ask_id = 0;
     s->stage = PSD_SHARDS_ENDS;
     psd_cut_cancel(t);
     psd_shards_work(t);
@@ -267,23 +269,66 @@ bool psd_shards_is_able(const struct psd_task *t)
 
 /* ---- the cut ---- */
 
+static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
+{
+    out->kind = PS_FILE_NOTE;
+    out->notes = n->notes;
+    out->step = n->step;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name, as the next */
+    PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
+}
+
+/* Describe file i of the cut that is done; behind the files come the notes of containers. The directory fills in job and task.
+ * False: there is no item i. */
+static bool file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out)
+{
+    *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
+    if (i >= s->file_count) {
+        bool there = i - s->file_count < s->note_count;
+        if (there) {
+            note_to_msg(&s->notes[i - s->file_count], out);
+        }
+        return there;
+    }
+    const struct psd_shards_file *f = &s->files[i];
+    out->kind = i == 0 ? PS_FILE_STATE : PS_FILE_VALUES;
+    out->index = i == 0 ? 0 : i - 1;
+    out->bytes = f->bytes;
+    out->sum = f->sum;
+    out->same = i == 0 ? s->cut_same : 0;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, f->container)); /* fits: checked name */
+    return true;
+}
+
+/* Answer TASK_CUT: the files of the cut and the notes, or why it has failed. */
+static void answer_cut(struct psd_task *t)
+{
+    const struct psd_shards *s = t->shards;
+    struct psd_conn *c = psd_directory_conn(t);
+    struct psd_list l;
+    if (s->ask_id == 0 || c == NULL || s->err.code != PS_OK) {
+        psd_order_answer(t, PS_OP_TASK_CUT, s->ask_id, &s->err);
+        return;
+    }
+    psd_list_begin(&l, t, c, PS_OP_TASK_CUT, PS_FLAG_REPLY, s->ask_id);
+    ps_v1_FileItem item;
+    for (uint32_t i = 0; file_to_msg(s, i, &item); i++) {
+        psd_list_add(&l, &ps_v1_FileItem_msg, &item);
+    }
+    psd_list_end(&l);
+}
+
 /* The cut is over, and no disk operation of it is under way. */
 static void cut_over(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
-    psd_shards_fn done = s->done;
-    uint64_t number = s->number, id = s->ask_id;
-    struct psi_err err = s->err;
-    struct psd_shard *shard = psd_shards_find(t, number);
+    struct psd_shard *shard = psd_shards_find(t, s->number);
     psd_cut_end(t);
     if (s->stage == PSD_SHARDS_ENDS) {
         shard->dropped = true;
     }
     s->stage = PSD_SHARDS_NONE;
-    s->done = NULL;
-    if (done != NULL) {
-        done(t, number, id, err.code == PS_OK ? NULL : &err);
-    }
+    answer_cut(t);
     remove_next(t);
 }
 
@@ -474,8 +519,7 @@ static void pump(struct psd_task *t)
     }
 }
 
-ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_shards_fn done, uint64_t id,
-                              struct psi_err *err)
+ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, uint64_t id, struct psi_err *err)
 {
     struct psd_shards *s = t->shards;
     struct psd_cut_options o = {.number = number, .memory_bytes = t->config.checkpoint_memory_bytes};
@@ -509,19 +553,10 @@ ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries,
     s->all_bytes = t->store.arena.used_bytes;
     s->cut_changes = t->store.changes;
     s->cut_same = psd_shards_number(t);
-    s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;
     psd_shards_pace_begin(t, hurries);
     return PS_OK;
-}
-
-void psd_shards_hurry_here(struct psd_task *t, uint64_t number)
-{
-    if (t->shards != NULL && t->shards->stage == PSD_SHARDS_WRITES && t->shards->number == number) {
-        t->shards->pace.hurries = true;
-        psd_shards_work(t);
-    }
 }
 
 void psd_shards_work(struct psd_task *t)
@@ -634,61 +669,6 @@ ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct p
 
 /* ---- what the directory asks ---- */
 
-static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
-{
-    struct psd_conn *c = t->peers[t->directory].conn;
-    if (id != 0 && c != NULL) {
-        psd_reply(t, c, op, 0, id, 0, err, 0, NULL, NULL);
-    }
-}
-
-static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
-{
-    out->kind = PS_FILE_NOTE;
-    out->notes = n->notes;
-    out->step = n->step;
-    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name, as the next */
-    PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
-}
-
-bool psd_shards_file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out)
-{
-    *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
-    if (i >= s->file_count) {
-        bool there = i - s->file_count < s->note_count;
-        if (there) {
-            note_to_msg(&s->notes[i - s->file_count], out);
-        }
-        return there;
-    }
-    const struct psd_shards_file *f = &s->files[i];
-    out->kind = i == 0 ? PS_FILE_STATE : PS_FILE_VALUES;
-    out->index = i == 0 ? 0 : i - 1;
-    out->bytes = f->bytes;
-    out->sum = f->sum;
-    out->same = i == 0 ? s->cut_same : 0;
-    PSI_IGNORE(PSI_BYTES_SET(out->container, f->container)); /* fits: checked name */
-    return true;
-}
-
-static void cut_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    const struct psd_shards *s = t->shards;
-    struct psd_conn *c = t->peers[t->directory].conn;
-    struct psd_list l;
-    (void)number;
-    if (err != NULL || c == NULL) {
-        answer(t, PS_OP_TASK_CUT, id, err);
-        return;
-    }
-    psd_list_begin(&l, t, c, PS_OP_TASK_CUT, PS_FLAG_REPLY, id);
-    ps_v1_FileItem item;
-    for (uint32_t i = 0; psd_shards_file_to_msg(s, i, &item); i++) {
-        psd_list_add(&l, &ps_v1_FileItem_msg, &item);
-    }
-    psd_list_end(&l);
-}
-
 /* The checkpoint that the directory speaks of. */
 static ps_status which(const struct psd_request *r, ps_v1_SaveItem *out, struct psi_err *err)
 {
@@ -703,15 +683,18 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK && item.hurries && t->shards != NULL && psd_shards_find(t, item.number) != NULL) {
-        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* OK also when the cut is over already */
-        psd_shards_hurry_here(t, item.number);
+        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* OK also when the cut is over already */
+        if (t->shards->stage == PSD_SHARDS_WRITES && t->shards->number == item.number) {
+            t->shards->pace.hurries = true;
+            psd_shards_work(t);
+        }
         return;
     }
     if (st == PS_OK) {
-        st = psd_shards_cut_here(t, item.number, item.hurries, cut_done, r->header.id, &err);
+        st = psd_shards_cut_here(t, item.number, item.hurries, r->header.id, &err);
     }
     if (st != PS_OK) {
-        answer(t, PS_OP_TASK_CUT, r->header.id, &err);
+        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, &err);
     }
 }
 
@@ -724,13 +707,13 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
     if (st == PS_OK) {
         psd_shards_drop_here(t, item.number);
     }
-    answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
+    psd_order_answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
 }
 
 static void manifest_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
 {
     (void)number;
-    answer(t, PS_OP_TASK_MANIFEST, id, err);
+    psd_order_answer(t, PS_OP_TASK_MANIFEST, id, err);
 }
 
 /* Take in a frame of a TASK_MANIFEST; the first frame has the SaveItem. */
@@ -788,7 +771,7 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
     if (st != PS_OK && (r->header.flags & PS_FLAG_MORE) != 0) {
         psd_conn_fault(t, c, st, err.reason, err.text); /* without this frame the others of the TASK_MANIFEST mean nothing */
     } else if (st != PS_OK) {
-        answer(t, PS_OP_TASK_MANIFEST, r->header.id, &err);
+        psd_order_answer(t, PS_OP_TASK_MANIFEST, r->header.id, &err);
     }
     if (s != NULL) {
         manifest_free(s->coming);

@@ -100,8 +100,7 @@ struct psd_shards {
     /* count of the store's changes when checkpoint saved_number had all of it; PSD_SAVED_BY_NONE: no checkpoint has */
     uint64_t saved_changes;
     uint64_t saved_number; /* number of that checkpoint; 0: the task began empty */
-    psd_shards_fn done;    /* NULL: nobody is told */
-    uint64_t ask_id;       /* for done: the request TASK_CUT */
+    uint64_t ask_id;       /* the order TASK_CUT; 0: nobody is told */
     struct psi_err err;
     struct psd_shards_file files[PSD_SHARDS_FILES_MAX];
     uint32_t file_count, published;
@@ -129,16 +128,10 @@ bool psd_shards_is_listed(const struct psd_task *t);
 bool psd_shards_is_able(const struct psd_task *t);
 struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number);
 /** Cut this task's state as it is at this instant, and write the cut as its part of checkpoint `number`. hurries: the writes are
- * not paced. done is called when the files are published, or when the cut fails. On errors done is not called:
- * FAILED_PRECONDITION (no disk), UNAVAILABLE (the cut before is not over, a reset still empties a container, or the disk has
- * files of that number), RESOURCE_EXHAUSTED. */
-ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_shards_fn done, uint64_t id,
-                              struct psi_err *err) PSI_MUST;
-/** Write the cut of that number, if it is under way, as fast as the disk can from now on. */
-void psd_shards_hurry_here(struct psd_task *t, uint64_t number);
-/** Describe file i of the cut that is done; behind the files come the notes of containers. The caller fills in job and task.
- * False: there is no item i. */
-bool psd_shards_file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out);
+ * not paced. The order TASK_CUT with this id is answered when the files are published, or when the cut fails; 0: nobody is told.
+ * On errors the caller answers: FAILED_PRECONDITION (no disk), UNAVAILABLE (the cut before is not over, a reset still empties a
+ * container, or the disk has files of that number), RESOURCE_EXHAUSTED. */
+ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, uint64_t id, struct psi_err *err) PSI_MUST;
 /** Write the manifest (as of psi_manifest_end()) of a shard that is here. `bytes` is taken over, on errors too. On errors done is
  * not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
@@ -162,9 +155,6 @@ bool psd_shards_is_lost(const struct psd_task *t);
 bool psd_shards_changed(const struct psd_task *t);
 /** The checkpoint that has all that is here; 0: none has all. */
 uint64_t psd_shards_number(const struct psd_task *t);
-/** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
- * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
-ps_status psd_shards_look(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
 /** A load has placed this task's part of checkpoint `number`. whole: nothing of the part was left out, and nothing else
  * is here. */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);

@@ -9,7 +9,6 @@
  */
 #include "directory.h"
 
-#include "psd/checkpoint/shards.h"
 #include "psd/checkpoint/beside.h"
 #include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
@@ -177,8 +176,8 @@ static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct 
     return PS_OK;
 }
 
-/* Record the name, and then create the variable. On PS_OK it is made here, or (*out_asked) its owner was asked. */
-static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, bool *out_asked, struct psi_err *err)
+/* Record the name, and then ask its owner to create the variable. */
+static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, struct psi_err *err)
 {
     struct psd_create *item = &w->creates[i];
     ps_status st = place(t, item, false, err);
@@ -191,20 +190,9 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
-    if (!p->self) {
-        /* if another process takes the owner's place before the answer, this process may come back with the variable */
-        psd_name_asked(n, p->life);
-        st = ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
-        *out_asked = st == PS_OK;
-        return st;
-    }
-    st = psd_create_here(t, item, err);
-    if (st == PS_OK) {
-        psd_name_confirm(n, p->life);
-    } else if (!n->sure) {
-        forget(t, n);
-    }
-    return st;
+    /* if another process takes the owner's place before the answer, this process may come back with the variable */
+    psd_name_asked(n, p->life);
+    return ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
 }
 
 /* The owner has made the variable. An older delete of that name, which the owner's disk has yet to note, must not forget the
@@ -436,15 +424,11 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     }
     for (uint32_t i = 0; i < w->create_count; i++) {
         struct psd_create *item = &w->creates[i];
-        bool asked = false;
-        if (!item->done) {
-            ps_status st = create_item(t, w, i, &asked, &err);
-            if (!asked) {
-                item_end(t, w, item, st == PS_OK ? NULL : &err);
-                item->retry_after_ms = item->retry_after_ms > 0 && start_ms > 0 ? start_ms : item->retry_after_ms;
-            }
+        if (!item->done && create_item(t, w, i, &err) != PS_OK) {
+            item_end(t, w, item, &err);
+            item->retry_after_ms = item->retry_after_ms > 0 && start_ms > 0 ? start_ms : item->retry_after_ms;
         }
-        w->needs[i].met = w->needs[i].met || !asked;
+        w->needs[i].met = w->needs[i].met || item->done;
     }
     psd_wait_open(t, w);
 }
@@ -506,41 +490,11 @@ void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
-static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
-{
-    struct psd_ask *a = ctx;
-    struct psd_wait *w = psd_wait_first(&a->waiters);
-    (void)id;
-    if (w != NULL && err != NULL) {
-        w->err = psd_delete_not_noted(err);
-    }
-    psd_wait_over(t, &a->waiters);
-    psd_order_end(a);
-}
-
-/* The directory is the owner itself: answer the client when our disk has noted the deletion. */
-static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_need *need, const struct psd_create *item,
-                            struct psi_err *err)
-{
-    struct psd_ask *a = psd_order(t, &t->peers[t->self], &(struct psd_order){.op = PS_OP_TASK_DELETE, .name = item->name});
-    if (a == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to delete variable '%s'", item->name);
-    }
-    ps_status st = psd_bars_wait(t, delete_noted, a, 0, err);
-    if (st != PS_OK) {
-        psd_order_end(a);
-        return st;
-    }
-    psd_wait_hang(w, need, &a->waiters);
-    return PS_OK;
-}
-
-/* Delete one name. On PS_OK it is deleted here, or its owner was asked. */
+/* Delete one name. On PS_OK its owner was asked. */
 static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
     struct psd_create item = {0};
-    struct psd_need *need = psd_wait_need(t, w, err);
-    if (need == NULL) {
+    if (psd_wait_need(t, w, err) == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
     ps_status st = psd_name_parse(m, item.container, item.name, err);
@@ -556,26 +510,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     struct psd_peer *p = &t->peers[n->owner];
     st = psd_group_delete_check(t, n, err);
     st = st == PS_OK ? owner_up(t, p, item.name, err) : st;
-    if (st != PS_OK) {
-        return st;
-    }
-    if (!p->self) {
-        return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err);
-    }
-    st = psd_delete_here(t, item.container, item.name, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    forget(t, n);
-    if (!psd_shards_is_able(t) || !psd_bars_pending(t)) {
-        need->met = true;
-        return PS_OK;
-    }
-    st = wait_noted(t, w, need, &item, err);
-    if (st != PS_OK) {
-        *err = psd_delete_not_noted(err);
-    }
-    return st;
+    return st == PS_OK ? ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err) : st;
 }
 
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -604,7 +539,7 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
                          const struct psi_err *err)
 {
     (void)r;
-    bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* psd_delete_not_noted() */
+    bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* its disk has not noted that */
     const struct psd_name *n = gone ? psd_directory_find(&t->names, a->container, a->name) : NULL;
     if (n != NULL && psd_order_find(peer, PS_OP_TASK_CREATE, a->container, a->name) != NULL) {
         psd_name_unsure(n, peer->life); /* a creation was asked for after the delete: the owner goes on to make it anew */
@@ -614,8 +549,7 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL && err != NULL) {
         w->err = *err;
-        w->retry_after_ms =
-            err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0; /* as psd_rpc_delete() does for the directory's own variables */
+        w->retry_after_ms = err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0;
     }
     psd_wait_over(t, &a->waiters);
 }

@@ -7,12 +7,15 @@
  */
 #include "directory.h"
 
+#include "psd/base/items.h"
 #include "psd/checkpoint/shards.h"
 #include "psd/store/cut.h"
 
 #include "common/name.h"
 
-ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
+/* Drop a variable for good, if it exists. No checkpoint brings it back, once the bars are on disk (psd_bars_pending()).
+ * UNAVAILABLE (a checkpoint holds the variable's memory), RESOURCE_EXHAUSTED: nothing is done. */
+static ps_status delete_variable(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
 {
     const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
     if (v != NULL && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) {
@@ -33,10 +36,31 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
     return st;
 }
 
-struct psi_err psd_delete_not_noted(const struct psi_err *err)
+static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
-    struct psi_err told = *err;
-    psi_err_prefix(&told, "it is deleted, and a checkpoint brings it back until that is noted");
-    told.applied = PS_MAYBE_PARTLY_APPLIED;
-    return told;
+    struct psi_err told;
+    (void)ctx;
+    if (err != NULL) {
+        told = *err;
+        psi_err_prefix(&told, "it is deleted, and a checkpoint brings it back until that is noted");
+        told.applied = PS_MAYBE_PARTLY_APPLIED;
+    }
+    psd_order_answer(t, PS_OP_TASK_DELETE, id, err == NULL ? NULL : &told);
+}
+
+void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_NameItem item;
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    struct psi_err err;
+    ps_status st = psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err);
+    st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
+    st = st == PS_OK ? delete_variable(t, container, name, &err) : st;
+    bool notes = st == PS_OK && psd_shards_is_able(t) && psd_bars_pending(t);
+    if (!notes) {
+        psd_order_answer(t, PS_OP_TASK_DELETE, r->header.id, st == PS_OK ? NULL : &err);
+    } else if (psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) != PS_OK) {
+        delete_noted(t, NULL, r->header.id, &err);
+    }
+    (void)c;
 }

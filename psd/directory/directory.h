@@ -23,13 +23,6 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
                           struct psi_err *err) PSI_MUST;
 
-/* ---- delete.c: the owner's side of DELETE ---- */
-/** Drop a variable for good, if it exists. No checkpoint brings it back, once the bars are on disk (psd_bars_pending()).
- * UNAVAILABLE (a checkpoint holds the variable's memory), RESOURCE_EXHAUSTED: nothing is done. */
-ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
-/** The error for the client, when a variable is deleted and the disk has failed to note that. */
-struct psi_err psd_delete_not_noted(const struct psi_err *err);
-
 /* ---- reset.c (directory) ---- */
 /** UNAVAILABLE while a reset of this container is pending; the text names the tasks that have not answered. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
@@ -90,6 +83,8 @@ void psd_own_tick(struct psd_task *t);
 
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
+/** There was no memory for a frame to the directory's own task (base/loop.h): orders to it, and attempts that need it, end. */
+void psd_task_link_loop_turn(struct psd_task *t);
 /** The end of an event. This task sends the directory its list again, if psd_task.list_again is set. */
 void psd_task_link_turn(struct psd_task *t);
 /** As psd_task_dialed(); the connection may be closed already. */

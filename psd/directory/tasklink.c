@@ -10,10 +10,12 @@
  */
 #include "directory.h"
 
+#include "psd/base/loop.h"
 #include "psd/checkpoint/shards.h"
 #include "psd/checkpoint/saver.h"
 #include "psd/checkpoint/loader.h"
 #include "psd/rounds/groups.h"
+#include "psd/rounds/rounds.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -396,6 +398,22 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
     psd_log(t, PSI_LOG_WARN, "task_lost", PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)));
 }
 
+void psd_task_link_loop_turn(struct psd_task *t)
+{
+    if (t->loop == NULL || !t->loop->closing) {
+        return;
+    }
+    struct psd_peer *self = &t->peers[t->self];
+    psd_loop_clear(t);
+    psd_rounds_conn_lost(t, t->loop);
+    psd_groups_owner_lost(t, self);
+    psd_saver_lost(t, self);
+    psd_loader_lost(t, self);
+    psd_orders_lost(t, self);
+    psd_shards_directory_lost(t);
+    psd_beside_directory_lost(t);
+}
+
 /* ---- at the other tasks ---- */
 
 static void say_hello(struct psd_task *t, struct psd_conn *c)
@@ -628,29 +646,10 @@ void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct ps
     psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
 }
 
-/* Answer an order of the directory. id 0: the connection that it came on is gone, so there is no answer. */
-static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
-{
-    struct psd_conn *c = t->peers[t->directory].conn;
-    if (id != 0 && c != NULL) {
-        psd_reply(t, c, op, 0, id, 0, err, 0, NULL, NULL);
-    }
-}
-
 static void reset_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     (void)ctx;
-    answer(t, PS_OP_TASK_RESET, id, err);
-}
-
-static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
-{
-    struct psi_err told;
-    (void)ctx;
-    if (err != NULL) {
-        told = psd_delete_not_noted(err);
-    }
-    answer(t, PS_OP_TASK_DELETE, id, err == NULL ? NULL : &told);
+    psd_order_answer(t, PS_OP_TASK_RESET, id, err);
 }
 
 /* The container that the directory has reset is empty here. Our disk notes the bar, and then TASK_RESET is answered. */
@@ -663,7 +662,7 @@ static void emptied(struct psd_task *t, const char *container, uint64_t id, uint
     ps_status st = notes ? psd_bars_set(t, container, bar, false, &err) : PS_OK;
     st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, id, &err) : st;
     if (!notes || st != PS_OK) {
-        answer(t, PS_OP_TASK_RESET, id, st == PS_OK ? NULL : &err);
+        psd_order_answer(t, PS_OP_TASK_RESET, id, st == PS_OK ? NULL : &err);
     }
 }
 
@@ -684,25 +683,8 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (st == PS_OK) {
         psd_emptying_begin(t, container, emptied, r->header.id, item.bar);
     } else {
-        answer(t, PS_OP_TASK_RESET, r->header.id, &err);
+        psd_order_answer(t, PS_OP_TASK_RESET, r->header.id, &err);
     }
-}
-
-void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    ps_v1_NameItem item;
-    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
-    struct psi_err err;
-    ps_status st = psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err);
-    st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
-    st = st == PS_OK ? psd_delete_here(t, container, name, &err) : st;
-    bool notes = st == PS_OK && psd_shards_is_able(t) && psd_bars_pending(t);
-    if (!notes) {
-        answer(t, PS_OP_TASK_DELETE, r->header.id, st == PS_OK ? NULL : &err);
-    } else if (psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) != PS_OK) {
-        delete_noted(t, NULL, r->header.id, &err);
-    }
-    (void)c;
 }
 
 /* ---- both ---- */

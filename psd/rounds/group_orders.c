@@ -6,7 +6,7 @@
  * next: the group itself -> COMMIT -> void a useless PREPARE -> members to remove, members to add -> PREPARE. The answer updates
  * what the owner has. An owner gets its next order only after it has answered the previous one. Failure: a connection that ends
  * takes its order with it, and the next list of that owner says what it has. An owner whose list lacks its part of the group has
- * lost it: the group fails. The directory's own part is ordered without a connection.
+ * lost it: the group fails.
  */
 #include "groups.h"
 
@@ -182,28 +182,7 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
     t->rounds_moved = true;
 }
 
-/* ---- orders to this task itself ---- */
-
-static struct psd_round_spec round_spec(const struct psd_task *t, const struct psd_group *g, uint64_t members[PS_MEMBERS_MAX])
-{
-    uint32_t count = 0;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &g->members) {
-        if (member_at(it)->taken && count < PS_MEMBERS_MAX) {
-            members[count++] = member_at(it)->id;
-        }
-    }
-    return (struct psd_round_spec){.container = g->container,
-                                   .generation = g->generation,
-                                   .round = g->round,
-                                   .life = t->life,
-                                   .attempt = g->attempt,
-                                   .members = members,
-                                   .member_count = count,
-                                   .set_rate = g->rate_taken.token != 0,
-                                   .rate = g->rate_taken.rate,
-                                   .step = g->round_step};
-}
+/* ---- orders as frames ---- */
 
 /* The names of the group's variables at peer i, [*out_count], to be freed by the caller; *out_step: the global step, if it is
  * there. False: no memory. */
@@ -242,99 +221,6 @@ static struct psd_owner *owners_of(const struct psd_task *t, const struct psd_gr
     }
     return owners;
 }
-
-static ps_status set_here(struct psd_task *t, const struct psd_group *g, bool end, struct psi_err *err)
-{
-    struct psd_rounds_spec spec = {.container = g->container, .generation = g->generation};
-    const char **names = NULL;
-    if (end) {
-        return psd_rounds_set_here(t, &spec, err);
-    }
-    spec.options = g->options;
-    spec.awaited = psd_group_awaited(g);
-    struct psd_owner *owners = owners_of(t, g, &spec.owner_count);
-    ps_status st = owners != NULL && names_at(t, g, t->self, &names, &spec.name_count, &spec.step)
-                       ? PS_OK
-                       : psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory", g->container);
-    if (st == PS_OK) {
-        spec.names = (const char *const *)names;
-        spec.owners = owners;
-        st = psd_rounds_set_here(t, &spec, err);
-    }
-    psi_free(names);
-    psi_free(owners);
-    return st;
-}
-
-/* Finish an order to this task itself that took several slices, if it has come to its end. */
-static void look_here(struct psd_task *t, struct psd_group *g)
-{
-    struct psd_group_owner *o = &g->owners[t->self];
-    const struct psd_rounds *here = psd_rounds_here(t, g->container);
-    bool known = here != NULL && here->generation == g->generation;
-    struct psi_err err;
-    if (o->asked != PS_OP_PREPARE && o->asked != PS_OP_COMMIT) {
-        return;
-    }
-    if (!known || (here->build == PSD_BUILD_NONE && here->committed < g->round)) {
-        PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "it has lost its part")); /* kept by the group */
-        done(t, g, t->self, &err, 0);
-    } else if (here->committed >= g->round) {
-        done(t, g, t->self, NULL, here->step == NULL ? UINT64_MAX : psd_step_value(here->step));
-    } else if (o->asked == PS_OP_PREPARE && here->build == PSD_BUILD_MISSING) {
-        for (uint32_t i = 0; i < here->missing_count; i++) {
-            const struct psd_missing *m = &here->missing[i];
-            missing(t, g, t->self, m->member, m->variable == NULL ? "" : m->variable->name, m->count);
-        }
-        done(t, g, t->self, NULL, UINT64_MAX);
-    } else if (o->asked == PS_OP_PREPARE && here->build == PSD_BUILD_READY) {
-        done(t, g, t->self, NULL, UINT64_MAX);
-    }
-}
-
-static void order_here(struct psd_task *t, struct psd_group *g, struct order what)
-{
-    uint64_t members[PS_MEMBERS_MAX];
-    struct psd_round_spec round = {.container = g->container, .generation = g->generation, .round = g->round};
-    struct psi_err err;
-    ps_status st = PS_OK;
-    if (g->owners[t->self].asked_attempt != 0) {
-        round = round_spec(t, g, members);
-    }
-    switch (what.op) {
-    case PS_OP_TASK_ROUNDS:
-        st = set_here(t, g, what.end, &err);
-        break;
-    case PS_OP_TASK_JOIN: {
-        struct psd_member_spec m = {.id = what.member->id,
-                                    .session = what.member->session,
-                                    .job = what.member->job,
-                                    .task = what.member->task,
-                                    .awaited = psd_group_awaited(g)};
-        st = psd_rounds_join_here(t, g->container, g->generation, &m, &err);
-        break;
-    }
-    case PS_OP_TASK_LEAVE:
-        psd_rounds_leave_here(t, g->container, g->generation, what.member->id, psd_group_awaited(g), g->over);
-        break;
-    case PS_OP_PREPARE:
-        st = psd_rounds_prepare_here(t, &round, &err);
-        break;
-    default:
-        st = psd_rounds_commit_here(t, &round, &err);
-        break;
-    }
-    if (st != PS_OK) {
-        done(t, g, t->self, &err, 0);
-    } else if ((what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT) {
-        look_here(t, g);
-    } else {
-        const struct psd_rounds *here = psd_rounds_here(t, g->container);
-        done(t, g, t->self, NULL, here == NULL || here->step == NULL ? UINT64_MAX : psd_step_value(here->step));
-    }
-}
-
-/* ---- orders to another task ---- */
 
 static void member_to_msg(const struct psd_group_member *m, ps_v1_MemberItem *out)
 {
@@ -429,7 +315,7 @@ void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const 
     }
 }
 
-static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
+static void send_order(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
 {
     const struct group_order order = {.group = g, .what = what};
     const struct psd_ask *a =
@@ -438,32 +324,22 @@ static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, stru
     g->owners[i].asked = a == NULL ? 0 : what.op;
 }
 
-bool psd_group_tell(struct psd_task *t, struct psd_group *g)
+void psd_group_tell(struct psd_task *t, struct psd_group *g)
 {
-    bool here = false;
-    look_here(t, g);
     for (uint32_t i = 0; i < g->owner_count; i++) {
         struct psd_group_owner *o = &g->owners[i];
-        const struct psd_peer *p = &t->peers[i];
-        if (o->asked != 0 || !p->listed) {
+        if (o->asked != 0 || !t->peers[i].listed) {
             continue;
         }
         struct order what = next_order(g, i);
         if (what.op == 0) {
             continue;
         }
-        o->asked = what.op;
         o->asked_attempt = what.end || (what.op != PS_OP_PREPARE && what.op != PS_OP_COMMIT) ? 0 : g->attempt;
         o->asked_member = what.op == PS_OP_TASK_ROUNDS ? what.end : what.member == NULL ? 0 : what.member->id;
         o->prepared = o->prepared || (what.op == PS_OP_PREPARE && !what.end);
-        if (p->self) {
-            order_here(t, g, what);
-            here = true;
-        } else {
-            order_away(t, g, i, what);
-        }
+        send_order(t, g, i, what);
     }
-    return here;
 }
 
 /* ---- answers and lists ---- */

@@ -292,8 +292,7 @@ void psd_groups_turn(struct psd_task *t)
             }
             g->noted = g->failing;
             end_waits(t, g);
-            PSI_IGNORE(psd_group_tell(t, g)); /* an order to this task has set t->rounds_moved */
-            end_waits(t, g);                  /* a refused JOIN must get its reason before its member is freed */
+            psd_group_tell(t, g);
             free_gone(g);
             if (g->phase == PSD_GROUP_ENDING && psd_group_is_nowhere(g)) {
                 end_waits(t, g);

@@ -193,8 +193,8 @@ bool psd_group_is_nowhere(const struct psd_group *g);
 void psd_group_check_invariants(const struct psd_group *g);
 
 /* ---- group_orders.c: owners ---- */
-/** Send each owner the order that it needs next; true if an order for this task itself was carried out at once. */
-bool psd_group_tell(struct psd_task *t, struct psd_group *g);
+/** Send each owner the order that it needs next. */
+void psd_group_tell(struct psd_task *t, struct psd_group *g);
 /** Encode an order about a group as a frame. */
 void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 /** Take in the owner's answer (err NULL: OK), or the loss of its connection (r NULL). PS_FLAG_MORE: the list in the answer goes

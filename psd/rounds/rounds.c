@@ -90,7 +90,6 @@ static void overtake_ask(struct psd_task *t, struct psd_rounds *g, const char *w
 static void look(struct psd_task *t, struct psd_rounds *g)
 {
     struct psd_conn *c = g->ask_conn;
-    t->rounds_moved = true;
     if (c == NULL || g->build == PSD_BUILD_GOES) {
         return;
     }
@@ -107,7 +106,8 @@ void psd_rounds_conn_lost(struct psd_task *t, const struct psd_conn *c)
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    while (c->role == PSD_ROLE_DIRECTORY && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+    bool asks = c->role == PSD_ROLE_DIRECTORY || c->role == PSD_ROLE_SELF;
+    while (asks && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         struct psd_rounds *g = ((const struct psd_container *)value)->rounds;
         if (g != NULL && g->ask_conn == c) {
             g->ask_conn = NULL;
@@ -127,7 +127,6 @@ static void end_group(struct psd_task *t, const struct psd_container *in, const 
     overtake_ask(t, in->rounds, why);
     struct psd_change c = {.kind = PSD_CHANGE_ROUNDS, .rounds = {.container = in}};
     psd_commit(t, &c);
-    t->rounds_moved = true;
 }
 
 void psd_rounds_end_here(struct psd_task *t, const char *container)
@@ -382,7 +381,6 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
     }
     struct psd_rounds *g = *out;
     overtake_ask(t, g, "another order for the round has come");
-    t->rounds_moved = true;
     if (spec->member_count == 0 && !decided) {
         psd_rounds_build_end(g);
         g->attempt = 0;

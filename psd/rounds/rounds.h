@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds at an owner (psd/store/rounds.h): what the directory orders, done in rounds.c. The directory, which may be an owner
- * itself, calls the *_here functions. At the other tasks the handlers of TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT
- * call them.
+ * Rounds at an owner (psd/store/rounds.h): what the directory orders, done in rounds.c. The handlers of TASK_ROUNDS, TASK_JOIN,
+ * TASK_LEAVE, PREPARE and COMMIT call the *_here functions.
  *
- * PREPARE and COMMIT of much data take several slices, between turns of the loop (psd_rounds_work()). Whenever the group here has
- * changed, t->rounds_moved is set. The directory then looks at psd_rounds_here() and clears the flag.
+ * PREPARE and COMMIT of much data take several slices, between turns of the loop (psd_rounds_work()).
  */
 #ifndef PSD_ROUNDS_OWNER_H
 #define PSD_ROUNDS_OWNER_H

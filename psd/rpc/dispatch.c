@@ -10,6 +10,7 @@
 #include "requests.h"
 
 #include "common/form.h"
+#include "psd/base/loop.h"
 #include "psd/base/times.h"
 
 #include <string.h>
@@ -125,6 +126,16 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
     }
 }
 
+void psd_dispatch_loop(struct psd_task *t)
+{
+    struct psd_request r;
+    while (t->loop != NULL && !t->loop->closing && psd_loop_next(t, &r)) {
+        const struct psd_row *row = psd_request_row(t->loop, &r.header);
+        PSI_ASSERT(row != NULL); /* the task's own frames */
+        row->handle(t, t->loop, &r);
+    }
+}
+
 static void unknown_op(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
@@ -160,6 +171,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     }
     r.refusal = refused ? &err : NULL;
     row->handle(t, c, &r);
+    psd_dispatch_loop(t); /* before the next request, which may undo this one */
     if (c->timing != NULL) {
         psd_times_worked(t, c, true);
     }

@@ -59,7 +59,8 @@ const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_
     static const uint8_t roles[] = {[PSD_ROLE_CLIENT] = AT_CLIENT,
                                     [PSD_ROLE_TASK] = AT_TASK,
                                     [PSD_ROLE_DIRECTORY] = AT_DIRECTORY,
-                                    [PSD_ROLE_SOURCE] = AT_SOURCE};
+                                    [PSD_ROLE_SOURCE] = AT_SOURCE,
+                                    [PSD_ROLE_SELF] = AT_TASK | AT_DIRECTORY};
     uint8_t role = roles[c->role];
     bool reply = (h->flags & PS_FLAG_REPLY) != 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

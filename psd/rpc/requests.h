@@ -46,6 +46,8 @@ bool psd_request_is_in_parts(const struct psd_row *row);
 /* ---- dispatch.c ---- */
 /** Handle bytes of c: frames and their requests, until all are consumed or c is closed. */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
+/** Handle the frames of the directory's connection to its own task (base/loop.h), until there is none. */
+void psd_dispatch_loop(struct psd_task *t);
 /** Handle the bytes that were kept while c was not read. */
 void psd_dispatch_rest(struct psd_task *t, struct psd_conn *c);
 

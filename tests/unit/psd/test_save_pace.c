@@ -187,7 +187,7 @@ TEST(test_told_to_hurry_when_it_is_done)
     sv_run(sv);
     assert_true(first->saver->hurries);
     assert_int_equal(other->shards->stage, PSD_SHARDS_NONE);
-    assert_int_equal(psd_shards_cut_here(other, 1, false, NULL, 0, &err), PS_UNAVAILABLE);
+    assert_int_equal(psd_shards_cut_here(other, 1, false, 0, &err), PS_UNAVAILABLE);
     sv->disks[0].held = sv->disks[1].held = false;
     first->saver->peers[1].done = true;
     sv_run(sv);
@@ -200,7 +200,7 @@ TEST(test_at_once_where_it_hurries)
     struct sv *sv = begin(slow, &w);
     struct psi_err err;
     serve(sv, &w);
-    assert_ok(psd_shards_cut_here(sv->t[0]->core, 1, true, NULL, 0, &err), &err);
+    assert_ok(psd_shards_cut_here(sv->t[0]->core, 1, true, 0, &err), &err);
     shell_settle(sv->t[0]);
     sv_run(sv);
     assert_true(is_written(sv));

@@ -418,7 +418,7 @@ TEST(test_spread_of_a_part_without_a_state)
     ps_v1_StartItem *part = psi_calloc(1, sizeof(*part));
     struct psi_err err;
     *part = (ps_v1_StartItem){.writer = 1, .from = 1, .tasks = 2, .place = 1};
-    assert_int_equal(psd_beside_load_here(t, &what, part, 1, NULL, 1, &err), PS_FAILED_PRECONDITION);
+    assert_int_equal(psd_beside_load_here(t, &what, part, 1, 1, &err), PS_FAILED_PRECONDITION);
     assert_string_equal(err.text, "/job:ps/task:1 has no part of checkpoint 1 that /job:ps/task:0 has written");
     assert_true(t->beside->number == 0);
 }
