@@ -79,3 +79,22 @@ ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps
     }
     return PS_OK;
 }
+
+struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest)
+{
+    struct psi_manifest_walk walk;
+    ps_v1_SaveItem what;
+    bool end = false;
+    walk.at = psi_manifest_items(manifest->data, manifest->len, &walk.left);
+    ps_status st = psi_list_next(&walk.at, &walk.left, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    PSI_ASSERT(st == PS_OK && !end); /* a checked manifest */
+    return walk;
+}
+
+bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out)
+{
+    bool end = false;
+    ps_status st = psi_list_next(&walk->at, &walk->left, &ps_v1_FileItem_msg, out, &end, NULL);
+    PSI_ASSERT(st == PS_OK); /* a checked manifest */
+    return !end;
+}

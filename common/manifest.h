@@ -17,4 +17,13 @@ ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps
 /** The items of a checked manifest, in the form of a list's frames. */
 const uint8_t *psi_manifest_items(const uint8_t *p, size_t n, size_t *out_bytes);
 
+/* A walk over the files of a manifest that was checked and does not change. */
+struct psi_manifest_walk {
+    const uint8_t *at;
+    size_t left;
+};
+struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest);
+/** The next file. False: there is none. */
+bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out);
+
 #endif

@@ -297,7 +297,7 @@ static void source_done(struct psd_task *t, ps_status st, size_t bytes, const ch
     got(t, st, bytes, t->name, error);
 }
 
-static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+static void piece_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_beside *s = t->beside;
     struct psi_err err = s->failed;
@@ -336,7 +336,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
         psd_source_read(t, &op);
         return PS_OK;
     }
-    ps_status st = psd_disk_ask(t, &op, read_done, NULL, err);
+    ps_status st = psd_disk_ask(t, &op, piece_read, NULL, err);
     s->reading += st == PS_OK;
     return st;
 }

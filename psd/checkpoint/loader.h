@@ -15,9 +15,10 @@
  * CHECKPOINT_RESTORE (loader_ask.c) asks for a checkpoint, whatever lives: each container of the checkpoint goes back on all
  * tasks. The values may be dealt anew over all tasks (psd/store/deal.h).
  *
- * Values that were dealt anew, or that are of an older checkpoint than the newest, are saved at once. Until that checkpoint is
- * whole, each task knows that its values are not those of its parts on disk (psd_store.moved). If a task loses such values, all
- * tasks go back to the newest checkpoint, as its parts are (loader_moved.c). This state is no phase: it outlives the directory.
+ * Values that other tasks place than have written them, or that are of an older checkpoint than the newest, are saved at once.
+ * Until that checkpoint is whole, each task knows that its values are not those of its parts on disk (psd_store.moved). If a task
+ * loses such values, all tasks go back to the newest checkpoint, as its parts are (loader_held.c). This state is no phase: it
+ * outlives the directory.
  */
 #ifndef PSD_CHECKPOINT_LOADER_H
 #define PSD_CHECKPOINT_LOADER_H
@@ -77,9 +78,8 @@ struct psd_loader_part {
 /* A walk over all parts of a checkpoint. */
 struct psd_loader_parts {
     /* volatile: */
-    const struct psd_checkpoint *of;
-    const uint8_t *at;
-    size_t left;
+    uint64_t number;
+    struct psi_manifest_walk walk;
 };
 
 /* What a container that a task holds takes of the memory budget: its place in `held`, and half of one for the room to which
@@ -91,7 +91,6 @@ struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
     uint64_t moved;               /* psd_store.moved of the task, as it listed; unused for this task itself */
-    uint64_t elsewhere;           /* checkpoint of which another task has placed the part that this task wrote; 0: none */
     struct psd_loader_held *held; /* containers of the task that are not empty */
     size_t held_count, held_capacity;
     struct psi_map held_places;   /* container -> 1 + its index in `held` */
@@ -272,14 +271,10 @@ bool psd_loader_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 void psd_loader_offer(struct psd_loader_peer *of, uint64_t number, uint32_t writer);
 /** The task that loads this part; NULL: no task has it. */
 const struct psd_peer *psd_loader_reader(const struct psd_task *t, const struct psd_loader_part *part);
-/** The writer of a part is not in the job; or a writer with a duty does not load its own part; or another task has placed the
- * part of a writer with a duty (psd_loader_peer.elsewhere). */
+/** The writer of a part is not in the job; or a writer with a duty does not load its own part. */
 bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** All tasks have to load c: psd_loader_has_others() is true, or values have moved since c was made (psd_loader_moved_most()). */
 bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
-/** The load is about to be placed: set psd_loader_peer.elsewhere of each task whose part another task places, and clear it for
- * tasks that place their own. */
-void psd_loader_note_elsewhere(struct psd_task *t);
 /** Each task of the job has a checkpoint_dir. */
 bool psd_loader_have_disks(const struct psd_task *t);
 /** Checkpoint c can be dealt over all tasks (all have disks), and its writers are not exactly the tasks of the job. */
@@ -301,21 +296,20 @@ bool psd_loader_is_adopting(const struct psd_loader *s);
 bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count);
 
-/* ---- loader_names.c ---- */
 /** Forget the names that p owns in these containers; the next list of p brings them again. */
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of);
 /** Record the names of this task's variables that have none yet. True: all variables have names. */
 bool psd_loader_name_own(struct psd_task *t);
 
-/* ---- loader_moved.c ---- */
+/* ---- loader_held.c: values that have moved ---- */
 /** The highest psd_store.moved of all tasks: in checkpoints up to this number some values that live are in the parts of other
  * tasks, or are of another history. 0: no values have moved. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
 /** The values of this container have moved, or may have, since the checkpoint with this number: a task says so, or the container
  * lives nowhere. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);
-/** After this load the values that live are not those of the newest checkpoint: they are dealt anew, or all tasks have gone back
- * to an older checkpoint. */
+/** After this load the values that live are not those of the tasks' own parts of the newest checkpoint: other tasks load them
+ * than have written them, or all tasks have gone back to an older checkpoint. */
 bool psd_loader_moves(const struct psd_task *t);
 /** Values have moved and are not saved yet, and a task has lost its share of them. */
 bool psd_loader_is_strayed(const struct psd_task *t);

@@ -63,7 +63,7 @@ static const char *stage(const struct psd_loader *s)
     return s->phase == PSD_LOADER_LOADING ? "it is read" : "it is placed";
 }
 
-static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+static void describe_restore(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const struct psd_loader *s = t->loader;
     uint32_t loads = 0, done = 0, share = 0;
@@ -89,7 +89,7 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 
 /* The client's time is over. A restore that has begun goes on. One that has not begun does not begin, unless another client
  * waits. */
-static void expire(struct psd_task *t, struct psd_wait *w)
+static void expire_restore(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_loader *s = t->loader;
     unsigned long long number = w->result;
@@ -114,7 +114,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-static const struct psd_wait_kind of_restore = {.describe = describe, .expire = expire};
+static const struct psd_wait_kind of_restore = {.describe = describe_restore, .expire = expire_restore};
 
 ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err)
 {
@@ -169,8 +169,8 @@ static bool is_same(const struct psd_containers *a, const struct psd_containers 
     return same;
 }
 
-static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, const struct psd_containers *of,
-                       struct psi_err *err)
+static ps_status check_restore(const struct psd_task *t, const ps_v1_SavedNameItem *item, const struct psd_containers *of,
+                               struct psi_err *err)
 {
     const struct psd_loader *s = t->loader;
     uint64_t number = item->number;
@@ -229,7 +229,7 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     ps_status st = psd_wait_meta(t, w, r, &err);
     struct psd_containers of = {.of = NULL};
     st = st == PS_OK ? read_asked(t, r, &item, &of, &err) : st;
-    st = st == PS_OK ? check(t, &item, &of, &err) : st;
+    st = st == PS_OK ? check_restore(t, &item, &of, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
         psd_containers_fini(&of);

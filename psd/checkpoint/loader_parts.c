@@ -17,23 +17,15 @@
 
 void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out)
 {
-    ps_v1_SaveItem what;
-    bool end = false;
-    *out = (struct psd_loader_parts){.of = c};
-    out->at = psi_manifest_items(c->manifest.data, c->manifest.len, &out->left);
-    ps_status st = psi_list_next(&out->at, &out->left, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK && !end); /* the manifest was checked when it was read */
+    *out = (struct psd_loader_parts){.number = c->what.number, .walk = psi_manifest_files(&c->manifest)};
 }
 
 bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out)
 {
     ps_v1_FileItem file;
-    bool end = false;
-    while (!end) {
-        ps_status st = psi_list_next(&parts->at, &parts->left, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
-        if (!end && file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
-            out->number = parts->of->what.number;
+    while (psi_manifest_next(&parts->walk, &file)) {
+        if (file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
+            out->number = parts->number;
             out->task = file.task;
             out->bytes = file.bytes;
             out->sum = file.sum;
@@ -149,12 +141,9 @@ bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint
     struct psd_loader_part part;
     psd_loader_parts_begin(c, &parts);
     while (psd_loader_parts_next(&parts, &part)) {
-        const struct psd_peer *writer = writer_of(t, &part);
-        const struct psd_peer *loader = psd_loader_reader(t, &part);
-        const struct psd_loader_peer *of = writer == NULL ? NULL : &t->loader->peers[writer->index];
-        /* A part that another task has placed goes back to its writer. */
-        bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number));
-        if (of == NULL || (psd_loader_takes_part(of) && moves)) {
+        const struct psd_peer *writer = writer_of(t, &part), *reader = psd_loader_reader(t, &part);
+        bool loads = writer != NULL && psd_loader_takes_part(&t->loader->peers[writer->index]);
+        if (writer == NULL || (loads && reader != NULL && reader != writer)) {
             return true;
         }
     }
@@ -169,19 +158,6 @@ bool psd_loader_is_adopting(const struct psd_loader *s)
 bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     return psd_loader_moved_most(t) >= c->what.number || psd_loader_has_others(t, c);
-}
-
-void psd_loader_note_elsewhere(struct psd_task *t)
-{
-    struct psd_loader *s = t->loader;
-    const struct psd_checkpoint *c = psd_saver_known(t, s->number);
-    struct psd_loader_part part;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        bool other = p->own_job && psd_loader_part_of(c, p, &part) && psd_loader_reader(t, &part) != p;
-        bool loads = psd_loader_takes_part(&s->peers[i]);
-        s->peers[i].elsewhere = other && psd_loader_is_adopting(s) ? s->number : loads ? 0 : s->peers[i].elsewhere;
-    }
 }
 
 bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone)
@@ -203,20 +179,11 @@ bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c
     return missing;
 }
 
-/* Index of p among the tasks that values are dealt over: the tasks of the job. */
-static uint32_t place_of(const struct psd_task *t, const struct psd_peer *p)
-{
-    uint32_t place = 0;
-    for (uint32_t i = 0; i < p->index; i++) {
-        place += t->peers[i].own_job;
-    }
-    return place;
-}
-
-static uint32_t places(const struct psd_task *t)
+/* How many tasks of the job have a lower index than `end`. Values are dealt over the tasks of the job, in this order. */
+static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
+    for (uint32_t i = 0; i < end; i++) {
         count += t->peers[i].own_job;
     }
     return count;
@@ -225,21 +192,14 @@ static uint32_t places(const struct psd_task *t)
 /* Bytes of all files of a part. */
 static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
 {
-    ps_v1_SaveItem what;
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     char job[PS_JOB_BYTES_MAX + 1];
-    bool end = false;
-    size_t n = 0;
     uint64_t sum = 0;
-    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
-    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    while (st == PS_OK && !end) {
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        bool own = st == PS_OK && !end && file.task == part->task && PSI_BYTES_TEXT(file.job, job, sizeof(job)) == PS_OK &&
-                   strcmp(job, part->job) == 0;
+    while (psi_manifest_next(&walk, &file)) {
+        bool own = file.task == part->task && PSI_BYTES_TEXT(file.job, job, sizeof(job)) == PS_OK && strcmp(job, part->job) == 0;
         sum += own ? file.bytes : 0;
     }
-    PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
     return sum;
 }
 
@@ -282,9 +242,9 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
             item = *what;
         }
         item.from = loader == p ? 0 : loader->task + 1;
-        item.tasks = spreads ? places(t) : 0;
-        item.place = spreads ? place_of(t, p) : 0;
-        item.home = spreads ? place_of(t, loader) : 0;
+        item.tasks = spreads ? job_tasks(t, t->peer_count) : 0;
+        item.place = spreads ? job_tasks(t, p->index) : 0;
+        item.home = spreads ? job_tasks(t, loader->index) : 0;
         item.state_bytes = part.bytes;
         item.state_sum = part.sum;
         item.all_bytes = all_bytes(c, &part) / (spreads ? item.tasks : 1);
@@ -303,18 +263,12 @@ static void mark_trained(const struct psd_containers *of, const char *container)
 
 void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of)
 {
-    size_t n = 0;
-    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
     char container[PS_CONTAINER_BYTES_MAX + 1], only[PS_CONTAINER_BYTES_MAX + 1] = "";
-    bool end = false, says = false, several = false;
-    ps_v1_SaveItem what;
-    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK); /* cannot fail: the whole manifest was checked when it was read */
-    while (!end) {
-        ps_v1_FileItem file;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK);
-        if (end || file.kind != PS_FILE_VALUES || PSI_BYTES_TEXT(file.container, container, sizeof(container)) != PS_OK) {
+    bool says = false, several = false;
+    ps_v1_FileItem file;
+    while (psi_manifest_next(&walk, &file)) {
+        if (file.kind != PS_FILE_VALUES || PSI_BYTES_TEXT(file.container, container, sizeof(container)) != PS_OK) {
             continue;
         }
         says = says || file.notes != 0 || file.step != 0;

@@ -61,21 +61,13 @@ static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveIte
 void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct psd_checkpoint *c = o->what;
-    size_t n = 0;
-    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
-    bool end = false;
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
-    ps_v1_SaveItem what;
     (void)t, (void)p;
-    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    psd_list_add(l, &ps_v1_SaveItem_msg, &what);
-    while (st == PS_OK && !end) {
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        if (st == PS_OK && !end) {
-            psd_list_add(l, &ps_v1_FileItem_msg, &file);
-        }
+    psd_list_add(l, &ps_v1_SaveItem_msg, &c->what);
+    while (psi_manifest_next(&walk, &file)) {
+        psd_list_add(l, &ps_v1_FileItem_msg, &file);
     }
-    PSI_ASSERT(st == PS_OK); /* the manifest was checked when it was read */
 }
 
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
@@ -99,16 +91,12 @@ static void drop_all(struct psd_task *t, uint64_t number)
 static bool listed_add(struct psd_saver_peer *of, uint64_t number, bool whole)
 {
     struct psd_saver_listed *l = psd_saver_listed_of(of, number);
-    if (l == NULL && of->listed_count == of->listed_capacity) {
-        uint32_t capacity = of->listed_capacity == 0 ? 16 : 2 * of->listed_capacity;
-        struct psd_saver_listed *more = psi_realloc(of->listed, capacity * sizeof(*more));
+    if (l == NULL) {
+        struct psd_saver_listed *more = psi_grow(of->listed, of->listed_count, &of->listed_capacity, sizeof(*more));
         if (more == NULL) {
             return false;
         }
         of->listed = more;
-        of->listed_capacity = capacity;
-    }
-    if (l == NULL) {
         l = &of->listed[of->listed_count++];
         l->number = number;
     }
@@ -256,7 +244,7 @@ static void ready(struct psd_task *t)
     }
 }
 
-static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+static void manifest_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_saver *s = t->saver;
     ps_v1_SaveItem what;
@@ -301,7 +289,7 @@ static void read_next(struct psd_task *t)
                                      .file = {.number = shard->number, .kind = PSD_DISK_MANIFEST},
                                      .out = s->read.data,
                                      .bytes = shard->manifest_bytes};
-            st = psd_disk_ask(t, &op, read_done, NULL, &err);
+            st = psd_disk_ask(t, &op, manifest_read, NULL, &err);
         }
         if (st == PS_OK) {
             return;

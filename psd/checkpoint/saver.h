@@ -43,7 +43,7 @@ struct psd_saver_peer {
         uint64_t number;
         bool whole;
     } * listed; /* the task's shards: those of its list, and later changes */
-    uint32_t listed_count, listed_capacity;
+    size_t listed_count, listed_capacity;
 };
 
 /* A container at the cut, as the tasks describe it. peer PSD_NO_PEER: the notes of all tasks together. Another peer: that task
@@ -177,7 +177,6 @@ void psd_saver_spoil(struct psd_checkpoint *c, const struct psi_err *why);
 /** p has a part of checkpoint `number`, whole or not. */
 bool psd_saver_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 
-/* ---- saver_newest.c ---- */
 /** How many tasks of the job have a whole part of this checkpoint that they wrote themselves. */
 uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number);
 /** How many parts of checkpoint c are there: parts of tasks of the job that have the manifest, and parts of tasks that are
@@ -241,10 +240,7 @@ void psd_saver_hurry(struct psd_task *t);
 /** Begin an attempt with a new number. All requests in `asked` wait for it. */
 void psd_saver_attempt(struct psd_task *t);
 
-/* ---- saver_look.c ---- */
-/** Ask all tasks whether something is new since the newest whole checkpoint. The attempt begins when one task has something
- * new. No attempt begins when that checkpoint has all. */
-void psd_saver_look(struct psd_task *t);
+/* ---- saver_when.c ---- */
 /** A task has looked; err NULL: it has nothing new. A task that began empty, although that checkpoint has something of it, has
  * nothing new either: nothing of it is saved before somebody asks. */
 void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);

@@ -99,21 +99,21 @@ static bool has_any(const struct psd_task *t, uint64_t number)
 
 /* ---- one goes ---- */
 
-static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+static void describe_delete(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is deleted", (unsigned long long)w->result)); /* fits */
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the disk of %s", t->name));                             /* fits */
 }
 
-static void expire(struct psd_task *t, struct psd_wait *w)
+static void expire_delete(struct psd_task *t, struct psd_wait *w)
 {
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "checkpoint %llu goes yet; waits for: the disk of %s",
                         (unsigned long long)w->result, t->name)); /* answered by the caller */
 }
 
-static const struct psd_wait_kind of_delete = {.describe = describe, .expire = expire};
+static const struct psd_wait_kind of_delete = {.describe = describe_delete, .expire = expire_delete};
 
-static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, struct psi_err *err)
+static ps_status check_delete(const struct psd_task *t, const ps_v1_SavedNameItem *item, struct psi_err *err)
 {
     const struct psd_saver *s = t->saver;
     unsigned long long number = item->number;
@@ -159,7 +159,7 @@ void psd_rpc_checkpoint_delete(struct psd_task *t, struct psd_conn *c, const str
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
     st = st == PS_OK ? psd_item_only(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", NULL, &err) : st;
-    st = st == PS_OK ? check(t, &item, &err) : st;
+    st = st == PS_OK ? check_delete(t, &item, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);

@@ -129,9 +129,8 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&file->container, container, err);
     st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
     const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
-    if (p == NULL || psd_loader_moved_most(t) >= c->what.number || t->loader->peers[p->index].elsewhere == c->what.number ||
-        psd_saver_bar(t, container) >= c->what.number || psd_loader_anew(t) >= c->what.number ||
-        find_part(t->saver, container, p->index) != NULL) {
+    if (p == NULL || psd_loader_moved_most(t) >= c->what.number || psd_saver_bar(t, container) >= c->what.number ||
+        psd_loader_anew(t) >= c->what.number || find_part(t->saver, container, p->index) != NULL) {
         return PS_OK;
     }
     return psi_fail(err, PS_FAILED_PRECONDITION,
@@ -171,17 +170,11 @@ ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err)
         return PS_OK;
     }
     const struct psd_checkpoint *c = PSI_CONTAINER_OF(s->known.prev, struct psd_checkpoint, link);
-    size_t n = 0;
-    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
-    bool end = false;
-    ps_v1_SaveItem what;
-    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK); /* it was checked */
-    while (st == PS_OK && !end) {
-        ps_v1_FileItem file;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK); /* it was checked */
-        st = !end && file.kind == PS_FILE_VALUES ? check_file(t, c, &file, err) : PS_OK;
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    ps_v1_FileItem file;
+    ps_status st = PS_OK;
+    while (st == PS_OK && psi_manifest_next(&walk, &file)) {
+        st = file.kind == PS_FILE_VALUES ? check_file(t, c, &file, err) : PS_OK;
     }
     return st;
 }

@@ -19,15 +19,10 @@ enum { PERCENT = 10000 /* of a share */ };
 /* The containers of c and their steps, of the manifest, which has a file of values for each task and container. */
 static void put_containers(const struct psd_checkpoint *c, ps_v1_SavesState *out)
 {
-    size_t n = 0;
-    bool end = false;
-    ps_v1_SaveItem what;
-    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
-    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    while (st == PS_OK && !end) {
-        ps_v1_FileItem file;
-        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        if (st != PS_OK || end || file.kind != PS_FILE_VALUES) {
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    ps_v1_FileItem file;
+    while (psi_manifest_next(&walk, &file)) {
+        if (file.kind != PS_FILE_VALUES) {
             continue;
         }
         pb_size_t i = 0;

@@ -388,7 +388,7 @@ static struct psd_disk_file file_of(const struct psd_shards *s, uint32_t file)
                      : (struct psd_disk_file){.number = s->number, .kind = PSD_DISK_MODEL, .index = file - 1};
 }
 
-static bool ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx)
+static bool ask_disk(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx)
 {
     struct psi_err err;
     if (psd_disk_ask(t, op, done, ctx, &err) != PS_OK) {
@@ -417,7 +417,7 @@ static void write_one(struct psd_task *t, const struct psd_cut_write *w)
     begin.file = op.file = file_of(s, w->file);
     bool there = (s->began >> w->file & 1) != 0;
     s->began |= UINT64_C(1) << w->file;
-    if ((!there && !ask(t, &begin, begun, NULL)) || !ask(t, &op, written, (void *)(uintptr_t)w)) {
+    if ((!there && !ask_disk(t, &begin, begun, NULL)) || !ask_disk(t, &op, written, (void *)(uintptr_t)w)) {
         psd_cut_written(t, w);
     }
 }
@@ -512,7 +512,7 @@ static void pump(struct psd_task *t)
     }
     if (s->stage == PSD_SHARDS_PUBLISHES && s->ops == 0 && s->published < s->file_count) {
         struct psd_disk_op op = {.kind = PSD_DISK_PUBLISH, .file = file_of(s, s->published)};
-        PSI_IGNORE(ask(t, &op, published, NULL)); /* the cut has failed */
+        PSI_IGNORE(ask_disk(t, &op, published, NULL)); /* the cut has failed */
     }
     if (s->ops == 0 && (s->stage == PSD_SHARDS_ENDS || (s->stage == PSD_SHARDS_PUBLISHES && s->published == s->file_count))) {
         cut_over(t);

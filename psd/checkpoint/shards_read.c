@@ -46,7 +46,7 @@ static struct psd_conn *conn_of(const struct psd_task *t, uint64_t name)
     return NULL;
 }
 
-static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+static void range_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_shards_read *read = ctx;
     struct psd_conn *c = conn_of(t, read->conn);
@@ -122,7 +122,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struc
     op.offset = m.offset;
     op.out = read->memory;
     op.bytes = m.bytes;
-    st = psd_disk_ask(t, &op, read_done, read, err);
+    st = psd_disk_ask(t, &op, range_read, read, err);
     if (st != PS_OK) {
         read_free(read);
         return st;

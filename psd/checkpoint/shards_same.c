@@ -21,7 +21,7 @@ uint64_t psd_shards_number(const struct psd_task *t)
 
 /* PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
  * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
-static ps_status look(const struct psd_task *t, uint64_t number, struct psi_err *err)
+static ps_status compare_with(const struct psd_task *t, uint64_t number, struct psi_err *err)
 {
     if (!psd_shards_is_able(t) || psd_shards_changed(t) || (t->shards->saved_number != 0 && t->shards->saved_number != number)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s has changed since checkpoint %llu", t->name, (unsigned long long)number);
@@ -43,7 +43,7 @@ void psd_rpc_task_saved(struct psd_task *t, struct psd_conn *c, const struct psd
     ps_v1_SaveItem item;
     struct psi_err err;
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
-    st = st == PS_OK ? look(t, item.number, &err) : st;
+    st = st == PS_OK ? compare_with(t, item.number, &err) : st;
     psd_reply(t, c, PS_OP_TASK_SAVED, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
 }
 

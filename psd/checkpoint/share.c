@@ -44,8 +44,14 @@ ps_v1_Beat psd_share_beat(const struct psd_task *t)
 void psd_share_turn(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
-    struct psd_conn *c = t->peers[t->directory].conn;
-    if (s == NULL || t->is_directory || c == NULL || c->list != PSD_LIST_TAKEN) {
+    struct psd_peer *directory = &t->peers[t->directory];
+    struct psd_conn *c = directory->conn;
+    if (t->is_directory) {
+        directory->share = psd_share(t);
+        directory->changed = psd_shards_changed(t);
+        directory->saved = psd_shards_number(t);
+    }
+    if (s == NULL || c == NULL || c->list != PSD_LIST_TAKEN) {
         return;
     }
     const ps_v1_Beat m = psd_share_beat(t);

@@ -9,10 +9,9 @@
 enum { MILLION = 1000000 };
 
 /* What p has written or loaded of its part, in millionths; done: all. */
-static uint32_t share_of(const struct psd_task *t, const struct psd_peer *p, bool done)
+static uint32_t share_of(const struct psd_peer *p, bool done)
 {
-    uint32_t share = p->self ? psd_share(t) : p->share;
-    return done || share > MILLION ? MILLION : share;
+    return done || p->share > MILLION ? MILLION : p->share;
 }
 
 uint32_t psd_saver_count(const struct psd_task *t, uint32_t *out_share)
@@ -22,7 +21,7 @@ uint32_t psd_saver_count(const struct psd_task *t, uint32_t *out_share)
     uint32_t done = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         done += t->peers[i].own_job && s->peers[i].done;
-        sum += t->peers[i].own_job ? share_of(t, &t->peers[i], s->peers[i].done || s->phase != PSD_SAVER_CUTTING) : 0;
+        sum += t->peers[i].own_job ? share_of(&t->peers[i], s->peers[i].done || s->phase != PSD_SAVER_CUTTING) : 0;
     }
     *out_share = s->what.task_count == 0 ? 0 : (uint32_t)(sum / s->what.task_count);
     return done;
@@ -37,7 +36,7 @@ void psd_loader_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *o
         bool done = of->duty == PSD_DUTY_DONE, read = done || t->loader->phase == PSD_LOADER_PLACING;
         *out_loads += psd_loader_takes_part(of);
         *out_done += done;
-        sum += psd_loader_takes_part(of) ? share_of(t, &t->peers[i], read) : 0;
+        sum += psd_loader_takes_part(of) ? share_of(&t->peers[i], read) : 0;
     }
     *out_share = *out_loads == 0 ? 0 : (uint32_t)(sum / *out_loads);
 }

@@ -163,8 +163,8 @@ void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const
 }
 
 /* Send the order to the owner. Need i of w waits for the answer. */
-static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
-                     const struct psd_create *item, struct psi_err *err)
+static ps_status order_owner(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
+                             const struct psd_create *item, struct psi_err *err)
 {
     struct psd_ask *a =
         psd_order(t, p, &(struct psd_order){.op = op, .container = item->container, .name = item->name, .what = item});
@@ -192,7 +192,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     /* if another process takes the owner's place before the answer, this process may come back with the variable */
     psd_name_asked(n, p->life);
-    return ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
+    return order_owner(t, p, PS_OP_TASK_CREATE, w, i, item, err);
 }
 
 /* The owner has made the variable. An older delete of that name, which the owner's disk has yet to note, must not forget the
@@ -510,7 +510,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     struct psd_peer *p = &t->peers[n->owner];
     st = psd_group_delete_check(t, n, err);
     st = st == PS_OK ? owner_up(t, p, item.name, err) : st;
-    return st == PS_OK ? ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err) : st;
+    return st == PS_OK ? order_owner(t, p, PS_OP_TASK_DELETE, w, 0, &item, err) : st;
 }
 
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -16,6 +16,9 @@ and has it, otherwise by one of those that can read it. A part that nobody has: 
 but for what was deleted or reset since: as a task's own disk has it, the directories beside it, and other tasks' lists, which the
 directory passes on.
 
+Where a task loads a part of another one that lives, all load, and each knows until the next checkpoint is decided that what it has lies
+elsewhere in this one: the other one may get its part back.
+
 A checkpoint is dealt anew while all live: all load the newest one, each its own of all parts, and place it; from then on each knows up
 to which number checkpoints have elsewhere what it has, and says so. While none behind that is decided, and somebody comes back, or does
 not know of it while another does, all load, as the parts are. So it is when all have gone back to an older one than the newest, by a
@@ -42,6 +45,7 @@ SCENARIOS = {
     'older':    dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(save=2, older=2, start=1, kill=2)),
     'damaged':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=1, start=1, damage=1, kill=2)),
     'damages':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(save=2, older=1, start=1, damage=1, kill=1)),
+    'lends':    dict(writers=3, sizes=(3,), host=False, spread=True, stays=True, todo=dict(save=1, start=1, copy=1, take=1, back=1, kill=2)),
     'olders':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=1, save=1, older=1, delete=1, kill=2)),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
@@ -56,6 +60,7 @@ MUTANTS = {
     'moved_unsaid':  ('spread', "the directory alone knows it"),
     'moved_of_who_waits': ('spread', "who has nothing on its disk, and lost what was dealt to it, is not missed"),
     'older_alone':   ('older', "who comes back loads its part of the newest one beside what is of an older one"),
+    'lent_unsaid':   ('lends', "who has its own part back loads it, and another task keeps what it has placed of it"),
     'moved_unsaved': ('damaged', "a checkpoint does not have with it up to which number others have elsewhere what it has"),
     'not_own':       ('host', "what a task has loaded for another one is not in its own part of the next checkpoint"),
 }
@@ -76,9 +81,9 @@ class World:
     # dirs by task; copies by host (task, directory); manifests of task 0 (n, (writer, variables)); tasks; phase; checkpoint that is loaded
     # the checkpoint is dealt; who loads; up to which number others have elsewhere what a checkpoint has (n, number); damaged parts (task, n)
     # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number; history of what is loaded,
-    # and of each checkpoint (n, history)
+    # and of each checkpoint (n, history); parts that were taken off a task's disk, and lie elsewhere (task, parts)
     F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'deal', 'who', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next',
-         'history', 'histories', 'marks', 'damaged')
+         'history', 'histories', 'marks', 'damaged', 'away')
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -92,6 +97,7 @@ class Model:
     def __init__(self, scenario, off=()):
         sc = SCENARIOS[scenario]
         self.w, self.sizes, self.host, self.spread = sc['writers'], sc['sizes'], sc['host'], sc.get('spread', False)
+        self.stays = sc.get('stays', False)
         self.todo = tuple(sorted(sc['todo'].items()))
         self.off = frozenset(off)
 
@@ -106,7 +112,7 @@ class Model:
             live = tuple((vs, None, False, 0, 0) for _, vs in parts) + ((frozenset(), None, False, 0, 0),)
             manifests, n = ((1, parts),), 1
         return (dirs, ((),) * self.w, manifests, live, RUNS, 0, False, frozenset(), False, self.todo, n, frozenset(), every, 0, n + 1, 0,
-                ((1, 0),) * n, (), ())
+                ((1, 0),) * n, (), (), ())
 
     # ---- what a task can read ----
     def beside(self, w, i):
@@ -142,7 +148,7 @@ class Model:
 
     def decide(self, w, one=None):
         """one: no newer one."""
-        total = all(t[LIVE] is None for t in w.tasks)
+        total = all(not t[LIVE] if self.spread else t[LIVE] is None for t in w.tasks)
         _, bar = self.barred(w, 0)
         torn = w.phase == PLACES
         if self.spread:             # nothing on its disk: it begins with nothing
@@ -161,7 +167,8 @@ class Model:
         for n, parts in reversed(w.manifests):
             if n <= bar:
                 break
-            all_load = self.spread and moved >= n
+            lent = any(k >= len(w.tasks) or (k in w.who and self.loaders(w, k, n) != [k]) for k, _ in parts)
+            all_load = self.spread and (moved >= n or lent)
             who = frozenset(range(len(w.tasks))) if all_load else w.who
             if (one is not None and n > one) or any((i, n) in w.damaged for i in who):
                 continue
@@ -175,7 +182,7 @@ class Model:
                     raise Violation('they refuse to begin, and a part of %d can be read' % n)
                 return
             self.takes(w, n)
-            w.adopts = any(k >= len(w.tasks) for k, _ in parts) or moved >= n
+            w.adopts = lent or moved >= n
             break
         if total and w.n < w.saved and w.saved > bar and one is None and self.is_whole(w, w.saved):
             raise Violation('a start loads %d, and %d was reported as saved' % (w.n, w.saved))
@@ -214,7 +221,7 @@ class Model:
         for k, vs in dict(w.manifests).get(w.n, ()):
             if w.deal:
                 beside |= frozenset(v for v in vs if v[0] % len(w.tasks) == i or ('own_whole' in self.off and k == i))
-            elif i in self.loaders(w, k, w.n):
+            elif i in self.loaders(w, k, w.n) and (k == i or w.adopts):
                 beside |= dict((w.dirs[k] if k == i else self.beside(w, i)[k])[PARTS])[w.n]
         w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True) + w.tasks[i][MOVED:])
         if all(w.tasks[k][LOADED] for k in w.who):
@@ -224,7 +231,8 @@ class Model:
         gone, bar = self.barred(w, i)
         beside = frozenset(v for v in w.tasks[i][BESIDE] if w.n == 0 or (gone.get(v, 0) < w.n and bar < w.n))
         older = self.is_older(w)
-        moved = w.deal or (older and 'older_alone' not in self.off)
+        lent = any(self.loaders(w, k, w.n) != [k] for k, _ in dict(w.manifests).get(w.n, ()))
+        moved = w.deal or (older and 'older_alone' not in self.off) or (w.adopts and lent and 'lent_unsaid' not in self.off)
         mark = w.next - 1 if moved else dict(w.marks).get(w.n, 0)
         w.tasks = put(w.tasks, i, (beside, None, False, mark, w.history))
         if not any(t[LOADED] for t in w.tasks):
@@ -276,12 +284,23 @@ class Model:
         w.tasks, w.phase = (), DOWN
 
     def begin(self, w, size, one=None):
-        w.copies = tuple(tuple(c for c in found if c[0] >= size) for found in w.copies)     # as the runbook has it
+        if not self.stays:                                                                  # as the runbook has it
+            w.copies = tuple(tuple(c for c in found if c[0] >= size) for found in w.copies)
         w.tasks = ((None, None, False, 0, 0),) * size
         self.decide(w, one)
 
     def copy(self, w, k, host):
         w.copies = put(w.copies, host, tuple(sorted({**dict(w.copies[host]), k: w.dirs[k]}.items())))
+
+    @staticmethod
+    def take(w, k):
+        w.away += ((k, w.dirs[k][PARTS]),)
+        w.dirs = put(w.dirs, k, put(w.dirs[k], PARTS, ()))
+
+    @staticmethod
+    def back(w):
+        (k, parts), w.away = w.away[0], ()
+        w.dirs = put(w.dirs, k, put(w.dirs[k], PARTS, tuple(sorted({**dict(parts), **dict(w.dirs[k][PARTS])}.items()))))
 
     def kill(self, w, i):
         w.tasks = put(w.tasks, i, (None, None, False, 0, 0))
@@ -320,11 +339,15 @@ class Model:
                 add('%d tasks are started' % size, self.begin, size)
                 for n in older:
                     add('%d tasks are started with %d' % (size, n), self.begin, size, n, cost='older', fault=True)
+            for k in range(1, self.w):
+                add('the parts of task %d are taken off its disk' % k, self.take, k, cost='take', fault=True)
             for k in range(self.w):
                 for host in range(self.w):
                     if not self.host and k != host:
                         add('directory %d is copied to host %d' % (k, host), self.copy, k, host, cost='copy', fault=True)
             return out
+        if w.phase == RUNS and w.away:
+            add('task %d gets its parts back' % w.away[0][0], self.back, cost='back', fault=True)
         add('all are ended', self.end, cost='start', fault=True)
         for i, t in enumerate(w.tasks):
             if w.phase == STARTS and i in w.who and not t[LOADED]:
