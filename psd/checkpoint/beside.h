@@ -28,13 +28,14 @@ enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
 
 struct psd_load;
 
-/* A container that is placed. */
+/* A container that is loaded, placed, held by a task, or barred. */
 struct psd_containers_entry {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t start; /* psd_container.start of the placed container */
-    bool trained;   /* some task trained something in this container before the cut */
-    bool cut;       /* directory: the container goes back on all tasks */
+    uint64_t start;       /* placed, held: psd_container.start; loaded: 1: it is unfinished; barred: up to this checkpoint */
+    uint64_t next, moved; /* held: fields of its psd_container */
+    bool trained;         /* placed: some task trained something in this container before the cut */
+    bool cut;             /* directory: the container goes back on all tasks */
 };
 
 struct psd_containers {
@@ -43,6 +44,10 @@ struct psd_containers {
     size_t count, capacity;
     struct psi_map places; /* container -> 1 + its index in `of` */
 };
+
+/* What an entry takes of the memory budget where entries are counted: its place, half of one for the room to which the list
+ * doubles, and its entry of the map. It is never refused for the budget. */
+enum { PSD_CONTAINERS_ENTRY_BYTES = 3 * sizeof(struct psd_containers_entry) / 2 + PSI_MAP_ENTRY_BYTES + 32 };
 
 struct psd_beside {
     /* volatile: */

@@ -53,13 +53,6 @@ enum psd_loader_from {
 /* Whether a task has to do with the phase (LOADING: load; PLACING: place and list), and whether it has done so. */
 enum psd_loader_duty { PSD_DUTY_NONE, PSD_DUTY_OPEN, PSD_DUTY_DONE };
 
-/* A container as a task lists it. */
-struct psd_loader_held {
-    /* volatile: */
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t start, next, moved; /* fields of its psd_container */
-};
-
 /* A part of a checkpoint that lies beside the directory of a task. */
 struct psd_loader_offer {
     /* volatile: */
@@ -82,18 +75,12 @@ struct psd_loader_parts {
     struct psi_manifest_walk walk;
 };
 
-/* What a container that a task holds takes of the memory budget: its place in `held`, and half of one for the room to which
- * `held` doubles, and its entry of the map. It is counted, and never refused for the budget. */
-enum { PSD_LOADER_HELD_BYTES = 3 * sizeof(struct psd_loader_held) / 2 + PSI_MAP_ENTRY_BYTES + 32 };
-
 struct psd_loader_peer {
     /* volatile: */
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
     uint64_t moved;               /* psd_store.moved of the task, as it listed; unused for this task itself */
-    struct psd_loader_held *held; /* containers of the task that are not empty */
-    size_t held_count, held_capacity;
-    struct psi_map held_places;   /* container -> 1 + its index in `held` */
+    struct psd_containers held;   /* containers of the task that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded, not placed yet */
     bool will_wait;               /* the list under way says that the task waits; psd_peer.waits from the list's end on */
     enum psd_loader_duty duty;    /* in LOADING and PLACING */
@@ -245,10 +232,8 @@ bool psd_loader_has_work(const struct psd_task *t);
 void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container);
 /** Rounds may have made values of this container. */
 void psd_loader_by_rounds(struct psd_task *t, const char *container);
-/** NULL: the task has nothing in that container. */
-struct psd_loader_held *psd_loader_find_held(const struct psd_loader_peer *of, const char *container);
 /** The container as a task that does not wait holds it; NULL: the container lives nowhere. */
-const struct psd_loader_held *psd_loader_living(const struct psd_task *t, const char *container);
+const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, const char *container);
 /** The first: one task has placed the container by a load by which another task that loaded it has not placed it. The second:
  * this is true of some container. */
 bool psd_loader_is_torn(const struct psd_task *t, const char *container);

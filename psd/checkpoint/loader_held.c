@@ -13,60 +13,34 @@
 #include "saver.h"
 #include "loader.h"
 
-#include "common/mem.h"
 #include "common/ways.h"
 
 #include <string.h>
-
-struct psd_loader_held *psd_loader_find_held(const struct psd_loader_peer *of, const char *container)
-{
-    uintptr_t place = (uintptr_t)psi_map_find(&of->held_places, container, strlen(container));
-    return place == 0 ? NULL : &of->held[place - 1];
-}
 
 uint64_t psd_loader_bytes(const struct psd_task *t)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; t->loader != NULL && i < t->peer_count; i++) {
-        count += t->loader->peers[i].held_count;
+        count += t->loader->peers[i].held.count;
     }
-    return count * PSD_LOADER_HELD_BYTES;
-}
-
-static void held_end(struct psd_task *t, struct psd_loader_peer *of)
-{
-    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, of->held_count * PSD_LOADER_HELD_BYTES);
-    of->held_count = 0;
-    psi_map_fini(&of->held_places);
+    return count * PSD_CONTAINERS_ENTRY_BYTES;
 }
 
 void psd_loader_held_fini(struct psd_task *t, struct psd_loader_peer *of)
 {
-    held_end(t, of);
-    psi_free(of->held);
+    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, of->held.count * PSD_CONTAINERS_ENTRY_BYTES);
+    psd_containers_fini(&of->held);
 }
 
-static void held_begin(struct psd_task *t, struct psd_loader_peer *of)
+static ps_status held_add(struct psd_task *t, struct psd_loader_peer *of, const char *container,
+                          const struct psd_containers_entry *as, struct psi_err *err)
 {
-    held_end(t, of);
-    psi_map_init(&of->held_places, t->store.map_seed);
-}
-
-static ps_status held_add(struct psd_task *t, struct psd_loader_peer *of, const char *container, const struct psd_loader_held *as,
-                          struct psi_err *err)
-{
-    struct psd_loader_held *h = psd_loader_find_held(of, container);
+    const size_t before = of->held.count;
+    struct psd_containers_entry *h = psd_containers_get(t, &of->held, container, err);
     if (h == NULL) {
-        struct psd_loader_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
-        void *place = (void *)(uintptr_t)(of->held_count + 1);
-        of->held = more != NULL ? more : of->held;
-        if (more == NULL || psi_map_put(&of->held_places, container, strlen(container), place, NULL, NULL) != PS_OK) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
-        }
-        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_LOADER_HELD_BYTES);
-        h = &of->held[of->held_count++];
-        memcpy(h->container, container, strlen(container) + 1);
+        return PS_RESOURCE_EXHAUSTED;
     }
+    psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, (of->held.count - before) * PSD_CONTAINERS_ENTRY_BYTES);
     h->start = as->start;
     h->next = as->next;
     h->moved = as->moved;
@@ -76,7 +50,7 @@ static ps_status held_add(struct psd_task *t, struct psd_loader_peer *of, const 
 void psd_loader_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_loader_peer *of = &t->loader->peers[p->index];
-    held_begin(t, of);
+    psd_loader_held_fini(t, of);
     of->offer_count = 0;
     of->moved = 0;
     of->will_wait = false;
@@ -103,7 +77,7 @@ ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, con
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     struct psd_loader_peer *of = &t->loader->peers[p->index];
     /* an older psd says `moved` once for the task, not for each container */
-    struct psd_loader_held as = {
+    struct psd_containers_entry as = {
         .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
     return st == PS_OK ? held_add(t, of, container, &as, err) : st;
 }
@@ -114,11 +88,12 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
-    held_begin(t, of);
+    psd_loader_held_fini(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psd_container_count(c) > 0 && !c->of_session) {
-            st = held_add(t, of, c->name, &(struct psd_loader_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
+            st = held_add(t, of, c->name, &(struct psd_containers_entry){.start = c->start, .next = c->next, .moved = c->moved},
+                          err);
         }
     }
     return st;
@@ -133,8 +108,8 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     if (psi_container_is_session(n->container)) {
         return PS_OK;
     }
-    if (n->life != 0 && n->life == p->life && psd_loader_find_held(of, n->container) == NULL) {
-        st = held_add(t, of, n->container, &(struct psd_loader_held){.moved = of->moved}, err);
+    if (n->life != 0 && n->life == p->life && psd_containers_find(&of->held, n->container) == NULL) {
+        st = held_add(t, of, n->container, &(struct psd_containers_entry){.moved = of->moved}, err);
     }
     return st == PS_OK && n->by_rounds ? psd_containers_put(t, &t->loader->by_rounds, n->container, 0, err) : st;
 }
@@ -172,8 +147,8 @@ void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *c
 {
     struct psi_err err;
     struct psd_loader_peer *of = follows(t) ? &t->loader->peers[p->index] : NULL;
-    if (of != NULL && psd_loader_find_held(of, container) == NULL) {
-        const struct psd_loader_held as = {.moved = of->moved};
+    if (of != NULL && psd_containers_find(&of->held, container) == NULL) {
+        const struct psd_containers_entry as = {.moved = of->moved};
         if (held_add(t, of, container, &as, &err) != PS_OK) {
             psd_loader_again_later(t);
         }
@@ -188,10 +163,10 @@ void psd_loader_by_rounds(struct psd_task *t, const char *container)
     }
 }
 
-const struct psd_loader_held *psd_loader_living(const struct psd_task *t, const char *container)
+const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
+        const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (t->peers[i].own_job && h != NULL && !t->peers[i].waits) {
             return h;
         }
@@ -203,7 +178,7 @@ const struct psd_loader_held *psd_loader_living(const struct psd_task *t, const 
 static bool is_placed_by(const struct psd_task *t, const char *container, uint64_t start)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
+        const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (h != NULL && h->start == start) {
             return true;
         }
@@ -215,7 +190,7 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
     uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same load, and one look is enough */
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
+        const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (h != NULL && h->next != looked_for && h->next != 0) {
             looked_for = h->next;
             if (is_placed_by(t, container, looked_for)) {
@@ -230,7 +205,7 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {
-        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
+        const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (h != NULL && h->next != 0) {
             return false;
         }
@@ -247,8 +222,8 @@ bool psd_loader_any_recovers_cut(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_loader_peer *of = &t->loader->peers[i];
-        for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held_count; k++) {
-            if (psd_loader_recovers_cut(t, of->held[k].container)) {
+        for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held.count; k++) {
+            if (psd_loader_recovers_cut(t, of->held.of[k].container)) {
                 return true;
             }
         }
@@ -260,9 +235,9 @@ bool psd_loader_any_torn(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_loader_peer *of = &t->loader->peers[i];
-        for (size_t k = 0; k < of->held_count; k++) {
-            const char *container = of->held[k].container;
-            if (of->held[k].next != 0 && is_first_to_load(t, i, container) && psd_loader_is_torn(t, container)) {
+        for (size_t k = 0; k < of->held.count; k++) {
+            const char *container = of->held.of[k].container;
+            if (of->held.of[k].next != 0 && is_first_to_load(t, i, container) && psd_loader_is_torn(t, container)) {
                 return true;
             }
         }
@@ -294,7 +269,7 @@ bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64
         return true; /* a task that is lost may have held all of it, while tasks that live wrote its parts of that checkpoint */
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_loader_held *h = psd_loader_find_held(&t->loader->peers[i], container);
+        const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (t->peers[i].own_job && h != NULL && h->moved >= number) {
             return true;
         }

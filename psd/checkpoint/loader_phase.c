@@ -11,7 +11,7 @@ enum { RETRY_MS = 1000 };
 bool psd_loader_anything_lives(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].waits && t->loader->peers[i].held_count > 0) {
+        if (t->peers[i].own_job && !t->peers[i].waits && t->loader->peers[i].held.count > 0) {
             return true;
         }
     }

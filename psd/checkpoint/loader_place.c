@@ -242,7 +242,7 @@ static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct psd_containers_entry *of = &all->of[i];
-        const struct psd_loader_held *there = psd_loader_living(t, of->container);
+        const struct psd_containers_entry *there = psd_loader_living(t, of->container);
         of->cut = is_cut(t, of->container, there != NULL);
         of->start = of->cut || there == NULL ? t->loader->start : there->start;
     }
@@ -419,7 +419,7 @@ void psd_loader_place(struct psd_task *t)
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
             missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_loader_takes_part(&s->peers[i]) &&
-                                psd_loader_find_held(&s->peers[i], all.of[k].container) != NULL);
+                                psd_containers_find(&s->peers[i].held, all.of[k].container) != NULL);
         }
     }
     if (missed && s->spared == s->number) {

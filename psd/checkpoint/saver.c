@@ -138,7 +138,7 @@ ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, cons
     }
     s->highest = item->number > s->highest ? item->number : s->highest;
     if (item->state == PS_SAVED_BAR) {
-        return psd_saver_take_bar(s, listed, err);
+        return psd_saver_take_bar(t, listed, err);
     }
     of->has_disk = of->has_disk || item->state == PS_SAVED_HEARD;
     bool taken = item->state == PS_SAVED_HEARD || listed_add(of, item->number, item->state == PS_SAVED_WHOLE);
@@ -703,7 +703,6 @@ ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err)
         psi_list_init(&s->served);
         psi_list_init(&s->deleting);
         psi_map_init(&s->parts, t->store.map_seed);
-        psi_map_init(&s->bars, t->store.map_seed);
         psd_resets_init(&s->resets, &t->store, t->store.map_seed);
         psi_manifest_init(&s->read);
         psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);

@@ -6,7 +6,7 @@
 #ifndef PSD_CHECKPOINT_SAVER_H
 #define PSD_CHECKPOINT_SAVER_H
 
-#include "shards.h"
+#include "beside.h"
 
 #include "psd/base/orders.h"
 #include "psd/session/steps.h"
@@ -58,29 +58,19 @@ struct psd_saver_part {
     char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": none is known by name */
 };
 
-/* The bar of a container, as tasks have listed it: checkpoints up to the highest listed number are barred. */
-struct psd_saver_bar {
-    /* volatile: */
-    uint64_t number;
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-};
-
-/* Bytes of the memory budget for a psd_saver_part and a psd_saver_bar, with the entry of a map and its key. Both are counted, and
- * never refused for the budget. */
-enum {
-    PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32,
-    PSD_SAVER_BAR_BYTES = (sizeof(struct psd_saver_bar) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32
-};
+/* Bytes of the memory budget for a psd_saver_part, with the entry of a map and its key. It is counted, and never refused for the
+ * budget. */
+enum { PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32 };
 
 struct psd_saver {
     /* volatile: */
-    struct psd_resets resets; /* resets whose bar is on its way to our disk, and which have not begun */
-    struct psi_map bars;      /* container -> struct psd_saver_bar */
-    bool ready;               /* the manifests on our disk are known */
-    bool resumed;             /* resets that our disk says are open have begun again */
-    uint64_t reading;         /* number of the manifest that is being read */
-    struct psi_buf read;      /* content of that manifest */
-    struct psi_list known;    /* struct psd_checkpoint, by number */
+    struct psd_resets resets;   /* resets whose bar is on its way to our disk, and which have not begun */
+    struct psd_containers bars; /* as tasks have listed them */
+    bool ready;                 /* the manifests on our disk are known */
+    bool resumed;               /* resets that our disk says are open have begun again */
+    uint64_t reading;           /* number of the manifest that is being read */
+    struct psi_buf read;        /* content of that manifest */
+    struct psi_list known;      /* struct psd_checkpoint, by number */
     uint32_t known_count;
     uint64_t first, last;         /* lowest and highest number that `known` has had; 0: `known` was always empty */
     uint64_t found;               /* highest number on our disk when the disk was read */
@@ -286,7 +276,7 @@ void psd_saver_parts_free(struct psd_saver *s);
 /** Bytes of the memory budget for parts, bars and resets, counted anew. s NULL: 0. */
 uint64_t psd_saver_bytes(const struct psd_saver *s);
 /** Take in a bar that a task lists. RESOURCE_EXHAUSTED. */
-ps_status psd_saver_take_bar(struct psd_saver *s, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
+ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
 /** Free the bars, and the resets that have not begun. */
 void psd_saver_bars_free(struct psd_saver *s);
 

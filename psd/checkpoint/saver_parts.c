@@ -22,7 +22,7 @@ uint64_t psd_saver_bytes(const struct psd_saver *s)
 {
     return s == NULL ? 0
                      : psi_map_count(&s->parts) * (uint64_t)PSD_SAVER_PART_BYTES +
-                           psi_map_count(&s->bars) * (uint64_t)PSD_SAVER_BAR_BYTES + psd_resets_bytes(&s->resets);
+                           s->bars.count * (uint64_t)PSD_CONTAINERS_ENTRY_BYTES + psd_resets_bytes(&s->resets);
 }
 
 void psd_saver_parts_free(struct psd_saver *s)
@@ -204,47 +204,35 @@ ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err)
 
 /* ---- bars ---- */
 
-static struct psd_saver_bar *find_bar(const struct psd_saver *s, const char *container)
-{
-    return psi_map_find(&s->bars, container, strlen(container));
-}
-
-ps_status psd_saver_take_bar(struct psd_saver *s, const ps_v1_ListItem *item, struct psi_err *err)
+ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
+    struct psd_containers *bars = &t->saver->bars;
+    const size_t before = bars->count;
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    struct psd_saver_bar *bar = st == PS_OK ? find_bar(s, container) : NULL;
-    if (st == PS_OK && bar == NULL) {
-        bar = psi_map_count(&s->bars) < BARS_MAX ? psi_calloc(1, sizeof(*bar)) : NULL;
-        if (bar == NULL || psi_map_put(&s->bars, container, strlen(container), bar, NULL, NULL) != PS_OK) {
-            psi_free(bar);
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: no memory");
-        }
-        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVER_BAR_BYTES);
-        memcpy(bar->container, container, sizeof(container));
+    if (st == PS_OK && before >= BARS_MAX && psd_containers_find(bars, container) == NULL) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: more than %d", BARS_MAX);
     }
-    if (st == PS_OK && item->saved.number > bar->number) {
-        bar->number = item->saved.number;
+    struct psd_containers_entry *bar = st == PS_OK ? psd_containers_get(t, bars, container, err) : NULL;
+    if (bar == NULL) {
+        return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
     }
-    return st;
+    psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, (bars->count - before) * PSD_CONTAINERS_ENTRY_BYTES);
+    bar->start = item->saved.number > bar->start ? item->saved.number : bar->start;
+    return PS_OK;
 }
 
 void psd_saver_bars_free(struct psd_saver *s)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->bars) * (uint64_t)PSD_SAVER_BAR_BYTES);
-    while (psi_map_next(&s->bars, &cursor, NULL, NULL, &value)) {
-        psi_free(value);
-    }
-    psi_map_fini(&s->bars);
+    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, s->bars.count * (uint64_t)PSD_CONTAINERS_ENTRY_BYTES);
+    psd_containers_fini(&s->bars);
     psd_resets_fini(&s->resets);
 }
 
 uint64_t psd_saver_bar(const struct psd_task *t, const char *container)
 {
-    const struct psd_saver_bar *heard = t->saver == NULL ? NULL : find_bar(t->saver, container);
-    uint64_t a = psd_bars_number(t, container), b = heard == NULL ? 0 : heard->number;
+    const struct psd_containers_entry *heard = t->saver == NULL ? NULL : psd_containers_find(&t->saver->bars, container);
+    uint64_t a = psd_bars_number(t, container), b = heard == NULL ? 0 : heard->start;
     return a > b ? a : b;
 }
 

@@ -69,13 +69,13 @@ TEST(test_containers_of_a_checkpoint)
 TEST(test_containers_that_are_barred)
 {
     struct sv *sv = sv_new();
-    const struct psd_task *t = sv->t[0]->core;
+    struct psd_task *t = sv->t[0]->core;
     struct psi_err err;
     count_begins();
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.saved = {.number = 1}};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saver_take_bar(t->saver, &item, &err), &err);
+        assert_ok(psd_saver_take_bar(t, &item, &err), &err);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         assert_int_equal(psd_saver_bar(t, name_of(i)), 1);
@@ -232,7 +232,7 @@ TEST(test_what_a_directory_keeps_is_counted)
     for (uint32_t i = 0; i < MANY; i++) {
         ps_v1_ListItem item = {.saved = {.number = 1}};
         PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
-        assert_ok(psd_saver_take_bar(t->saver, &item, &err), &err);
+        assert_ok(psd_saver_take_bar(t, &item, &err), &err);
     }
     assert_counted("a bar", *counted - before, heap_bytes() - heap);
     before = *counted;
@@ -382,15 +382,15 @@ TEST(test_names_before_a_start)
     psd_loader_look(t);
     psd_task_work(t); /* an event */
     assert_int_equal(s->names_cursor, ROWS);
-    assert_null(psd_loader_find_held(&s->peers[1], "other"));
+    assert_null(psd_containers_find(&s->peers[1].held, "other"));
     psd_loader_made(t, &t->peers[1], "other");
     psd_loader_by_rounds(t, "rounds");
-    assert_non_null(psd_loader_find_held(&s->peers[1], "other"));
+    assert_non_null(psd_containers_find(&s->peers[1].held, "other"));
     assert_non_null(psd_containers_find(&s->by_rounds, "rounds"));
     look_on(sv, 1, psd_loader_has_work, &s->names_cursor);
     assert_int_equal(s->phase, PSD_LOADER_IDLE);
     psd_loader_made(t, &t->peers[1], "later"); /* it is decided, and nothing starts: the next look finds it */
-    assert_null(psd_loader_find_held(&s->peers[1], "later"));
+    assert_null(psd_containers_find(&s->peers[1].held, "later"));
     /* a task that lists begins it anew */
     psd_loader_look(t);
     psd_task_work(t); /* an event */

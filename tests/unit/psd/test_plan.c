@@ -4,6 +4,9 @@
 
 #include "psd/checkpoint/plan.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static const struct {
     const char *when;
     struct psd_plan_facts facts;
@@ -70,6 +73,99 @@ static struct psd_plan_facts facts_of(unsigned n)
                                    .spared = n >> 5 & 1,
                                    .refused_same = n >> 6 & 1,
                                    .refused = (enum psd_load_reason)(n / FACTS)};
+}
+
+/* A table of docs/DURABILITY.md, 7.2. Each row: facts (no, yes, any), and then what holds. */
+enum { ROWS_MAX = 16, CELLS = 9, CELL_BYTES = 64 };
+
+struct table {
+    char rows[ROWS_MAX][CELLS][CELL_BYTES];
+    size_t count;
+};
+
+/* Read the table behind the line `<!-- what: ...`. */
+static void read_table(const char *what, struct table *out)
+{
+    char line[512], mark[64];
+    bool found = false;
+    FILE *f = fopen("docs/DURABILITY.md", "r");
+    assert_non_null(f);
+    out->count = 0;
+    PSI_IGNORE(snprintf(mark, sizeof(mark), "<!-- %s: ", what)); /* fits */
+    while (fgets(line, sizeof(line), f) != NULL) {
+        if (found && strncmp(line, "<!-- ", 5) == 0) {
+            break;
+        }
+        found = found || strncmp(line, mark, strlen(mark)) == 0;
+        if (!found || (strncmp(line, "| no |", 6) != 0 && strncmp(line, "| yes |", 7) != 0 && strncmp(line, "| any |", 7) != 0)) {
+            continue;
+        }
+        assert_in_range(out->count, 0, ROWS_MAX - 1);
+        char *at = line + 1;
+        for (size_t i = 0; i < CELLS; i++) {
+            const char *cell = at == NULL ? "" : strsep(&at, "|\n");
+            cell += strspn(cell, " ");
+            size_t n = strlen(cell);
+            while (n > 0 && cell[n - 1] == ' ') {
+                n--;
+            }
+            PSI_IGNORE(snprintf(out->rows[out->count][i], CELL_BYTES, "%.*s", (int)n, cell)); /* fits */
+        }
+        out->count++;
+    }
+    PSI_IGNORE(fclose(f)); /* was only read */
+    assert_true(out->count > 0);
+}
+
+/* The first row that fits these facts, by the bits of `facts`: the cells behind those of the facts. */
+static char (*row_of(struct table *table, unsigned facts, size_t count))[CELL_BYTES]
+{
+    for (size_t i = 0; i < table->count; i++) {
+        bool fits = true;
+        for (size_t k = 0; k < count; k++) {
+            const char *cell = table->rows[i][k];
+            fits = fits && (strcmp(cell, "any") == 0 || strcmp(cell, (facts >> k & 1) != 0 ? "yes" : "no") == 0);
+        }
+        if (fits) {
+            return &table->rows[i][count];
+        }
+    }
+    fail_msg("facts %x are in no row of docs/DURABILITY.md", facts);
+    return NULL;
+}
+
+TEST(test_who_loads_as_the_page_says)
+{
+    static const char *const because[] = {[PSD_LOAD_START] = "nothing lives",
+                                          [PSD_LOAD_MENDS] = "it mends",
+                                          [PSD_LOAD_TOGETHER] = "all of one instant",
+                                          [PSD_LOAD_RETURN] = "others live"};
+    struct table table;
+    read_table("who loads", &table);
+    for (unsigned n = 0; n < 32; n++) {
+        const struct psd_plan_facts f = {
+            .waits = n & 1, .lives = n >> 1 & 1, .torn = n >> 2 & 1, .together = n >> 3 & 1, .spared = n >> 4 & 1};
+        const struct psd_plan p = psd_plan_start(&f);
+        char(*said)[CELL_BYTES] = row_of(&table, n, 5);
+        assert_string_equal(said[0], !p.begins ? "nobody" : psd_plan_is_of_all(p.reason) ? "all" : "those who wait");
+        assert_string_equal(said[1], p.begins ? because[p.reason] : "");
+    }
+}
+
+TEST(test_what_goes_back_as_the_page_says)
+{
+    struct table table;
+    read_table("what goes back", &table);
+    for (unsigned n = 0; n < 128; n++) {
+        const struct psd_plan_container c = {.asked = n & 1,
+                                             .total = (n >> 1 & 1) == 0,
+                                             .torn = n >> 2 & 1,
+                                             .strays = n >> 3 & 1,
+                                             .lacked = n >> 4 & 1,
+                                             .lives = n >> 5 & 1,
+                                             .together = n >> 6 & 1};
+        assert_string_equal(row_of(&table, n, 7)[0], psd_plan_goes_back(&c) ? "yes" : "no");
+    }
 }
 
 TEST(test_every_combination)

@@ -30,6 +30,28 @@ TEST(test_waits_for_the_lists_of_its_job)
     assert_int_equal(fc_find(&cl->c, "y", &a), PS_NOT_FOUND);
 }
 
+/* An order of the directory to its own task is carried out before the next request of the same read. */
+TEST(test_create_here_comes_before_a_reset)
+{
+    struct cl *cl = cl_new();
+    ps_v1_CreateItem m;
+    struct wire frames, body;
+    wire_init(&frames);
+    wire_init(&body);
+    fc_create_item(&m, "x", PS_F32, 100, ps_sgd(1));
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* fits */
+    wire_item(&body, &ps_v1_CreateItem_msg, &m);
+    fc_frame(&cl->c, &frames, PS_OP_CREATE, 0, cl->c.next_id++, 0, NULL, 0, &body);
+    fc_frame(&cl->c, &frames, PS_OP_RESET, 0, cl->c.next_id++, 0, NULL, 0, NULL);
+    shell_send(cl->c.conn, &frames);
+    wire_fini(&frames);
+    wire_fini(&body);
+    assert_int_equal(fc_take(&cl->c, NULL).status, PS_OK);
+    assert_int_equal(fc_take(&cl->c, NULL).status, PS_OK);
+    assert_int_equal(fc_find(&cl->c, "x", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_open(&cl->c, "x", NULL), PS_NOT_FOUND);
+}
+
 /* Names that have no room in a text are counted. */
 TEST(test_waits_for_many_lists)
 {
