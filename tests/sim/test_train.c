@@ -5,6 +5,7 @@
  */
 #include "lib/sim.h"
 
+#include "worker/core/session.h"
 #include "worker/core/training.h"
 
 #include <setjmp.h>
@@ -37,6 +38,13 @@ static void test_train(void **state)
             fail_msg("%s\nto see it: TRAIN_SEED=%llu build/release/tests/sim/test_train", why, (unsigned long long)seed);
         }
         sum.train_marks |= one.train_marks;
+        for (uint32_t i = 0; i < PSI_SESSION_MARKS; i++) {
+            sum.session_marks[i] |= one.session_marks[i];
+        }
+        sum.train_made += one.train_made;
+        sum.train_broken += one.train_broken;
+        sum.train_early += one.train_early;
+        sum.train_back += one.train_back;
         sum.train_calls += one.train_calls;
         sum.train_steps += one.train_steps;
         sum.train_cut += one.train_cut;
@@ -50,10 +58,16 @@ static void test_train(void **state)
                   (unsigned long long)seeds, (unsigned long long)sum.train_calls, (unsigned long long)sum.train_steps,
                   (unsigned long long)sum.train_cut, (unsigned long long)sum.train_ends, (unsigned long long)sum.flips,
                   (unsigned long long)sum.cuts, (unsigned long long)sum.restarts);
+    print_message("%llu sessions made anew, %llu broken steps, %llu attempts before the chief's, %llu calls in callbacks\n",
+                  (unsigned long long)sum.train_made, (unsigned long long)sum.train_broken, (unsigned long long)sum.train_early,
+                  (unsigned long long)sum.train_back);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
         assert_true(sum.train_steps >= 20 * seeds && sum.train_cut >= seeds && sum.train_ends >= seeds);
         if (psi_training_unmarked(sum.train_marks, way)) {
             fail_msg("no seed has taken the way %s", way);
+        }
+        if (psi_session_unmarked(sum.session_marks, way)) {
+            fail_msg("no seed has taken the way %s of a session", way);
         }
     }
 }

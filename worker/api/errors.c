@@ -151,7 +151,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
         return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, HELP);
     }
     if (may_block && psi_io_on_loop(s->io)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "a call that blocks cannot be made in a callback of the library");
+        return psi_fail(err, PS_FAILED_PRECONDITION, PSI_CALL_BLOCKS);
     }
     return PS_OK;
 }

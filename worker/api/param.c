@@ -508,15 +508,16 @@ static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
 static ps_status pull(ps_session *s, ps_param *only, bool only_waits)
 {
     struct psi_call call = {.kind = PSI_CALL_PULL, .param = only != NULL ? &only->train : NULL, .only_waits = only_waits};
+    struct psi_err err = {0};
     ps_status st = PS_OK;
-    const enum psi_call_end end = psi_api_train(s, &call, pull_does, &st, NULL);
-    return end == PSI_END_REFUSED ? st : psi_api_trained(s, end);
+    const enum psi_call_end end = psi_api_train(s, &call, pull_does, &st, &err);
+    return end != PSI_END_REFUSED ? psi_api_trained(s, end) : st != PS_OK ? st : psi_api_last_error_set(&err);
 }
 
 static ps_status pull_all(ps_session *s)
 {
     const ps_status st = psi_api_enter_settled(s);
-    if (st != PS_OK && (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io))) { /* this thread cannot wait */
+    if (st != PS_OK && (s == NULL || !s->opened || !psi_api_here(s))) { /* this thread cannot wait */
         return st;
     }
     return pull(s, NULL, st != PS_OK); /* values that another thread reads are not written after the return */

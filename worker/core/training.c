@@ -668,6 +668,10 @@ enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, con
     if (call->refused) {
         return over(t, call, PSI_END_REFUSED);
     }
+    if (now->on_loop && call->kind != PSI_CALL_PUSH) { /* what it waits for would be waiting for it */
+        (void)psi_fail(err, PS_FAILED_PRECONDITION, PSI_CALL_BLOCKS);
+        return over(t, call, PSI_END_REFUSED);
+    }
     switch (call->kind) {
     case PSI_CALL_PULL:
         return pull(t, call, now);

@@ -177,7 +177,10 @@ struct psi_call {
 struct psi_now {
     bool interrupted; /* its call was interrupted, and waits no more */
     bool failed;      /* the session has failed, or another thread recovers it */
+    bool on_loop;     /* it is in a callback of the loop, which must not wait */
 };
+
+#define PSI_CALL_BLOCKS "a call that blocks cannot be made in a callback of the library"
 
 void psi_training_init(struct psi_training *t);
 /** p is zeroed but for open, trained and name. */

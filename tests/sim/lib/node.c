@@ -419,6 +419,7 @@ static void leaves_unclean(struct sim *s, const struct sim_program *p)
 void sim_client_end(struct sim *s, struct sim_program *p)
 {
     sim_trace(s, "client%u.%u ends", p->index, p->life);
+    sim_train_ended(s, p);
     p->chief_number = p->core->chief.number;
     leaves_unclean(s, p);
     client_disconnect(s, p, false);

@@ -707,6 +707,7 @@ struct sim {
     size_t round_count, round_capacity, member_count, member_capacity;
     struct sim_trainer trainer[SIM_PROGRAMS_MAX];
     struct sim_train *train[SIM_PROGRAMS_MAX]; /* of the program's last session; NULL: none */
+    uint64_t session_marks[2], count_train_made, count_train_broken, count_train_early, count_train_back;
     uint64_t train_marks, count_train_calls, count_train_steps, count_train_cut, count_train_ends;
     struct sim_lease lease; /* LEASE */
     struct sim_candidate candidate[SIM_PROGRAMS_MAX];
@@ -774,6 +775,8 @@ struct sim_summary {
                                    READYs that found nothing, that went on after values were given; half a model; another rate */
     uint64_t train_marks, train_calls, train_steps, train_cut, train_ends; /* trains: ways taken; calls over, steps that count;
                                    interrupts; sessions that were closed beside their threads, and held nothing */
+    uint64_t session_marks[2], train_made, train_broken, train_early, train_back; /* ways of monitored sessions; recoveries that
+                                   succeeded; broken steps; attempts before the chief's; calls in a callback */
     uint64_t own_made, own_read, own_denied, own_guessed, own_reset, own_lapsed,
         own_lost; /* OWN profile: variables made; read by others; refused without the key; reset, of these of a session that
                      lives; lost with their task */
@@ -937,6 +940,8 @@ void sim_train_begin(struct sim *s, const struct sim_program *p);
 void sim_train_work(struct sim *s, struct sim_program *p);
 /** A request of p has ended. */
 void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call *call);
+/** A session of p ends by itself. */
+void sim_train_ended(struct sim *s, struct sim_program *p);
 void sim_trains_free(struct sim *s);
 
 /* ---- chief.c ---- */

@@ -6,6 +6,11 @@
  * a device, where fetching takes time and may fail. Between what the machine asks for and the doing of it, other threads go on.
  * Now and then all threads are interrupted; the last time that happens their session closes.
  *
+ * Two of three sessions are monitored (worker/core/session.h). Then the first thread alone makes steps. When the session is lost
+ * a thread recovers it: what is in flight ends, the client goes and another one comes, knows the cluster, gets everything again,
+ * becomes ready and joins; while the others look on. The recovery is interrupted, tried again, given up, or comes before the
+ * chief has heard of the loss.
+ *
  * The oracle sees what the machine asks for, and what the core answers:
  *   - each step counts once: an addition, or a round, for each step that a call counts, and none that no call counts but those of
  *     calls that were interrupted; no addition while one of an interrupted call waits to be taken up;
@@ -13,11 +18,16 @@
  *   - a parameter has one read and one push at a time; a read never overtakes a gradient that comes from a device;
  *   - a value buffer is written while a thread is in a call that reads it, and not after;
  *   - without `prefetch` a pull gives values that contain every push that was acknowledged before it began;
+ *   - the pushes of a step that counts were made at one client: a step in which the client was replaced is made again;
+ *   - a recovery that comes before the chief has made rounds anew is tried again while there is time;
+ *   - while a thread recovers, no other thread starts anything;
+ *   - a call in a callback of the loop never waits;
  *   - no call outlives its deadlines, and after the end nothing is held: no turn, no push, no read, no record of an addition.
  */
 #include "sim.h"
 
 #include "worker/core/client.h"
+#include "worker/core/session.h"
 #include "worker/core/training.h"
 
 #include <stdlib.h>
@@ -29,6 +39,8 @@ enum {
     ADDS = 16,
     WAITS = 4, /* of one call: a push, a read, the other workers, an addition; beside one read of each parameter */
     FETCH_MS = 60,
+    DRAIN_MS = 1000,
+    RECOVERY_MS = 20000,
     GRACE_MS = 1500
 };
 
@@ -43,6 +55,7 @@ struct param {
     uint64_t handed_number; /* the push that the device's thread has started */
     bool brings;            /* the push is a push-pull */
     uint64_t acknowledged;  /* version after the last push */
+    uint32_t pushed_life;   /* monitored: number of the client that had the trainer's last push */
 };
 struct add {
     struct psi_training_add t; /* first member */
@@ -64,7 +77,16 @@ struct sim_train {
     struct psi_training_add *at_once; /* an addition that the last acknowledgement has begun, and that is to be started */
     uint32_t threads, add_count;
     unsigned interrupts;
-    bool failed, closing, rejoins;
+    struct psi_session m;
+    ps_sync_options loss; /* for m */
+    bool closing, rejoins;
+    bool anew;                /* the client is being replaced: the next session of the program goes on with this */
+    bool pulled;              /* monitored: the trainer has pulled in this step */
+    uint32_t pushed;          /* monitored: parameters that the trainer has pushed in this step, as it thinks */
+    uint32_t life;            /* counts clients */
+    uint32_t drained_life;    /* sim_program.life of the client that goes */
+    uint64_t recovery_ends;   /* the present one */
+    struct psi_err not_ready; /* why the present client is not ready */
     uint64_t met, counted, added;
 };
 
@@ -78,9 +100,18 @@ void sim_train_begin(struct sim *s, const struct sim_program *p)
     if (!s->k.trains) {
         return;
     }
+    if (s->train[p->index] != NULL && s->train[p->index]->anew) {
+        s->train[p->index]->anew = false;
+        s->train[p->index]->not_ready = (struct psi_err){.code = PS_DEADLINE_EXCEEDED, .reason = PS_REASON_NOT_CONNECTED};
+        return;
+    }
     free(s->train[p->index]); /* its marks are in s->train_marks */
     struct sim_train *t = s->train[p->index] = sim_alloc(sizeof(*t));
     psi_training_init(&t->t);
+    t->loss = (ps_sync_options){.on_worker_loss = s->sync.on_loss};
+    psi_session_init(&t->m, &t->loss);
+    t->m.monitored = !sim_one_in(s, 3);
+    t->m.recoveries_max = (uint32_t)sim_range(s, 2, 8);
     t->threads = (uint32_t)sim_range(s, 1, THREADS);
     t->t.prefetch = s->sync.mode != PS_SYNC_ROUNDS && sim_one_in(s, 3);
     for (uint32_t i = 0; i < s->k.vars; i++) {
@@ -100,8 +131,46 @@ void sim_trains_free(struct sim *s)
     }
 }
 
+/* ---- errors and recoveries ---- */
+
+static struct psi_who who_is(const struct sim_train *t, const struct thread *h)
+{
+    return (struct psi_who){.thread = 1 + (uint64_t)(h - t->thread)};
+}
+
+static uint64_t tell(struct sim_train *t, const struct thread *h, enum psi_session_event event, uint64_t number)
+{
+    const struct psi_who who = who_is(t, h);
+    const uint64_t answer = psi_session_event(&t->m, &who, event, number);
+    psi_session_check_invariants(&t->m);
+    return answer;
+}
+
+/* An error of the loop, whoever has made the request. */
+static void fails(struct sim *s, struct sim_train *t, const struct psi_err *err, bool final)
+{
+    static const char *const as[] = {"nothing new", "the end", "a loss", "a failed attempt"};
+    const struct psi_who loop = {.thread = 1 + THREADS, .on_loop = true};
+    const enum psi_stuck how = psi_session_fails(&t->m, &loop, err, final);
+    psi_session_check_invariants(&t->m);
+    sim_trace(s, "  %s: %s", ps_status_name(err->code), as[how]);
+}
+
+/* What costs the session its life, unless the reason is that another thread recovers it. */
+static void breaks(struct sim *s, struct sim_train *t)
+{
+    if (!psi_session_recovers(&t->m)) {
+        fails(s, t, &(struct psi_err){.code = PS_RESOURCE_EXHAUSTED}, true);
+    }
+}
+
 static struct sim_call *start(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *v, bool waited)
 {
+    const struct psi_session *m = &s->train[p->index]->m;
+    const struct psi_who other = {.thread = 1 + THREADS}; /* a device's thread, or one of the program */
+    if (kind != PSI_REQ_JOIN && psi_session_bars(m, &other, NULL)) {
+        return NULL;
+    }
     const struct sim_op *op = sim_call_start(s, p, kind, v, s->k.operation_ms);
     for (uint32_t i = 0; op != NULL && i < SIM_CALLS_MAX; i++) {
         if (p->calls[i] != NULL && p->calls[i]->op == op) {
@@ -128,7 +197,7 @@ static void hand_over(struct sim *s, struct sim_program *p, struct sim_train *t,
 {
     m->pushes = start(s, p, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
     if (!m->pushes) {
-        t->failed = true;
+        breaks(s, t);
         psi_training_refused(&t->t, &m->t);
     }
 }
@@ -140,7 +209,7 @@ static bool push(struct sim *s, struct sim_program *p, struct sim_train *t, stru
         sim_fail(s, "TWO PUSHES of '%s' at a time", m->t.name);
     }
     if (!s->k.quiet && sim_one_in(s, 200)) { /* no memory for the second buffer */
-        t->failed = true;
+        breaks(s, t);
         return false;
     }
     m->brings = call->brings;
@@ -150,7 +219,9 @@ static bool push(struct sim *s, struct sim_program *p, struct sim_train *t, stru
         return true;
     }
     m->pushes = start(s, p, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
-    t->failed = t->failed || !m->pushes;
+    if (!m->pushes) {
+        breaks(s, t);
+    }
     return m->pushes;
 }
 
@@ -167,7 +238,7 @@ static void devices(struct sim *s, struct sim_program *p, struct sim_train *t)
             m->handed_at = s->now + (sim_one_in(s, 2) ? 0 : sim_below(s, FETCH_MS));
             m->handed_number = m->fetch_number;
             if (!s->k.quiet && sim_one_in(s, 200)) { /* the device has failed */
-                t->failed = true;
+                breaks(s, t);
                 psi_training_refused(&t->t, &m->t);
             } else {
                 hand_over(s, p, t, m);
@@ -188,7 +259,9 @@ static bool read_param(struct sim *s, struct sim_program *p, struct sim_train *t
     }
     m->reads = start(s, p, PSI_REQ_PULL, &s->var[m->var], !ahead) != NULL;
     m->reader = m->reads && !ahead ? 1 + (uint32_t)(h - t->thread) : 0;
-    t->failed = t->failed || !m->reads;
+    if (!m->reads) {
+        breaks(s, t);
+    }
     return m->reads;
 }
 
@@ -196,7 +269,9 @@ static bool start_add(struct sim *s, struct sim_program *p, struct sim_train *t,
 {
     struct sim_call *c = start(s, p, PSI_REQ_ADD, &s->var[s->var_count - 1], false);
     a->op = c != NULL ? c->op : NULL;
-    t->failed = t->failed || c == NULL;
+    if (c == NULL) {
+        breaks(s, t);
+    }
     return c != NULL;
 }
 
@@ -274,7 +349,7 @@ static void carry_out(struct sim *s, struct sim_program *p, struct sim_train *t,
         ok = push(s, p, t, &h->call);
         break;
     case PSI_DO_CHECK:
-        h->call.skips = sim_one_in(s, 30);
+        h->call.skips = sim_one_in(s, 30) && !t->m.monitored;
         break;
     case PSI_DO_ADD:
         ok = add_one(s, p, t, &h->call);
@@ -286,7 +361,7 @@ static void carry_out(struct sim *s, struct sim_program *p, struct sim_train *t,
             return;
         }
         ok = false;
-        t->failed = true;
+        breaks(s, t);
         break;
     default:
         sim_fail(s, "the machine asks for %d", (int)what);
@@ -323,6 +398,28 @@ static void check_held(struct sim *s, const struct sim_train *t)
     }
 }
 
+/* The trainer's step has ended, unless it was interrupted. */
+static void step_over(struct sim *s, struct sim_train *t, const struct thread *h)
+{
+    const bool cut = h->call.end == PSI_END_INTERRUPTED || h->cut;
+    if (!t->m.monitored || h != t->thread) {
+        return;
+    }
+    if (h->call.kind == PSI_CALL_PUSH && h->call.end != PSI_END_FINE) {
+        t->pushed &= ~(1u << param_of(h->call.param)->var);
+    }
+    for (uint32_t i = 0; i < s->k.vars && h->call.counted; i++) {
+        if (t->param[i].pushed_life != t->life) {
+            sim_fail(s, "HALF A STEP counts: '%s' was pushed at a client that was lost since", t->param[i].t.name);
+        }
+    }
+    if (h->call.kind == PSI_CALL_STEP && !cut) {
+        t->pushed = 0;
+        t->pulled = false;
+        (void)tell(t, h, PSI_ON_STEP_OVER, h->call.counted);
+    }
+}
+
 static void call_over(struct sim *s, struct sim_train *t, struct thread *h)
 {
     h->in_call = false;
@@ -332,7 +429,11 @@ static void call_over(struct sim *s, struct sim_train *t, struct thread *h)
             sim_fail(s, "WRITTEN LATE: a call is over, and '%s' is being read into its value buffer", t->param[i].t.name);
         }
     }
-    t->failed = t->failed || (h->call.end == PSI_END_REFUSED && !h->cut);
+    if (h->call.end == PSI_END_REFUSED && !h->cut &&
+        psi_session_error(&t->m, &(struct psi_who){.on_loop = true}, NULL) == PS_OK) {
+        breaks(s, t); /* the program has called what it must not */
+    }
+    step_over(s, t, h);
     if (h->call.counted) {
         t->counted++;
         s->count_train_steps++;
@@ -358,7 +459,9 @@ static void check_late(struct sim *s, const struct sim_program *p, const struct 
 static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
     struct psi_err err = {.code = PS_OK};
-    const struct psi_now now = {.interrupted = h->call.interrupts != t->interrupts, .failed = t->failed};
+    const struct psi_who who = who_is(t, h);
+    const struct psi_now now = {.interrupted = h->call.interrupts != t->interrupts,
+                                .failed = psi_session_error(&t->m, &who, NULL) != PS_OK};
     check_late(s, p, h);
     if (h->doing == PSI_DO_STEP && h->op != NULL) {
         return; /* until it is answered */
@@ -373,10 +476,12 @@ static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, str
     case PSI_DO_WAIT:
         break;
     case PSI_DO_TAKE:
-        check_taken(s, t, h);
+        if (!now.failed) { /* otherwise the call will say so */
+            check_taken(s, t, h);
+        }
         break;
     case PSI_DO_OVER:
-        if (h->call.kind == PSI_CALL_READY && h->call.turn && meet(s, p, h, PSI_REQ_JOIN)) {
+        if (h->call.kind == PSI_CALL_READY && h->call.turn && !now.failed && meet(s, p, h, PSI_REQ_JOIN)) {
             h->doing = PSI_DO_STEP; /* its turn is over when JOIN is answered */
             return;
         }
@@ -433,14 +538,49 @@ static struct psi_call any(struct sim *s, struct sim_train *t)
     }
 }
 
+/* As trainers(), of a monitored session: the program knows what it has pushed, and goes to the end of its step whatever happens.
+ */
+static bool monitored_trainers(struct sim *s, struct sim_train *t, struct psi_call *out)
+{
+    const struct thread *h = t->thread;
+    t->pulled = t->pulled && (t->pushed != 0 || !sim_one_in(s, 8)); /* it begins the step again, for a reason of its own */
+    if (!t->pulled) {
+        t->pulled = true;
+        (void)tell(t, h, PSI_ON_STEP_OVER, 0);
+        if (!sim_one_in(s, 8)) {
+            (void)tell(t, h, PSI_ON_PULL, 0);
+            *out = (struct psi_call){.kind = PSI_CALL_PULL};
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < s->k.vars; i++) {
+        if ((t->pushed & 1u << i) == 0) {
+            t->pushed |= 1u << i;
+            t->param[i].pushed_life = t->life;
+            *out = (struct psi_call){.kind = PSI_CALL_PUSH, .param = &t->param[i].t, .brings = sim_one_in(s, 2)};
+            return tell(t, h, PSI_ON_PUSH, 0) != 0;
+        }
+    }
+    *out = (struct psi_call){.kind = PSI_CALL_STEP};
+    if (tell(t, h, PSI_ON_STEP, 0) == 0) {
+        s->count_train_broken++;
+        t->pushed = 0;
+        t->pulled = false;
+        (void)tell(t, h, PSI_ON_STEP_OVER, 0);
+        return false;
+    }
+    return true;
+}
+
 /* Ready again, which programs do between two steps. */
 static bool rejoins(struct sim *s, struct sim_train *t)
 {
-    bool between = t->t.pushes == 0 && !t->rejoins && t->t.member != PSI_MEMBER_NONE;
+    bool between =
+        t->t.pushes == 0 && (t->pushed == 0 || t->t.member == PSI_MEMBER_WAITED) && !t->rejoins && t->t.member != PSI_MEMBER_NONE;
     for (uint32_t i = 0; i < s->k.vars; i++) {
         between = between && !psi_training_is_pushed(&t->t, &t->param[i].t);
     }
-    t->rejoins = t->rejoins || (between && sim_one_in(s, 30));
+    t->rejoins = t->rejoins || (between && sim_one_in(s, t->t.member == PSI_MEMBER_WAITED ? 2 : 30));
     return between && t->rejoins;
 }
 
@@ -452,8 +592,18 @@ static void begin_call(struct sim *s, struct sim_train *t, struct thread *h)
         h->call = (struct psi_call){.kind = PSI_CALL_READY};
     } else if (member && t->t.member == PSI_MEMBER_NONE) {
         return;
+    } else if (t->m.monitored && first) {
+        if (!monitored_trainers(s, t, &h->call)) {
+            return;
+        }
     } else {
         h->call = first && !sim_one_in(s, 3) ? trainers(s, t) : any(s, t);
+        if (t->m.monitored && (h->call.kind == PSI_CALL_STEP || h->call.kind == PSI_CALL_PUSH)) {
+            return;
+        }
+    }
+    if (h->call.kind == PSI_CALL_READY) {
+        (void)tell(t, h, PSI_ON_READY, 0);
     }
     h->call.interrupts = t->interrupts;
     h->in_call = true;
@@ -464,26 +614,40 @@ static void begin_call(struct sim *s, struct sim_train *t, struct thread *h)
     }
 }
 
-/* The threads return, requests that nobody waits for end, and the session leaves. */
-static void close_session(struct sim *s, struct sim_program *p, struct sim_train *t)
+static bool is_busy(const struct sim *s, const struct sim_program *p, const struct sim_train *t)
 {
-    if (!t->closing) {
-        t->closing = true;
-        if (!s->k.quiet) { /* where nothing breaks they come to their ends */
-            interrupt(s, p, t);
-        }
-    }
     bool busy = t->at_once != NULL || t->t.fetching > 0 || p->calls_out > 0;
     for (uint32_t i = 0; i < t->threads; i++) {
         busy = busy || t->thread[i].in_call;
     }
-    if (busy) {
+    for (uint32_t i = 0; i < s->k.vars; i++) {
+        busy = busy || t->param[i].fetched_at != 0 || t->param[i].handed_at != 0;
+    }
+    return busy;
+}
+
+/* The threads return, requests that nobody waits for end, and the session leaves. */
+static void close_session(struct sim *s, struct sim_program *p, struct sim_train *t)
+{
+    if (!t->closing) {
+        struct psi_err refused = {0};
+        t->closing = true;
+        if (!s->k.quiet) { /* where nothing breaks they come to their ends */
+            interrupt(s, p, t);
+        }
+        (void)tell(t, t->thread, PSI_ON_CLOSE, 0);
+        if (sim_one_in(s, 2) && psi_session_may_start(&t->m, &(struct psi_who){.thread = 1}, &refused) != PS_OK) {
+            fails(s, t, &refused, false); /* a call beside it */
+        }
+    }
+    if (is_busy(s, p, t)) {
         return;
     }
     check_held(s, t);
+    (void)tell(t, t->thread, PSI_ON_QUIET, 0);
     s->count_train_ends++;
     s->trainer[p->index].leaves = true;
-    if (t->t.member != PSI_MEMBER_NONE && !t->failed) {
+    if (t->t.member != PSI_MEMBER_NONE && t->m.state == PSI_SESSION_RUNNING) {
         psi_training_left(&t->t);
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_LEAVE, NULL, s->k.operation_ms)); /* its end is what counts */
     } else {
@@ -493,41 +657,198 @@ static void close_session(struct sim *s, struct sim_program *p, struct sim_train
     psi_training_forget(&t->t);
 }
 
+/* A thread begins to recover the session, in ps_pull() or ps_should_stop(). */
+static void recover(struct sim *s, const struct sim_program *p, struct sim_train *t, const struct thread *h)
+{
+    const bool again = t->m.state == PSI_SESSION_BROKEN_OFF;
+    if (tell(t, h, PSI_ON_RECOVER, 0) == 0) {
+        sim_fail(s, "NOT RECOVERED: a thread may not recover a lost session in state %d", (int)t->m.state);
+    }
+    sim_trace(s, "client%u.%u recovers%s", p->index, p->life, again ? " again" : "");
+    t->recovery_ends = s->now + RECOVERY_MS;
+    if (h == t->thread) {
+        t->pushed = 0; /* the program has come to the end of its step, or pulls */
+        t->pulled = false;
+    }
+    psi_client_hasten(p->core, s->now + DRAIN_MS);
+}
+
+/* What was in flight at the old client ends; then it goes. */
+static void drain(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h)
+{
+    if (is_busy(s, p, t)) {
+        return;
+    }
+    check_held(s, t);
+    psi_training_left(&t->t);
+    psi_training_forget(&t->t);
+    t->met = t->added = t->counted;
+    t->life++;
+    for (uint32_t i = 0; i < s->k.vars; i++) {
+        t->param[i].acknowledged = 0;
+        t->param[i].t.version = 0;
+    }
+    (void)tell(t, h, PSI_ON_DRAINED, 0);
+    t->drained_life = p->life;
+    sim_program_end_soon(s, p, 200); /* sim_train_ended() */
+}
+
+/* An attempt to recover has failed. */
+static void attempt_failed(struct sim *s, struct sim_program *p, struct sim_train *t, const struct psi_err *err)
+{
+    const bool in_time = s->now < t->recovery_ends && !t->closing;
+    const bool early = err->reason == PS_REASON_NO_ROUNDS;
+    s->count_train_early += early;
+    if (psi_session_try_again(&t->m, err, in_time)) {
+        if (p->core != NULL) {
+            psi_client_hasten(p->core, s->now + DRAIN_MS);
+        }
+        return;
+    }
+    if (early && in_time && !psi_session_is_final(&t->m)) {
+        sim_fail(s, "TOO EARLY: a recovery that comes before the chief has heard of the loss ends the session");
+    }
+    (void)psi_session_doomed(&t->m, err);
+    (void)tell(t, t->thread, PSI_ON_GIVE_UP, 0);
+}
+
+void sim_train_ended(struct sim *s, struct sim_program *p)
+{
+    struct sim_train *t = s->k.trains ? s->train[p->index] : NULL;
+    if (t == NULL || p->role == SIM_FINAL || !psi_session_recovers(&t->m)) {
+        return;
+    }
+    if (t->m.state == PSI_SESSION_MAKING && p->life != t->drained_life) { /* the new client is not ready */
+        attempt_failed(s, p, t, &t->not_ready);
+        if (t->m.state == PSI_SESSION_DRAINING) {
+            (void)tell(t, t->thread, PSI_ON_DRAINED, 0);
+        }
+    }
+    t->anew = psi_session_recovers(&t->m);
+}
+
+/* The new client is ready, and the session has joined or failed to. */
+static void made(struct sim *s, struct sim_train *t, const struct thread *h)
+{
+    if (!s->k.quiet && sim_one_in(s, 10)) { /* an error comes last */
+        fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, sim_one_in(s, 2));
+    }
+    s->count_train_made++;
+    (void)tell(t, h, PSI_ON_MADE, 0);
+}
+
+/* The recovering thread goes on. */
+static void recovery_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
+{
+    if (t->m.state == PSI_SESSION_DRAINING) {
+        drain(s, p, t, h);
+    } else if (p->life == t->drained_life || h->op != NULL) {
+        return; /* the old client is going, or JOIN is not answered */
+    } else if (t->m.state == PSI_SESSION_DOOMED || s->now >= s->trainer[p->index].until) {
+        (void)psi_session_doomed(&t->m, &t->m.cause);
+        (void)tell(t, h, PSI_ON_GIVE_UP, 0);
+    } else if (s->sync.mode == PS_SYNC_NONE) {
+        made(s, t, h);
+    } else if (!meet(s, p, h, PSI_REQ_JOIN)) {
+        attempt_failed(s, p, t, &(struct psi_err){.code = PS_UNAVAILABLE});
+    }
+}
+
+/* The loop calls the program back: no call that it makes there may wait. */
+static void call_back(struct sim *s, struct sim_train *t)
+{
+    struct psi_err err = {0};
+    struct psi_call call = any(s, t);
+    const struct psi_now now = {.on_loop = true, .interrupted = sim_one_in(s, 4), .failed = sim_one_in(s, 4)};
+    if (call.kind == PSI_CALL_PUSH || call.kind == PSI_CALL_STEP) {
+        return; /* these do more than wait */
+    }
+    call.only_waits = now.failed;
+    s->count_train_back++;
+    if (psi_training_next(&t->t, &call, &now, &err) != PSI_DO_OVER || call.end != PSI_END_REFUSED || err.code == PS_OK) {
+        sim_fail(s, "WAITS IN A CALLBACK: call %d", (int)call.kind);
+    }
+}
+
+/* What no request says: the lease of a chief is lost, or a queue; or the program reports an error of its own. */
+static void inject(struct sim *s, struct sim_train *t)
+{
+    const bool runs = t->m.state == PSI_SESSION_RUNNING;
+    if (runs && sim_one_in(s, t->m.step == PSI_STEP_BROKEN_PULLED ? 20 : 200)) {
+        fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, false);
+    } else if (sim_one_in(s, runs ? 8000 : t->m.state == PSI_SESSION_BROKEN_OFF ? 6 : 100)) {
+        fails(s, t, &(struct psi_err){.code = PS_INTERNAL}, true);
+    }
+}
+
+/* One of the threads, chosen at random, goes on. */
+static void thread_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
+{
+    if (h->in_call) {
+        go_on(s, p, t, h);
+    } else if (psi_session_recovers(&t->m)) {
+        if (t->m.recoverer == who_is(t, h).thread) {
+            recovery_goes_on(s, p, t, h);
+        }
+    } else if (tell(t, h, PSI_MAY_RECOVER, 0) != 0 && !t->closing) {
+        if (h != t->thread || t->pushed == 0 || sim_one_in(s, 3)) {
+            recover(s, p, t, h);
+        }
+    } else if (!t->closing) {
+        begin_call(s, t, h);
+    }
+}
+
 void sim_train_work(struct sim *s, struct sim_program *p)
 {
     struct sim_train *t = s->train[p->index];
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms / 4 + 2);
     add_at_once(s, p, t);
     devices(s, p, t);
-    if (t->failed || s->now >= s->trainer[p->index].until) {
+    const bool recovers = psi_session_recovers(&t->m);
+    t->m.readiness = PSI_READY_ONCE;
+    if (!recovers && (psi_session_is_final(&t->m) || s->now >= s->trainer[p->index].until)) {
         close_session(s, p, t);
     } else if (!s->k.quiet && sim_one_in(s, 150)) {
         interrupt(s, p, t);
+        if (recovers && t->thread[t->m.recoverer - 1].op == NULL && p->life != t->drained_life) {
+            (void)tell(t, t->thread, PSI_ON_BREAK_OFF, 0);
+        }
+    } else if (!s->k.quiet && t->m.monitored) {
+        inject(s, t);
     }
-    struct thread *h = &t->thread[sim_below(s, t->threads)];
-    if (h->in_call) {
-        go_on(s, p, t, h);
-    } else if (!t->closing) {
-        begin_call(s, t, h);
+    thread_goes_on(s, p, t, &t->thread[sim_below(s, t->threads)]);
+    if (sim_one_in(s, 20)) {
+        call_back(s, t);
     }
     s->train_marks |= t->t.marks;
+    for (uint32_t i = 0; i < PSI_SESSION_MARKS; i++) {
+        s->session_marks[i] |= t->m.marks[i];
+    }
 }
 
 /* ---- what the core answers ---- */
 
-static void met(struct sim *s, struct sim_train *t, struct thread *h, const struct sim_call *call)
+static void met(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h, const struct sim_call *call)
 {
     const bool ok = call->op->status == PS_OK;
     h->op = NULL;
     h->doing = PSI_DO_OVER;
     h->cut = call->req.err != NULL && call->req.err->reason == PS_REASON_INTERRUPTED;
     if (call->op->kind == PSI_REQ_JOIN) {
+        const bool recovers = psi_session_recovers(&t->m) && t->m.recoverer == who_is(t, h).thread;
         if (ok) {
             psi_training_joined(&t->t, s->sync.mode);
             t->met = t->counted; /* a step that had met the others meets those of the new membership */
         }
-        psi_training_turn_over(&t->t);
-        call_over(s, t, h);
+        if (!recovers) {
+            psi_training_turn_over(&t->t);
+            call_over(s, t, h);
+        } else if (ok) {
+            made(s, t, h);
+        } else {
+            attempt_failed(s, p, t, call->req.err);
+        }
         return;
     }
     t->met += ok;
@@ -545,13 +866,22 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
     if (t == NULL || p->role == SIM_FINAL) {
         return;
     }
+    if (op->kind == PSI_REQ_READY && !ok && call->req.err != NULL) {
+        t->not_ready = *call->req.err;
+        t->not_ready.code = op->status;
+    }
     const bool cut = call->req.err != NULL && call->req.err->reason == PS_REASON_INTERRUPTED;
     const bool ours = op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL ||
                       op->kind == PSI_REQ_ADD || op->kind == PSI_REQ_STEP || op->kind == PSI_REQ_JOIN;
-    t->failed = t->failed || (ours && !ok && !cut);
+    if (ours && !ok && !cut) {
+        struct psi_err err = call->req.err != NULL ? *call->req.err : (struct psi_err){0};
+        err.code = op->status;
+        psi_session_cuts(&t->m, &err);
+        fails(s, t, &err, false);
+    }
     for (uint32_t i = 0; i < t->threads; i++) {
         if (t->thread[i].op == op) {
-            met(s, t, &t->thread[i], call);
+            met(s, p, t, &t->thread[i], call);
             return;
         }
     }
@@ -577,7 +907,8 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
             m->acknowledged = ok ? op->version : m->acknowledged;
             psi_training_pushed(&t->t, &m->t, ok, op->version, op->exact);
             const struct psi_call *ending = t->t.ending;
-            if (ending != NULL && ending->interrupts == t->interrupts && !t->failed && t->at_once == NULL) {
+            if (ending != NULL && ending->interrupts == t->interrupts && t->m.state == PSI_SESSION_RUNNING &&
+                t->at_once == NULL) {
                 t->at_once = psi_training_begins_add(&t->t);
             }
         }
