@@ -79,6 +79,19 @@ class Rows(unittest.TestCase):
         report = self.local(*data, "--model", "fm:8", "--partition", "2", "--epochs", "5", workers=2)
         self.assertGreaterEqual(report["test_auc"], 0.902)
 
+    def test_fields(self):
+        """LIBFFM's text is LIBSVM's with fields, whatever these are."""
+        text = planted(300, 6)
+        fields = "\n".join(" ".join(word if i == 0 else "%d:%s" % (7 * i, word) for i, word in enumerate(line.split()))
+                           for line in text.splitlines())
+        sums = {self.local("--data", data, "--model", "fm:4", "--epochs", "2")["params_sha256"]
+                for data in ("libsvm:" + self.file("svm", text), "libffm:" + self.file("ffm", fields))}
+        self.assertEqual(len(sums), 1)
+        for bad, says in (("1 2:3", "2:3"), ("1 a:2:3", "a:2:3"), ("1 2:3:4:5", "3:4:5"), ("1 -1:2:3", "-1:2:3")):
+            code, out, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--data", "libffm:" + self.file("bad", bad + "\n"), "--model", "fm:4")
+            self.assertEqual(code, 1, out + err)
+            self.assertIn("bad:1: '%s': expected " % says, err)
+
     def test_cluster(self):
         """A model in parts on tasks that stay: trained, trained on, tested by another program; psctl shows its parts."""
         data = "libsvm:" + self.file("train", planted(400, 4))

@@ -9,7 +9,7 @@ static ps_param *users, *items;                                            /* th
 static int64_t user[BATCH], item[BATCH], user_row[BATCH], item_row[BATCH]; /* pairs of a batch, and their rows in the buffers */
 static uint64_t drawn;                                                     /* count of numbers that were drawn */
 
-static double noise(uint64_t n) /* in [-1, 1), always the same for the same n */
+static double noise(uint64_t n) /* a number in [-1, 1) that only n determines */
 {
     n = (n + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9, n = (n ^ n >> 27) * 0x94d049bb133111eb;
     return (double)((n ^ n >> 31) >> 11) / 4503599627370496.0 - 1;

@@ -104,7 +104,8 @@ static const struct psi_option rows[] = {
          .tag = TO_PS),
     FLAG("data", data, TEXT, "digits", "DATA",
          "digits (UCI, in the distribution), mnist:DIR with four IDX files by their usual names (mnist:DIR/PREFIX where DIR has "
-         "several sets), libsvm:TRAIN[,TEST] with sparse text, csv:TRAIN[,TEST] with columns of numbers and categories, or "
+         "several sets), libsvm:TRAIN[,TEST] with sparse text (libffm: where each value has a field, which is read over), "
+         "csv:TRAIN[,TEST] with columns of numbers and categories, or "
          "npy:X,Y[,XT,YT] or npz:FILE with NumPy's arrays (without a test a fifth of the examples, always the same one, is held "
          "out for it); "
          "plain or .gz",
@@ -137,7 +138,7 @@ static const struct psi_option rows[] = {
         "model", model, TEXT, "mlp:128", "MODEL",
         "softmax (with two classes this is logistic regression, and it may be written logistic), with --task regression linear, "
         "or "
-        "mlp:N,N,... with hidden layers of N units (relu). Of libsvm data also fm:K, a factorization machine with K factors, for "
+        "mlp:N,N,... with hidden layers of N units (relu). Of sparse text also fm:K, a factorization machine with K factors, for "
         "two classes; and wide_deep:dim=D,hidden=N-N, a linear model beside layers over the sum of D-dimensional embeddings. "
         "These "
         "two work by --rows",
@@ -154,7 +155,7 @@ static const struct psi_option rows[] = {
          "One of those below, which may have hyperparameters: NAME:PARAMETER=VALUE,...; runs on the ps tasks", .tag = TO_WORKERS),
     FLAG(
         "learning_rate", learning_rate, REAL, "0.05", "R",
-        "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
+        "Above 0. With sparse text and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
         .tag = TO_WORKERS),
     FLAG("lr_schedule", lr_schedule, TEXT, "none", "SCHEDULE",
          "One of those below, by which the learning rate follows the global step: NAME or NAME:PARAMETER=VALUE,...; runs on the "
@@ -435,11 +436,16 @@ static int check_data(const struct flags *f, char *err)
     return 0;
 }
 
+static bool is_sparse_text(const struct flags *f)
+{
+    return strncmp(f->data, "libsvm:", 7) == 0 || strncmp(f->data, "libffm:", 7) == 0;
+}
+
 /* Refuse flags that only sparse text has. */
 static int check_sparse(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"libsvm_base", "libsvm_duplicates", "libsvm_features"};
-    for (size_t i = 0; strncmp(f->data, "libsvm:", 7) != 0 && i < sizeof(of_it) / sizeof(of_it[0]); i++) {
+    for (size_t i = 0; !is_sparse_text(f) && i < sizeof(of_it) / sizeof(of_it[0]); i++) {
         if (flags_given(f, of_it[i])) {
             return cli_error(err, "--%s is of sparse text: give --data libsvm:TRAIN[,TEST] too", of_it[i]);
         }
@@ -455,7 +461,7 @@ static int check_rows(const struct flags *f, bool of_model, char *err)
     if (!f->rows && f->partition < 2 && !of_model) {
         return 0;
     }
-    if (strncmp(f->data, "libsvm:", 7) != 0) {
+    if (!is_sparse_text(f)) {
         return cli_error(err, "%s%s%.60s is of sparse text: give --data libsvm:TRAIN[,TEST] too", why, of_model ? " " : "",
                          of_model ? f->model : "");
     }
@@ -517,7 +523,7 @@ static int check_checkpoints(const struct flags *f, char *err)
 static int find_rule(struct flags *f, char *err)
 {
     struct psi_err wrong = {.code = PS_OK};
-    const bool by_rule = strncmp(f->data, "libsvm:", 7) == 0 && !flags_given(f, "learning_rate");
+    const bool by_rule = is_sparse_text(f) && !flags_given(f, "learning_rate");
     f->rule = (ps_optimizer){.learning_rate = by_rule ? NAN : f->learning_rate, .momentum = f->momentum};
     ps_status st = psi_optimizer_parse(f->optimizer, &f->rule, &wrong);
     if (st == PS_OK && by_rule && isnan(f->rule.learning_rate)) {

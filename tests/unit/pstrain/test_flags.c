@@ -100,7 +100,8 @@ TEST(test_limits)
     refused("--report is empty", "--report", "");
     refused("--export is empty", "--export", "");
     refused("libsvm:TRAIN[,TEST]", "--data", "libsvm:");
-    refused("must be digits, mnist:DIR, libsvm:TRAIN[,TEST], csv:TRAIN[,TEST], npy:X,Y[,XT,YT] or npz:FILE", "--data", "cvs:x");
+    refused("must be digits, mnist:DIR, libsvm:TRAIN[,TEST], libffm:TRAIN[,TEST], csv:TRAIN[,TEST], npy:X,Y[,XT,YT] or npz:FILE",
+            "--data", "cvs:x");
     refused("--eval and --local", "--eval", "--local=ps=1,workers=1");
     refused("--eval and --serve", "--eval", "--serve");
     refused("--eval and --steps", "--eval", "--steps=5");

@@ -63,6 +63,7 @@ struct data_options {
     bool standardize;        /* dense examples: subtract the mean of each column of numbers, divide by its standard deviation */
     const char *form;        /* dense examples: dataset.form of a model, whose columns, values and scales are taken; NULL: none */
     int base;                /* of indices: 0, 1, or DATA_BASE_FOUND: 0 if index 0 occurs in the files, else 1 */
+    bool fields;             /* sparse text is FIELD:INDEX:VALUE; the fields are read over */
     enum data_duplicates duplicates; /* LAST: the last value counts; ADDED: the sum */
     int64_t features;                /* 0: the highest index of the files */
     /* called from time to time while sparse text is read: `part` of its bytes, 0 to 1, are read; NULL: not called */
@@ -86,6 +87,7 @@ int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *
  *                      finite
  *            numbers: the classes are the distinct labels of both files, ascending.
  *
+ * libffm:TRAIN[,TEST]  LIBFFM's text, FIELD:INDEX:VALUE; the field, a whole number, is read over.
  * csv:TRAIN[,TEST]     text with commas (table.c), plain or gzip.
  * npy:X,Y[,XT,YT]      NumPy's arrays (array.c): X (examples, ...), Y (examples) or (examples, 1).
  * npz:FILE             such arrays in one file, named x_train, y_train[, x_test, y_test], or X, Y[, XT, YT].

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LIBSVM's sparse text: a line per example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`; values that are missing are 0; `#` begins a
- * comment. Plain or gzip, with or without a byte order mark of UTF-8.
+ * comment. Plain or gzip, with or without a byte order mark of UTF-8. LIBFFM's has a field before each index, which is read over.
  *
  * Happy path: each file is read line by line into compressed sparse rows -> the classes are the distinct labels of both files,
  * ascending -> column 0 is index 0 if that occurs, else index 1. Without a test file a fifth is used for the test, by a fixed
@@ -231,6 +231,17 @@ static int index_too_high(const struct reader *r, const char *at, int64_t index,
     return bad(r, at, text, err);
 }
 
+/* Move behind FIELD: of LIBFFM. */
+static int skip_field(const struct reader *r, char **p, char *err)
+{
+    const size_t digits = strspn(*p, "0123456789");
+    if (digits == 0 || (*p)[digits] != ':' || memchr(*p + digits + 1, ':', strcspn(*p + digits + 1, BLANKS)) == NULL) {
+        return bad(r, *p, "FIELD:INDEX:VALUE with whole numbers for FIELD and INDEX", err);
+    }
+    *p += digits + 1;
+    return 0;
+}
+
 /* Parse INDEX:VALUE. */
 static int read_entry(const struct reader *r, char **p, struct entry *out, char *err)
 {
@@ -249,7 +260,7 @@ static int read_entry(const struct reader *r, char **p, struct entry *out, char 
     char *value_at = end + 1;
     double value = ends_word(*value_at) ? NAN : strtod(value_at, &end);
     if (end > value_at && *end == ':') {
-        return bad(r, *p, "INDEX:VALUE; FIELD:INDEX:VALUE is LIBFFM's format", err);
+        return bad(r, *p, "INDEX:VALUE; FIELD:INDEX:VALUE is LIBFFM's format, --data libffm:", err);
     }
     if (end == value_at || !ends_word(*end) || !isfinite(value) || fabs(value) > FLT_MAX) {
         return bad(r, *p, "a finite number behind the colon, not beyond float32", err);
@@ -390,7 +401,8 @@ static int read_line(const struct reader *r, char *err)
         if (*p == '\0') {
             return add_row(r, label, err);
         }
-        if (read_entry(r, &p, &entry, err) != 0 || add_entry(r, &entry, err) != 0) {
+        if ((r->all->options->fields && skip_field(r, &p, err) != 0) || read_entry(r, &p, &entry, err) != 0 ||
+            add_entry(r, &entry, err) != 0) {
             return -1;
         }
     }

@@ -81,6 +81,13 @@ static int load_libsvm(const char *const *paths, size_t count, const struct data
     return data_load_libsvm(paths[0], count > 1 ? paths[1] : NULL, options, out, err);
 }
 
+static int load_libffm(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+{
+    struct data_options with_fields = *options;
+    with_fields.fields = true;
+    return load_libsvm(paths, count, &with_fields, out, err);
+}
+
 enum { FILES_MAX = 4 };
 
 /* The formats: "NAME:FILES", files between commas. */
@@ -95,6 +102,7 @@ static const struct format {
     {.name = "digits", .load = load_digits},
     {.name = "mnist", .files = "DIR", .files_min = 1, .files_max = 1, .load = load_mnist},
     {.name = "libsvm", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .sparse = true, .load = load_libsvm},
+    {.name = "libffm", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .sparse = true, .load = load_libffm},
     {.name = "csv", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .numbers = true, .load = data_load_csv},
     {.name = "npy",
      .files = "X,Y[,XT,YT]",
