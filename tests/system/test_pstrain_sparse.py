@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-timeout: 300
 """Weights by rows: --rows, --partition and the models fm and wide_deep. Whole weights, weights by rows and weights in parts have the
 same bits; factorization machines find interactions that a linear model cannot."""
 import json
 import os
 import random
+import re
+import subprocess
 import tempfile
+import time
 import unittest
 
-from cluster import Cluster, main, path, run
+from cluster import Cluster, die_with_parent, main, path, run
 
 PSTRAIN = path("bin/pstrain")
 PSCTL = path("bin/psctl")
@@ -111,6 +115,41 @@ class Rows(unittest.TestCase):
             self.assertEqual(code, 0, err)
             for part in range(3):
                 self.assertIn("fm/factors/part_%d" % part, out)
+
+    def wait(self, what, holds, seconds=120):
+        end = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.05)  # sleep: until the state is there
+
+    def step(self, cluster):
+        code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "get", "global_step")
+        return int(re.search(r"(\d+)\s*$", out).group(1)) if code == 0 else -1
+
+    def test_recovery(self):
+        """kill -9 of a task that has a part of each table, and comes back empty: the trainer begins anew, and is not lost."""
+        log, report = os.path.join(self.folder, "log"), os.path.join(self.folder, "r.json")
+        with Cluster(2) as cluster, open(log, "w", encoding="utf-8") as file:
+            command = [PSTRAIN, "--ps_hosts", cluster.hosts, "--worker_hosts", "127.0.0.1:1", "--job_name", "worker", "--data",
+                       "libsvm:" + self.file("train", planted(400, 7)), "--model", "fm:4", "--partition", "2", "--epochs", "1000000",
+                       "--start_over", "--report", report]
+            trainer = subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=die_with_parent)
+            self.wait("steps", lambda: self.step(cluster) >= 20)
+            cluster.tasks[1].kill()
+            cluster.tasks[1].wait()
+            cluster.start(1)
+            with open(log, encoding="utf-8") as said:
+                text = [""]
+
+                def recovered():
+                    text[0] += said.read()
+                    return "ev=recovered" in text[0]
+                self.wait("a recovery", recovered)
+            self.wait("steps after it", lambda: self.step(cluster) >= 20)
+            self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "stop")[0], 0)
+            self.assertEqual(trainer.wait(timeout=120), 0)
+        with open(report, encoding="utf-8") as file:
+            self.assertGreaterEqual(json.load(file)["recoveries"], 1)
 
     def test_refused(self):
         data = ["--data", "libsvm:" + self.file("train", planted(40, 5))]
