@@ -56,6 +56,9 @@ bench-names: bench-programs ##- 1,000 variables created, initialised, reset: sec
 bench-turns: $(B)/tests/bench/turns ##- 500,000 names, 65,536 containers, 4,096 sessions, 1,024 resets: the longest turn of each operation
 	@$(B)/tests/bench/turns
 
+.PHONY: bench-sparse
+bench-sparse: bench-programs ##- steps of a linear model of 4 M features, 40 an example: rows of a batch beside whole weights
+	@PSD_BUILD=$(B) $(B)/tests/bench/sparse
 .PHONY: bench-embedding
 bench-embedding: bench-programs ##- 4,096 rows of 1 M, gathered and trained with Adagrad, beside the same loops in the process
 	@PSD_BUILD=$(B) $(B)/tests/bench/embedding

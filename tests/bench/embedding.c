@@ -4,7 +4,9 @@
  * process, in turns. Prints one JSON line for each; the ratio is the loop's time by psd's, medians of all turns. At the end the
  * rows of every batch are compared. Fails where they differ, or where a ratio is below MUST.
  *
- *   embedding [ROWS] [COLUMNS] [BATCH] [SECONDS]   from the repository's root after `make bench-programs`
+ *   embedding [ROWS] [COLUMNS] [BATCH] [SECONDS] [PARTS]   from the repository's root after `make bench-programs`
+ *
+ * PARTS: the variable is in so many parts, layout mod, on as many ps, and the ratios have no bound; 1: it is whole.
  */
 #include "daemon.h"
 #include "measure.h"
@@ -13,7 +15,7 @@
 #include <ps.h>
 #include <string.h>
 
-enum { BATCHES = 64, ARGUMENTS = 4 };
+enum { BATCHES = 64, ARGUMENTS = 5, PARTS_MAX = 16 };
 #define MUST 0.3
 #define RATE 0.01F
 
@@ -121,17 +123,18 @@ static bool print(const char *what, struct samples *loop, struct samples *psd, b
 int main(int argc, char **argv)
 {
     struct test_cluster cluster;
-    long given[ARGUMENTS] = {1 << 20, 16, 4096, 5};
+    long given[ARGUMENTS] = {1 << 20, 16, 4096, 5, 1};
     for (int i = 1; i < argc && i <= ARGUMENTS; i++) {
         given[i - 1] = strtol(argv[i], NULL, 10);
     }
     struct table t = {.rows = (size_t)given[0], .columns = (size_t)given[1], .batch = (size_t)given[2]};
-    if (argc > ARGUMENTS + 1 || given[0] < 1 || given[1] < 1 || given[2] < 1 || given[3] < 1) {
-        (void)fprintf(stderr, "usage: embedding [ROWS] [COLUMNS] [BATCH] [SECONDS]\n");
+    if (argc > ARGUMENTS + 1 || given[0] < 1 || given[1] < 1 || given[2] < 1 || given[3] < 1 || given[4] < 1 ||
+        given[4] > PARTS_MAX) {
+        (void)fprintf(stderr, "usage: embedding [ROWS] [COLUMNS] [BATCH] [SECONDS] [PARTS]\n");
         return 2;
     }
     table_init(&t);
-    test_cluster_init(&cluster, 1, "");
+    test_cluster_init(&cluster, (int)given[4], "");
     test_cluster_start_all(&cluster);
     ps_session_options o;
     ps_session *s = NULL;
@@ -149,6 +152,8 @@ int main(int argc, char **argv)
     spec.dtype = PS_F32;
     spec.shape = PS_SHAPE(given[0], given[1]);
     spec.optimizer = ps_adagrad(RATE);
+    spec.partition_layout = PS_LAYOUT_MOD;
+    check(ps_partition(&spec, (uint32_t)given[4]), "partition");
     check(ps_variable_get(s, &spec, &v), "get");
     check(ps_variable_init(v, false), "init");
     struct samples samples[4];
@@ -177,5 +182,5 @@ int main(int argc, char **argv)
                trained = print("adagrad", &samples[2], &samples[3], right);
     (void)ps_session_close(s); /* nothing is left to be done */
     test_cluster_fini(&cluster);
-    return good && trained ? 0 : 1;
+    return right && ((good && trained) || given[4] > 1) ? 0 : 1;
 }
