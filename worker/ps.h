@@ -716,7 +716,8 @@ typedef enum ps_layout {
  * parts that one of TensorFlow's partitioners gives for its dtype, shape and partition_axis, which are set before.
  *
  * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
- * are those of the whole variable, whatever the number of parts. ps_variable_get() makes it. Calls that read, assign, add and
+ * are those of the whole variable, whatever the number of parts. ps_variable_get(), ps_variables_get(), ps_param_get_spec() and
+ * ps_embedding_get() make it. Calls that read, assign, add and
  * push, calls on rows, and their asynchronous forms take its values and indices as those of the whole. A change reaches all
  * parts, a push also the parts that have none of its rows. A change that fails at one part says which parts it was applied to;
  * where such a text names a row, the index is the part's own. The version of a partitioned variable is the least one of a part,
@@ -784,7 +785,6 @@ PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps
  * Thread   any, but not in a callback. Blocks up to the operation timeout.
  * Errors   not sticky. The first error in order, with the name of its variable; the other variables are got nevertheless.
  *          INVALID_ARGUMENT   also specs or out_variables NULL, specs of different struct_bytes: nothing is asked for
- *          UNIMPLEMENTED      a spec with partitions: ps_variable_get() takes it
  *          all others         as ps_variable_get()
  * Cost     about 60 bytes and the name for each variable, twice; lists of up to 240 KiB, 4,096 variables.
  */
@@ -1117,6 +1117,15 @@ PS_API ps_status ps_scatter_update_start(ps_variable *v, const int64_t *indices,
 
 /* ================================================ embeddings ================================================ */
 
+/**
+ * ps_param_get() with all that a spec can say: parts, place, wire dtype. A parameter in parts is got at once, which blocks; its
+ * buffers have the whole, and each pull and push of it is one of every part.
+ *
+ * spec     dtype PS_F32; borrows.
+ *
+ * Errors   as ps_param_get(). INVALID_ARGUMENT also: another dtype
+ */
+PS_API ps_param *ps_param_get_spec(ps_session *s, const ps_variable_spec *spec);
 /**
  * Get or create a parameter of which this process holds only the rows of a batch: an embedding of millions of rows, the weights
  * of a sparse model. Its buffers and its shape are those of the rows that ps_embedding_pull() has read, so that layers and

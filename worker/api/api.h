@@ -628,6 +628,8 @@ void psi_api_param_free(ps_param *p);
 void psi_api_param_keep(ps_session *s, ps_param *p);
 /** A parameter after a failure, for the session to keep. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
+/** Get p's variable if it is in parts, which blocks, otherwise put its get aside. */
+ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err) PSI_MUST;
 /** Wait until p's last push is answered, or the call is interrupted. */
 ps_status psi_api_param_wait(ps_param *p) PSI_MUST;
 /** Enter a call of training, and get what was put aside. */

@@ -17,7 +17,6 @@
 #include "common/mem.h"
 #include "common/shape.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- get ---- */
@@ -40,30 +39,7 @@ static ps_param *embedding_new(ps_session *s, const ps_variable_spec *spec, stru
     p->rows->rows = spec->shape.dims[0];
     p->rows->row_bytes = p->bytes;
     p->train.by_rows = true;
-    p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
     return p;
-}
-
-/* Get the variable in parts now, or put the get of a whole one aside. */
-static ps_status get_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err)
-{
-    struct psi_api_get *get = NULL;
-    if (spec->partitions > 1) {
-        const ps_status st = psi_api_parts_get(s, spec, &p->variable, err);
-        (void)snprintf(p->name, sizeof(p->name), "%s", st == PS_OK ? ps_variable_name(p->variable) : spec->name);
-        return st;
-    }
-    ps_status st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
-    get->out_open = &p->train.open;
-    if (!get->scoped.must_exist) {
-        psi_api_put_aside(s, get);
-        return PS_OK;
-    }
-    return psi_api_get_run(s, get, err);
 }
 
 static ps_status embedding_make(ps_session *s, const ps_variable_spec *given, ps_param **out, struct psi_err *err)
@@ -86,7 +62,7 @@ static ps_status embedding_make(ps_session *s, const ps_variable_spec *given, ps
         return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' has %s", spec.name, rows == 0 ? "no rows" : "rows without elements");
     }
     ps_param *p = embedding_new(s, &spec, &why);
-    st = p == NULL ? why.code : get_variable(s, &spec, p, &why);
+    st = p == NULL ? why.code : psi_api_param_variable(s, &spec, p, &why);
     if (st != PS_OK) {
         *err = why;
         psi_api_param_free(p);

@@ -600,59 +600,6 @@ ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum ps
     return st;
 }
 
-static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
-{
-    return (const ps_variable_spec *)(const void *)((const char *)specs + i * specs->struct_bytes);
-}
-
-/* All specs must have the same size, which is the distance between them. */
-static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
-{
-    ps_variable_spec spec;
-    ps_optimizer optimizer;
-    if (count > 0 && (specs == NULL || out_variables == NULL)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", specs == NULL ? "specs" : "out_variables");
-    }
-    ps_status st = count > 0 ? psi_api_spec_take(specs, PSI_SCOPE_GET, &spec, &optimizer, err) : PS_OK;
-    for (size_t i = 1; st == PS_OK && i < count; i++) {
-        size_t bytes = spec_at(specs, i)->struct_bytes;
-        if (bytes != specs->struct_bytes) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "spec %zu: struct_bytes is %zu, that of the first is %zu", i, bytes,
-                          specs->struct_bytes);
-        }
-    }
-    return st;
-}
-
-ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables)
-{
-    PSI_API_VISIT(s);
-    struct psi_err err = {0};
-    struct psi_err refused = {0};
-    struct psi_list gets;
-    ps_status st = psi_api_check(s, true, &err);
-    st = st == PS_OK ? specs_check(specs, count, out_variables, &err) : st;
-    if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
-    }
-    psi_list_init(&gets);
-    for (size_t i = 0; i < count; i++) {
-        struct psi_api_get *get = NULL;
-        out_variables[i] = NULL;
-        st = psi_api_get_new(s, spec_at(specs, i), PSI_SCOPE_GET, &out_variables[i], &get, &err);
-        if (st == PS_OK) {
-            psi_api_get_looks(s, get);
-            psi_list_push_back(&gets, &get->link);
-        } else if (refused.code == PS_OK) {
-            psi_err_prefix(&err, "spec %zu", i);
-            refused = err;
-        }
-    }
-    err = refused;
-    run(s, &gets, &err);
-    return psi_api_result(&err, err.code);
-}
-
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err)
 {
     ps_status st = psi_api_check(s, true, err);

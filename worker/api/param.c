@@ -154,11 +154,32 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
     return p;
 }
 
-/* Make the buffers and put the variable aside. A variable that must exist is looked up now, because others may create it later.
- */
-static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_param **out_param, struct psi_err *err)
+/* A variable that must exist is looked up now, because others may create it later. */
+ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
+    p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
+    if (spec->partitions > 1) {
+        const ps_status st = psi_api_parts_get(s, spec, &p->variable, err);
+        (void)snprintf(p->name, sizeof(p->name), "%s", st == PS_OK ? ps_variable_name(p->variable) : spec->name);
+        return st;
+    }
+    const ps_status st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
+    get->out_open = &p->train.open;
+    if (get->scoped.must_exist) {
+        return psi_api_get_run(s, get, err);
+    }
+    psi_api_put_aside(s, get);
+    return PS_OK;
+}
+
+/* Make the buffers and get the variable, or put its get aside. */
+static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_param **out_param, struct psi_err *err)
+{
     ps_status st = spec->name == NULL || spec->name[0] == '\0' ? psi_fail(err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
                                                                : psi_shape_check(&spec->shape, err);
     if (st != PS_OK) {
@@ -170,19 +191,7 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
         *err = why;
         return why.code;
     }
-    st = psi_api_get_new(s, spec, PSI_SCOPE_GET, &p->variable, &get, err);
-    if (st != PS_OK) {
-        psi_api_param_free(p);
-        return st;
-    }
-    (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
-    get->out_open = &p->train.open;
-    p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
-    if (!get->scoped.must_exist) {
-        psi_api_put_aside(s, get);
-    } else {
-        st = psi_api_get_run(s, get, err);
-    }
+    st = psi_api_param_variable(s, spec, p, err);
     if (st != PS_OK) {
         psi_api_param_free(p);
         return st;
@@ -191,40 +200,64 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
     return PS_OK;
 }
 
-static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
-                           const ps_optimizer *optimizer)
+/* Copy a spec of a header of any version; a parameter is float32. */
+static ps_status take_spec(const ps_variable_spec *given, ps_variable_spec *spec, ps_optimizer *optimizer, struct psi_err *err)
 {
+    const ps_status st = psi_api_spec_take(given, PSI_SCOPE_GET, spec, optimizer, err);
+    return st != PS_OK || spec->dtype == PS_F32
+               ? st
+               : psi_fail(err, PS_INVALID_ARGUMENT, "its dtype is %s, and must be float32", ps_dtype_name(spec->dtype));
+}
+
+static ps_param *param_get(ps_session *s, const ps_variable_spec *given, const char *call)
+{
+    static const ps_shape none;
+    const char *name = given != NULL ? given->name : NULL;
+    const ps_shape *shape = given != NULL ? &given->shape : &none;
     struct psi_err err = {0};
     ps_variable_spec spec;
+    ps_optimizer optimizer;
     ps_param *p = NULL;
     /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
     PSI_IGNORE(psi_api_recover(s));
-    const ps_status st = psi_api_enter(s, true);
+    ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
-            PSI_IGNORE(psi_api_last_sticks(s, st, "ps_param_get"));       /* the dummy's calls return it */
+            PSI_IGNORE(psi_api_last_sticks(s, st, call));                 /* the dummy's calls return it */
         }
-        return psi_api_param_dummy(s, name, &shape);
+        return psi_api_param_dummy(s, name, shape);
     }
-    ps_variable_spec_init(&spec);
-    spec.name = name;
-    spec.dtype = PS_F32;
-    spec.shape = shape;
-    spec.init = init;
-    spec.optimizer = optimizer;
-    if (param_make(s, &spec, &p, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_refused(s, &err, "ps_param_get")); /* the dummy's calls return it */
-        return psi_api_param_dummy(s, name, &shape);
+    st = take_spec(given, &spec, &optimizer, &err);
+    st = st == PS_OK ? param_make(s, &spec, &p, &err) : st;
+    if (st != PS_OK) {
+        PSI_IGNORE(psi_api_refused(s, &err, call)); /* the dummy's calls return it */
+        return psi_api_param_dummy(s, name, shape);
     }
     psi_api_param_keep(s, p);
+    return p;
+}
+
+ps_param *ps_param_get_spec(ps_session *s, const ps_variable_spec *spec)
+{
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    ps_param *p = param_get(s, spec, "ps_param_get_spec");
+    psi_api_end(s);
     return p;
 }
 
 ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
 {
     struct psi_api_visit visit;
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = PS_F32;
+    spec.shape = shape;
+    spec.init = init;
+    spec.optimizer = optimizer;
     psi_api_begin(s, &visit);
-    ps_param *p = param_get(s, name, shape, init, optimizer);
+    ps_param *p = param_get(s, &spec, "ps_param_get");
     psi_api_end(s);
     return p;
 }

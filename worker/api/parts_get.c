@@ -89,38 +89,73 @@ static void publish(ps_session *s, ps_variable *v)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
+/* Some part could not be got. A recovery does not get the parts without the others. v may be NULL. */
+static void abandon(ps_session *s, ps_variable *v)
+{
+    for (uint32_t i = 0; v != NULL && i < v->cut.count; i++) {
+        psi_api_get_once(s, v->parts[i]);
+    }
+    if (v != NULL) {
+        psi_free(v->parts);
+    }
+    psi_free(v);
+}
+
+/* Make the gets of all parts, and append them to `gets`. *out: a record for the whole, until publish() or abandon(). */
+static ps_status prepare(ps_session *s, const ps_variable_spec *spec, struct psi_list *gets, ps_variable **out,
+                         struct psi_err *err)
 {
     const struct psi_parts cut = {
         .shape = spec->shape, .axis = spec->partition_axis, .count = spec->partitions, .layout = spec->partition_layout};
     ps_variable *v = NULL;
-    struct psi_list gets;
-    psi_list_init(&gets);
+    struct psi_list own;
+    struct psi_list *it = NULL;
+    psi_list_init(&own);
     ps_status st = spec_check(spec, &cut, err);
     st = st == PS_OK ? whole_new(s, spec, &cut, &v, err) : st;
     for (uint32_t i = 0; st == PS_OK && i < cut.count; i++) {
         struct psi_api_get *get = NULL;
         st = part_new(s, spec, v, i, &get, err);
         if (st == PS_OK) {
-            psi_list_push_back(&gets, &get->link);
+            psi_list_push_back(&own, &get->link);
         }
-    }
-    if (st == PS_OK) {
-        psi_api_gets_run(s, &gets, err);
-        st = err->code;
-    } else {
-        psi_api_gets_drop(s, &gets);
     }
     if (st != PS_OK) {
-        for (uint32_t i = 0; v != NULL && i < cut.count; i++) {
-            psi_api_get_once(s, v->parts[i]); /* a recovery does not get parts without the others */
-        }
+        psi_api_gets_drop(s, &own);
         psi_err_prefix(err, "variable '%s' in %" PRIu32 " parts", spec->name != NULL ? spec->name : "", cut.count);
-        if (v != NULL) {
-            psi_free(v->parts);
-        }
-        psi_free(v);
+        abandon(s, v);
         return st;
+    }
+    while ((it = psi_list_pop_front(&own)) != NULL) {
+        psi_list_push_back(gets, it);
+    }
+    *out = v;
+    return PS_OK;
+}
+
+static bool has_all_parts(const ps_variable *v)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < v->cut.count; i++) {
+        all = all && v->parts[i] != NULL;
+    }
+    return all;
+}
+
+ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable, struct psi_err *err)
+{
+    ps_variable *v = NULL;
+    struct psi_list gets;
+    psi_list_init(&gets);
+    const ps_status st = prepare(s, spec, &gets, &v, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    psi_api_gets_run(s, &gets, err);
+    if (err->code != PS_OK) {
+        psi_err_prefix(err, "variable '%s' in %" PRIu32 " parts", spec->name, v->cut.count);
+        abandon(s, v);
+        return err->code;
     }
     publish(s, v);
     *out_variable = v;
@@ -141,6 +176,83 @@ ps_status ps_variable_get(ps_session *s, const ps_variable_spec *given, ps_varia
                                  : psi_api_get_one(s, given, PSI_SCOPE_GET, out_variable, &err);
     }
     return psi_api_result(&err, st);
+}
+
+static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
+{
+    return (const ps_variable_spec *)(const void *)((const char *)specs + i * specs->struct_bytes);
+}
+
+/* All specs must have the same size, which is the distance between them. */
+static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
+{
+    ps_variable_spec spec;
+    ps_optimizer optimizer;
+    if (count > 0 && (specs == NULL || out_variables == NULL)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", specs == NULL ? "specs" : "out_variables");
+    }
+    ps_status st = count > 0 ? psi_api_spec_take(specs, PSI_SCOPE_GET, &spec, &optimizer, err) : PS_OK;
+    for (size_t i = 1; st == PS_OK && i < count; i++) {
+        size_t bytes = spec_at(specs, i)->struct_bytes;
+        if (bytes != specs->struct_bytes) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "spec %zu: struct_bytes is %zu, that of the first is %zu", i, bytes,
+                          specs->struct_bytes);
+        }
+    }
+    return st;
+}
+
+/* Make the get of a spec, or those of its parts, whose whole is *out then. */
+static ps_status spec_prepare(ps_session *s, const ps_variable_spec *given, struct psi_list *gets, ps_variable **out,
+                              struct psi_err *err)
+{
+    ps_variable_spec spec;
+    ps_optimizer optimizer;
+    struct psi_api_get *get = NULL;
+    ps_status st = psi_api_spec_take(given, PSI_SCOPE_GET, &spec, &optimizer, err);
+    if (st == PS_OK && spec.partitions > 1) {
+        return prepare(s, &spec, gets, out, err);
+    }
+    st = psi_api_get_new(s, given, PSI_SCOPE_GET, out, &get, err);
+    if (st == PS_OK) {
+        psi_api_get_looks(s, get);
+        psi_list_push_back(gets, &get->link);
+    }
+    return st;
+}
+
+ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables)
+{
+    PSI_API_VISIT(s);
+    struct psi_err err = {0};
+    struct psi_err refused = {0};
+    struct psi_list gets;
+    ps_status st = psi_api_check(s, true, &err);
+    st = st == PS_OK ? specs_check(specs, count, out_variables, &err) : st;
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    psi_list_init(&gets);
+    for (size_t i = 0; i < count; i++) {
+        out_variables[i] = NULL;
+        st = spec_prepare(s, spec_at(specs, i), &gets, &out_variables[i], &err);
+        if (st != PS_OK && refused.code == PS_OK) {
+            psi_err_prefix(&err, "spec %zu", i);
+            refused = err;
+        }
+    }
+    err = refused;
+    psi_api_gets_run(s, &gets, &err);
+    for (size_t i = 0; i < count; i++) {
+        ps_variable *v = out_variables[i];
+        if (v != NULL && v->parts != NULL && has_all_parts(v)) {
+            publish(s, v);
+        } else if (v != NULL && v->parts != NULL) {
+            abandon(s, v);
+            out_variables[i] = NULL;
+        }
+    }
+    return psi_api_result(&err, err.code);
 }
 
 /* Find the other parts of v, whose part 0 was found. */

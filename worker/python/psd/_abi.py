@@ -2483,6 +2483,7 @@ FUNCTIONS = {
     "ps_optimizer_standard": "pid",
     "ps_param_fail": "ipis",
     "ps_param_get": "ppsApp",
+    "ps_param_get_spec": "ppp",
     "ps_param_grad": "pp",
     "ps_param_hold": "pp",
     "ps_param_name": "sp",

@@ -639,8 +639,7 @@ class Session(Files):
         return Variable(self, int(out.value or 0))
 
     def variables(self, specs: Sequence[Mapping[str, Any]]) -> list[Variable]:
-        """Get or create several variables for the round trips of one; each mapping has the arguments of variable(), but no
-        partition: that is Unimplemented."""
+        """Get or create several variables for the round trips of one; each mapping has the arguments of variable()."""
         made = [self._spec(**s) for s in specs]
         array = (ps_variable_spec * len(made))(*made)
         out = (C.c_void_p * len(made))()
