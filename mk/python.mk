@@ -36,6 +36,8 @@ WHEEL_FILES := $(addprefix $(W)/_lib/,libpsd.so.$(SOVERSION) libpsworker.so.$(SO
 wheel-files: $(WHEEL_FILES) ##- what tests/system/test_wheel.py looks at
 wheel: $(WHEEL_FILES) ## dist/psd-VERSION-py3-none-manylinux_2_34_x86_64.whl: the Python package with libraries and programs
 	@scripts/wheel $(W) dist
-.PHONY: bench-python
+.PHONY: bench-python bench-loss
+bench-loss: all ##- docs/python-loss.svg (PYTHON=interpreter with PyTorch and matplotlib)
+	@PYTHONPATH=worker/python PSD_LIBRARY_DIR=$(abspath $(B))/lib $(or $(PYTHON),python3) -B tests/bench/loss.py
 bench-python: all ##- what Python costs over C (PYTHON=interpreter with NumPy)
 	@PYTHONPATH=worker/python PSD_LIBRARY_DIR=$(abspath $(B))/lib $(or $(PYTHON),python3) tests/python/bench.py

@@ -38,8 +38,8 @@ class Names(unittest.TestCase):
         used = set(re.findall(r"\b_?(?:lib|library|loaded)\.(psd?_\w+)", text)) | {f"ps_{n}_init" for n in _library.INITS.split()}
         patterns = " ".join(WITHOUT.values()).split()
         left = [f for f in _abi.FUNCTIONS if f not in used and not any(fnmatchcase(f, p) for p in patterns)]
-        self.assertEqual(left, [])
-        self.assertEqual(sorted(used - set(_abi.FUNCTIONS)), [])
+        self.assertEqual(left, [], "use them in worker/python/psd, or say above why not")
+        self.assertEqual(sorted(used - set(_abi.FUNCTIONS)), [], "the headers do not have them")
 
     def test_no_line_is_left_over(self):
         for pattern in " ".join(WITHOUT.values()).split():
