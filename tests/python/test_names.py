@@ -22,7 +22,6 @@ WITHOUT = {
     "ps_variable_read_slot ps_variable_push_pull ps_plan_eval psd_server_join psd_server_create_local ps_tuple_clear",
     "Python's own ssl and hashlib may have begun to use the process's OpenSSL: its allocator is theirs": "ps_wipe_freed psd_server_wipe_freed",
     "Session.param() takes what most models need; parts are Session.variable(partition=)'s": "ps_param_get_spec",
-    "Role and Session.from_args() find the place of this process by it": "ps_cluster_resolve ps_resolver_options_init",
     "Python has it: shapes, dtypes, names of enums, dicts, exceptions": "ps_shape_* ps_dtype_* ps_status_name ps_reason_* ps_param_shape "
     "ps_param_session ps_param_fail ps_plan_session ps_step_values_find",
 }

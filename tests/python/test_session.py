@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import weakref
 
 import numpy as np
@@ -389,6 +390,26 @@ class Processes(unittest.TestCase):
                 env = {**os.environ, **more}
                 out = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
                 self.assertEqual(out.split(), ["0" if "PSD_TARGET" in more else "1", "1"])
+
+    def test_what_a_manager_says(self):
+        torchrun = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "LOCAL_RANK": "2", "GROUP_RANK": "0"}
+        torchrun.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+        with unittest.mock.patch.dict(os.environ, torchrun):
+            place = psd.resolve("torchrun", ps_tasks=1, base_port=3333)
+            self.assertEqual((place.manager, place.job, place.task), ("torchrun", "worker", 1))
+            self.assertEqual(place.cluster.task_address("ps", 0), "127.0.0.1:3333")
+            self.assertIn("RANK='2'", place.why)
+            with psd.Session(cluster=place.cluster, job=place.job, task=place.task) as s:
+                self.assertEqual((s.task_index, s.task_count), (1, 2))
+            with self.assertRaisesRegex(psd.InvalidArgument, "ps_tasks"):
+                psd.resolve("torchrun", ps_tasks=9, base_port=3333)
+            os.environ["RANK"] = "x"
+            with self.assertRaisesRegex(psd.InvalidArgument, "RANK"):
+                psd.resolve("torchrun", ps_tasks=1, base_port=3333)
+        with self.assertRaisesRegex(psd.InvalidArgument, "pbs"):
+            psd.resolve("pbs")
+        alone = psd.resolve()
+        self.assertEqual((alone.manager, alone.cluster, alone.job, alone.task), ("none", None, None, 0))
 
     def test_another_library(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from ._abi import VERSION as __version__
 from ._abi import Applied, Reason, Status
-from .cluster import ClusterSpec, Device, LocalCluster, Placer, Server, canonical_device, local_cluster, merge_devices
+from .cluster import ClusterSpec, Device, LocalCluster, Place, Placer, Server, canonical_device, local_cluster, merge_devices, resolve
 from .errors import (
     Aborted,
     AlreadyExists,
@@ -112,6 +112,7 @@ __all__ = [
     "Parameter",
     "Partitioner",
     "PermissionDenied",
+    "Place",
     "Placer",
     "Reason",
     "Recovery",
@@ -142,6 +143,7 @@ __all__ = [
     "ones",
     "optimizer",
     "partition",
+    "resolve",
     "truncated_normal",
     "uniform",
     "variable_axis_size_partitioner",

@@ -15,7 +15,10 @@ ADVICE = (
     "PSD_LIBRARY_DIR names a directory with other ones"
 )
 # functions that fill a struct with defaults, its size in the library first
-INITS = "session_options sync_options variable_spec file_options checkpoint_options monitored_options hook setter_options row_options run_options"
+INITS = (
+    "session_options sync_options variable_spec file_options checkpoint_options monitored_options hook setter_options row_options run_options "
+    "resolver_options"
+)
 
 
 class Library:

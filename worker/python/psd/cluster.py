@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes as C
 import json
+import os
 import weakref
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
 
+from ._abi import ps_resolved, ps_resolver_options
 from ._library import lib, server_library
 from .errors import check, error_of, fail
-from .values import encoded, text
+from .values import encoded, milliseconds, text
 
 if TYPE_CHECKING:
     from .session import ReplicaDeviceSetter
@@ -110,6 +112,65 @@ class ClusterSpec:
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+
+class Place(NamedTuple):
+    """What a cluster manager says of this process: for psd.Session(cluster=place.cluster, job=place.job, task=place.task).
+
+    manager  "slurm", "mpi", "kubernetes", "torchrun", "env"; "none": no variable of a manager is set
+    cluster  None: the process is alone
+    job      None: not known
+    listen   where a ps task listens; "": at its address in the cluster
+    why      the variables that decided
+    """
+
+    manager: str
+    cluster: ClusterSpec | None
+    job: str | None
+    task: int
+    listen: str
+    why: str
+
+
+def resolve(
+    manager: str = "auto",
+    *,
+    job: str | None = None,
+    task: int | None = None,
+    rendezvous: str | None = None,
+    address_suffix: str | None = None,
+    ps_pods: str | None = None,
+    worker_pods: str | None = None,
+    host_name: str | None = None,
+    ps_tasks: int = 0,
+    ps_per_node: int = 0,
+    worker_tasks: int = 0,
+    base_port: int = 0,
+    wait: float = 60.0,
+) -> Place:
+    """Find cluster and task of this process in the variables of torchrun, Slurm, mpirun, Kubernetes, or in TF_CONFIG (docs/LAUNCH.md).
+
+    manager  "torchrun", "slurm", "mpi", "kubernetes", "env" (TF_CONFIG), or "auto": who has started this process
+    job, task  of this process; None: the variables say it
+    rendezvous, address_suffix, ps_pods, worker_pods, host_name, ps_tasks, ps_per_node, worker_tasks, base_port   as the flags of a trainer
+    wait     seconds for other ranks at the rendezvous file
+
+    Raises InvalidArgument that names the variable or argument and its value. Unavailable: ranks that did not come to the rendezvous.
+    """
+    o, found, out = ps_resolver_options(), ps_resolved(), C.c_void_p()
+    lib.ps_resolver_options_init(C.byref(o))
+    o.cluster, o.job_name, o.task_index = encoded(manager), encoded(job), None if task is None else str(task).encode()
+    o.rendezvous, o.address_suffix, o.ps_pods, o.worker_pods, o.host_name = map(
+        encoded, (rendezvous, address_suffix, ps_pods, worker_pods, host_name)
+    )
+    o.ps_tasks, o.ps_per_node, o.worker_tasks, o.base_port, o.wait_ms = ps_tasks, ps_per_node, worker_tasks, base_port, milliseconds(wait)
+    variables = [name + b"=" + value for name, value in os.environb.items()]
+    environment = (C.c_char_p * (len(variables) + 1))(*variables, None)
+    check(lib.ps_cluster_resolve(C.byref(o), environment, C.byref(out), C.byref(found)))
+    spec = ClusterSpec.__new__(ClusterSpec)
+    spec._own(out)
+    named = text(found.job)
+    return Place(text(found.manager), spec if spec.jobs else None, named or None, max(found.task, 0), text(found.listen), text(found.why))
 
 
 def canonical_device(device: str) -> str:
