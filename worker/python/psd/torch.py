@@ -28,7 +28,7 @@ from ._library import lib
 from ._waits import interrupted
 from .errors import Aborted, DataLoss, DeadlineExceeded, Error, Unavailable, fail, last_error
 from .hooks import Hook
-from .session import Session
+from .session import MonitoredSession, Session
 from .values import Initializer, Momentum, Nesterov, NoOptimizer, uniform, zeros
 from .values import Optimizer as Update
 from .variables import Parameter, Variable
@@ -124,8 +124,11 @@ class _Tensors:
             for name, tensor in zip(self.names, self.tensors):
                 session.find(name).init_from(tensor.detach().to("cpu", torch.float32).numpy())
         session.ready()
-        # for sparse gradients; found here, where the caller's scopes are open
-        self.variables = {i: session.find(n) for i, n in enumerate(self.names) if rows and self.tensors[i].requires_grad}
+        # for sparse gradients, and after a recovery; found here, where the caller's scopes are open
+        self.monitored = session if isinstance(session, MonitoredSession) else None
+        self.recoveries = 0
+        asked = [i for i, t in enumerate(self.tensors) if rows and (t.requires_grad or self.monitored)]
+        self.variables = {i: session.find(self.names[i]) for i in asked}
         self._views: dict[int, torch.Tensor] = {}
         self.pinned = {t.device: _Pinned(t.device) for t in self.tensors if t.is_cuda}
         self.pull()
@@ -136,6 +139,17 @@ class _Tensors:
         if address not in self._views:
             self._views[address] = torch.from_numpy(array)  # keeps the array, so that the id stays its own
         return self._views[address]
+
+    def give_again(self) -> None:
+        """After a recovery that found ps tasks without values: the chief's initializer has made zeros, and gives what this model has instead."""
+        last = self.monitored.last_recovery if self.monitored is not None else None
+        if last is None or last.count == self.recoveries:
+            return
+        self.recoveries = last.count
+        if last.initialised:
+            _logger.warning("psd.torch: the ps tasks had lost the model: they get the values that this worker has")
+            for i, variable in self.variables.items():
+                variable.assign(self.tensors[i].detach().to("cpu", torch.float32).contiguous().numpy())
 
     @torch.no_grad()
     def pull(self) -> None:
@@ -420,6 +434,7 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         self._send_rate()
         t = self._tensors
+        t.give_again()
         indices, gradients = [], []
         for i, tensor in enumerate(t.tensors):
             gradient = tensor.grad
