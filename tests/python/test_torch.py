@@ -184,6 +184,25 @@ class Torch(unittest.TestCase):
                         self.assert_close(model, other)
         self.assertGreater(device.made, 2 * 5 * 4)
 
+    def test_bfloat16_on_the_wire(self):
+        """Values and gradients travel with 8 bits of significand; the ps keeps float32, so small steps are not lost."""
+        with psd.Session(self.cluster.target, wire_dtype="bfloat16") as s:
+            model = net()
+            other = copy.deepcopy(model)
+            o = psd.torch.Optimizer(model.named_parameters(), s, psd.SGD(1e-4))
+            p = torch.optim.SGD(other.parameters(), 1e-4)
+            for step in range(20):
+                for m, optimizer in ((model, o), (other, p)):
+                    optimizer.zero_grad()
+                    backward(m, *batch(step))
+                    optimizer.step()
+            self.assert_close(model, other, 2**-8)
+            for narrow, wide in zip(model.parameters(), other.parameters()):
+                torch.testing.assert_close(narrow.detach().bfloat16().float(), narrow.detach(), rtol=0, atol=0)  # it travelled so
+                self.assertFalse(torch.equal(narrow, wide))
+            kept = torch.from_numpy(s.find("0.bias").read())
+            torch.testing.assert_close(kept, other[0].bias.detach(), rtol=2**-8, atol=2**-8)
+
     @unittest.skipUnless(torch.cuda.is_available(), "there is no CUDA device")
     def test_on_a_cuda_device(self):
         for overlap in (False, True):
