@@ -13,6 +13,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOON_S = 30
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job that a shell runs in the background ignores SIGINT
 STEPS = """
 import os, signal, sys, psd
 with psd.MonitoredSession() as s:
