@@ -59,6 +59,11 @@ bench-turns: $(B)/tests/bench/turns ##- 500,000 names, 65,536 containers, 4,096 
 .PHONY: bench-sparse
 bench-sparse: bench-programs ##- steps of a linear model of 4 M features, 40 an example: rows of a batch beside whole weights
 	@PSD_BUILD=$(B) $(B)/tests/bench/sparse
+
+.PHONY: bench-scaling
+bench-scaling: bench-programs ##- CPU time by workers and ps tasks, up to 10,000 and 1,000: the tables of docs/SCALING.md (OPTIONS=--write)
+	@PSD_BUILD=$(B) python3 -B tests/bench/scaling.py $(OPTIONS)
+
 .PHONY: bench-embedding
 bench-embedding: bench-programs ##- 4,096 rows of 1 M, gathered and trained with Adagrad, beside the same loops in the process
 	@PSD_BUILD=$(B) $(B)/tests/bench/embedding

@@ -6,6 +6,7 @@ what of it: nothing (throughput or time), p50_us, p99_us, server_cpu, client_cpu
 """
 import os
 
+import exporter
 from servers import BUILD, Failed, program
 
 KIB, MIB, MB = 1 << 10, 1 << 20, 1000000
@@ -33,6 +34,11 @@ GOALS = [
     (("scale.clients64.cost_per_op.vs_1", "scale.vars100k.cost_per_op.vs_1"), False, 1.5, 1.2),
     (("start.ready_ms",), False, 10, 2),
     (("idle.rss_mib",), False, 5, 2.5),
+    (("exporter.idle.cpu",), False, 0.5, 0.1),
+    (("exporter.idle.private_mib",), False, 8, 4),
+    (("exporter.idle.tls.private_mib",), False, 14, 8),
+    (("exporter.scrape.1k_ms",), False, 20, 10),
+    (("exporter.scrape.1k.server_cpu",), False, 2, 1),
     (("fairness.pull.4KiB.p99.vs_idle",), False, 20, 20),
     (("queue.pair.4KiB.vs_push_pull", "queue.pair.4KiB.caller.vs_push_pull"), False, 1.3, 1.2),
     (("queue.wake.p50_us",), False, 1000, 100),
@@ -468,6 +474,7 @@ def start_step():
 
 def all_steps(scale):
     yield start_step()
+    yield Step("start", "exporter", 4.0, exporter.ROWS, lambda servers: exporter.figures(servers, scale.seconds(2.0)))
     yield from dense_steps(scale)
     yield from small_steps(scale)
     yield from null_steps(scale)

@@ -301,10 +301,11 @@ void shell_settle(struct shell_task *t)
 
 /* ---- events ---- */
 
-static void say_turn(const struct shell_net *net, bool begins)
+static void say_turn(const struct shell_task *t, bool begins)
 {
-    if (net->turn != NULL) {
-        net->turn(begins);
+    t->net->turning = t;
+    if (t->net->turn != NULL) {
+        t->net->turn(begins);
     }
 }
 
@@ -332,9 +333,9 @@ static bool deliver(struct shell_conn *c)
         wire_clear(&c->in);
     }
     c->delivered += n;
-    say_turn(c->task->net, true);
+    say_turn(c->task, true);
     psd_task_bytes(c->task->core, c->core, at, n);
-    say_turn(c->task->net, false);
+    say_turn(c->task, false);
     memset(at, 0xdb, n); /* nothing of it may be looked at later */
     return true;
 }
@@ -352,9 +353,9 @@ void shell_run(struct shell_net *net)
             struct psi_list *it = NULL, *tmp = NULL;
             shell_settle(t);
             if (!t->work_held && psd_task_has_work(t->core)) {
-                say_turn(net, true);
+                say_turn(t, true);
                 psd_task_work(t->core);
-                say_turn(net, false);
+                say_turn(t, false);
                 shell_settle(t);
                 moved = true;
             }
@@ -373,9 +374,9 @@ void shell_run(struct shell_net *net)
 void shell_task_tick(struct shell_task *t, uint64_t now)
 {
     t->now = now;
-    say_turn(t->net, true);
+    say_turn(t, true);
     psd_task_tick(t->core, now);
-    say_turn(t->net, false);
+    say_turn(t, false);
     shell_settle(t);
 }
 

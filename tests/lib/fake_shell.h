@@ -16,7 +16,7 @@
 
 #include "psd/task.h"
 
-enum { SHELL_TASKS_MAX = 4, SHELL_LOG_BYTES = 16384, SHELL_CALLS_MAX = 128 };
+enum { SHELL_TASKS_MAX = 1024, SHELL_LOG_BYTES = 16384, SHELL_CALLS_MAX = 128 };
 
 /* A frame that came out of a task. */
 struct shell_frame {
@@ -57,7 +57,8 @@ struct shell_net {
     uint32_t check_every; /* so many events the invariants of a task are looked at; 0: after each */
     uint32_t unchecked;
     uint8_t *scratch;
-    void (*turn)(bool begins); /* told before and after each event of a core: bytes, work and ticks; NULL: nobody is */
+    void (*turn)(bool begins);        /* told before and after each event of a core: bytes, work and ticks; NULL: nobody is */
+    const struct shell_task *turning; /* whose event it is */
 };
 
 /* A call that the core has handed over and that is not finished. */

@@ -27,7 +27,8 @@ MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", 
             "fairness.pull.4KiB.p99.vs_idle", "queue.pair.4KiB.vs_push_pull", "queue.pair.4KiB.caller.vs_push_pull", "queue.wake.p50_us",
             "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes", "round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async",
             "round.commit.round_trips", "round.wake.p50_us", "plan.identity.4KiB.vs_push_pull", "plan.matmul.512.vs_process", "plan.mlp.vs_client",
-            "tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain", "tls.pull.4KiB.p64.vs_plain", "tls.handshakes", "tls.handshakes.turn_p99_us"}
+            "tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain", "tls.pull.4KiB.p64.vs_plain", "tls.handshakes", "tls.handshakes.turn_p99_us",
+            "exporter.idle.cpu", "exporter.idle.private_mib", "exporter.idle.tls.private_mib", "exporter.scrape.1k_ms", "exporter.scrape.1k.server_cpu"}
 PEERS = {"small.pull.4KiB.p64.vs_redis_get", "small.push.4KiB.p64.vs_redis_set", "small.pull.4KiB.c50p64.vs_redis_get",
          "small.push.4KiB.c50p64.vs_redis_set", "nullstep.scalar.vs_tensorflow", "nullstep.scalar16.vs_tensorflow",
          "nullstep.dense100MB.tcp.vs_tensorflow", "push_adagrad.100MB.tcp.vs_tensorflow"}
@@ -48,6 +49,23 @@ def results_of(values, folder, **run):
 def goals(reached):
     """Rows that reach just this, "goal" or "must"."""
     return {name: goal if reached == "goal" else must for names, _, must, goal in report.rows.GOALS for name in names}
+
+
+class Scaling(unittest.TestCase):
+    def test_simulated(self):
+        """All phases of a small cluster, and the page with its tables."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "scaling.json")
+            done = subprocess.run([sys.executable, "-B", "tests/bench/scaling.py", "--smoke", "--seconds", "0.2", "--out", file], capture_output=True, text=True,
+                                  timeout=WAIT_S * 6, env=environment(), check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(file, encoding="utf-8") as text:
+                results = json.load(text)
+            phases = [[r["phase"] for r in results["simulated"] if (r["workers"], r["ps"]) == shape] for shape in ((8, 4), (64, 8))]
+            self.assertEqual(phases[0], phases[1])
+            self.assertIn("a lost directory: workers come back", phases[0])
+            self.assertEqual(list(results["measured"]["tcp"]["step_us"]), ["1", "2"])
+            self.assertIn("constants", results["measured"]["tcp"])
 
 
 class Smoke(unittest.TestCase):
