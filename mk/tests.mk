@@ -19,6 +19,13 @@ $(filter $(B)/tests/unit/net/test_tls_%,$(UNIT)): | $(TEST_CERTIFICATES)
 $(BENCH) $(OPS_RUN): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(WHOLE_A)) $(DATA_LIBS) $(BENCH_LIBS))
 $(B)/tests/bench/cost_client: BENCH_LIBS = $(CMOCKA_LIBS)
+# the rules of optimizers once more, as plain loops
+BARE_O := $(patsubst psd/optim/%.c,$(B)/obj/bare/%.o,$(shell grep -l '^PSD_RULE' $(wildcard psd/optim/*.c)))
+$(B)/obj/bare/%.o: psd/optim/%.c tests/bench/bare_rules.h $(B)/obj/flags | $(GEN_H) $(PUBLIC)
+	@mkdir -p $(@D)
+	$(say) "  CC    $< (bare)"
+	$(Q)$(CC) $(call flags_of,$<) -DBENCH_BARE_RULE -include tests/bench/bare_rules.h -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(B)/tests/bench/optim: $(BARE_O)
 $(B)/tests/bench/gpu/gpu: $(call obj,$(GPU_BENCH_C)) $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(WHOLE_A)) $(DATA_LIBS) $(LINK_CUDA))
 # to show that the program works, where there is no GPU

@@ -20,6 +20,10 @@ typedef void psd_optim_loop_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX]
 /** psd_optim_apply_beside() of a rule by row and two dtypes. */
 typedef void psd_optim_rows_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns,
                                const struct psd_optim_scalars *scalars);
+/** The first pass of a rule with norms over at most PSD_OPTIM_PIECE_ELEMENTS: changes slots, writes the steps u, and adds the
+ * sums of v^2 and u^2 to norms. */
+typedef void psd_optim_step_fn(const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step,
+                               size_t elements, const struct psd_optim_scalars *scalars, struct psd_optim_norms *norms);
 /* of the variable and the gradient: float32, float32 by a gradient of bfloat16, float64 */
 enum { PSD_LOOP_F32, PSD_LOOP_BF16, PSD_LOOP_F64, PSD_LOOPS };
 
@@ -41,9 +45,8 @@ struct psd_optim_rule {
     /** What a push captures beside its hyperparameters, which scalars has in dtype. NULL: nothing, as where the learning rate is
      * the only one. */
     void (*derive)(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
-    /** Of a rule that needs norms of the whole variable (whole.c): the first pass, whose last slot is what it makes for the last
-     * one. NULL: that is the gradient. */
-    psd_optim_loop_fn *step[PSD_LOOPS];
+    /** Of a rule that needs norms of the whole variable (whole.c): the first pass over float32 and float64. */
+    psd_optim_step_fn *step[2];
     /** By which the rate is multiplied, from the norms of the variable and of the step, both above 0. */
     double (*ratio)(const struct psd_optim_scalars *scalars, double value, double step);
 };
@@ -223,6 +226,60 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     PSD_LOOP(name##_f32, slot_count, float, float, PSD_SAME, __VA_ARGS__)                                                        \
     PSD_LOOP(name##_bf16, slot_count, float, uint16_t, psi_bf16_value, __VA_ARGS__)                                              \
     PSD_LOOP(name##_f64, slot_count, double, double, PSD_SAME, __VA_ARGS__)
+/* The first pass of a rule with norms: lines of PSD_SUM_LANES elements, of which the squares are added side by side while the CPU
+ * divides. */
+#define PSD_STEP_FOR(name, target_, body)                                                                                        \
+    __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
+        const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t n,                         \
+        const struct psd_optim_scalars *s, struct psd_optim_norms *norms)                                                        \
+    {                                                                                                                            \
+        (void)slots;                                                                                                             \
+        body;                                                                                                                    \
+    }
+#define PSD_STEP_LOOP(name, slot_count, type, ...)                                                                               \
+    PSD_INLINE void name##_some(const type *restrict v, PSD_PARAMETERS_##slot_count(type) const type *restrict grad,             \
+                                type *restrict u, size_t n, double *restrict sums, PSD_SCALARS(type))                            \
+    {                                                                                                                            \
+        typedef PSD_UNUSED type real;                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            const type g = grad[i] * scale;                                                                                      \
+            __VA_ARGS__                                                                                                          \
+            sums[i] += (double)v[i] * (double)v[i];                                                                              \
+            sums[PSD_SUM_LANES + i] += (double)u[i] * (double)u[i];                                                              \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSD_INLINE void name##_all(const type *restrict v, PSD_PARAMETERS_##slot_count(type) const type *restrict grad,              \
+                               type *restrict u, size_t n, const struct psd_optim_scalars *restrict s,                           \
+                               struct psd_optim_norms *restrict norms)                                                           \
+    {                                                                                                                            \
+        const size_t line = PSD_SUM_LANES;                                                                                       \
+        _Alignas(64) double sums[2 * PSD_SUM_LANES] = {0};                                                                       \
+        PSD_SCALARS_OF(type, s)                                                                                                  \
+        for (; n >= line; n -= line, PSD_NEXT_##slot_count, grad += line, u += line) {                                           \
+            PSD_LINE_##slot_count;                                                                                               \
+            name##_some(v, PSD_ARGUMENTS_##slot_count grad, u, line, sums, PSD_SCALAR_ARGUMENTS);                                \
+        }                                                                                                                        \
+        name##_some(v, PSD_ARGUMENTS_##slot_count grad, u, n, sums, PSD_SCALAR_ARGUMENTS);                                       \
+        norms->value += psd_sum_lanes(sums);                                                                                     \
+        norms->step += psd_sum_lanes(sums + PSD_SUM_LANES);                                                                      \
+    }                                                                                                                            \
+    PSD_STEP_FOR(name##_base, noinline, name##_all(var, PSD_OF_SLOTS_##slot_count grad, step, n, s, norms))                      \
+    PSD_STEP_FOR(name##_avx2, target("avx2"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, step, n, s, norms))                \
+    PSD_STEP_FOR(name##_avx512, target("avx512f"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, step, n, s, norms))           \
+    static void name(const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t n,            \
+                     const struct psd_optim_scalars *s, struct psd_optim_norms *norms)                                           \
+    {                                                                                                                            \
+        static psd_optim_step_fn *const loops[] = {name##_base, name##_avx2, name##_avx512};                                     \
+        loops[psi_vectors()](var, slots, grad, step, n, s, norms);                                                               \
+    }
+/** As PSD_RULE(), of a first pass. The body changes a[i], b[i] and c[i], and sets u[i]. */
+#define PSD_STEP(name, slot_count, ...)                                                                                          \
+    PSD_STEP_LOOP(name##_f32, slot_count, float, __VA_ARGS__)                                                                    \
+    PSD_STEP_LOOP(name##_f64, slot_count, double, __VA_ARGS__)
+#define PSD_STEPS_OF(name)                                                                                                       \
+    {                                                                                                                            \
+        name##_f32, name##_f64                                                                                                   \
+    }
 #define PSD_LOOPS_OF(name)                                                                                                       \
     {                                                                                                                            \
         name##_f32, name##_bf16, name##_f64                                                                                      \

@@ -9,13 +9,13 @@
  */
 #include "kernels.h"
 
-/* c is u, alpha is 1 - beta1^t, correction is 1 - beta2^t */
-PSD_RULE(lamb_step, 3, {
+/* alpha is 1 / (1 - beta1^t), correction is 1 / (1 - beta2^t) */
+PSD_STEP(lamb_step, 2, {
     const real new_a = a[i] * beta1 + g * share1;
     const real new_b = b[i] * beta2 + g * g * share2;
     a[i] = new_a;
     b[i] = new_b;
-    c[i] = new_a / alpha / (PSD_ROOT(new_b / correction) + epsilon) + weight_decay * v[i];
+    u[i] = new_a * alpha / (PSD_ROOT(new_b * correction) + epsilon) + weight_decay * v[i];
 })
 /* g is u, alpha is rate * |v| / |u| */
 PSD_RULE(lamb, 0, { v[i] -= alpha * g; })
@@ -24,8 +24,8 @@ static void derive(const struct psd_optim_push *push, struct psd_optim_scalars *
 {
     const double *powers = push->state->powers;
     psd_optim_derive_shares(push, s);
-    s->alpha = psd_optim_rounded(push->dtype, 1 - powers[0]);
-    s->correction = psd_optim_rounded(push->dtype, 1 - powers[1]);
+    s->alpha = psd_optim_rounded(push->dtype, 1 / (1 - powers[0]));
+    s->correction = psd_optim_rounded(push->dtype, 1 / (1 - powers[1]));
 }
 
 static double ratio(const struct psd_optim_scalars *s, double value, double step)
@@ -35,4 +35,4 @@ static double ratio(const struct psd_optim_scalars *s, double value, double step
 }
 
 const struct psd_optim_rule psd_rule_lamb = {
-    .loops = {PSD_LOOPS_OF(lamb), PSD_LOOPS_OF(lamb)}, .derive = derive, .step = PSD_LOOPS_OF(lamb_step), .ratio = ratio};
+    .loops = {PSD_LOOPS_OF(lamb), PSD_LOOPS_OF(lamb)}, .derive = derive, .step = PSD_STEPS_OF(lamb_step), .ratio = ratio};

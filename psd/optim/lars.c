@@ -7,6 +7,7 @@
  */
 #include "kernels.h"
 
+PSD_STEP(lars_step, 0, { u[i] = g; })
 /* alpha is k */
 PSD_RULE(lars, 1, {
     const real new_a = a[i] * momentum + (g + weight_decay * v[i]) * alpha;
@@ -19,4 +20,5 @@ static double ratio(const struct psd_optim_scalars *s, double value, double step
     return s->power * value / (step + s->weight_decay * value + s->epsilon);
 }
 
-const struct psd_optim_rule psd_rule_lars = {.loops = {PSD_LOOPS_OF(lars), PSD_LOOPS_OF(lars)}, .ratio = ratio};
+const struct psd_optim_rule psd_rule_lars = {
+    .loops = {PSD_LOOPS_OF(lars), PSD_LOOPS_OF(lars)}, .step = PSD_STEPS_OF(lars_step), .ratio = ratio};

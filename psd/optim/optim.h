@@ -121,7 +121,7 @@ enum { PSD_OPTIM_PIECE_ELEMENTS = 1024 };
  *
  * grad   [elements], in the variable's dtype. step: [elements], written; it may be grad.
  */
-void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, const void *var,
                        void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t elements,
                        struct psd_optim_norms *norms);
 void psd_optim_scale(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, struct psd_optim_scalars *scalars);
@@ -132,8 +132,10 @@ void psd_sum_add(ps_dtype dtype, void *acc, const void *grad, float scale, bool 
 /** acc /= count: the average, once all are added. */
 void psd_sum_average(ps_dtype dtype, void *acc, uint64_t count, size_t elements);
 
-/** The sum of squares, as float64, of values of PS_F32 or PS_F64. */
-double psd_sum_squares(ps_dtype dtype, const void *values, size_t elements);
+/* sums of squares side by side: that of element i is number i % PSD_SUM_LANES */
+enum { PSD_SUM_LANES = 16 };
+/** lanes[0] + lanes[8], ..., then in the same way of eight, four and two. */
+double psd_sum_lanes(double lanes[PSD_SUM_LANES]);
 
 /** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
  * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */

@@ -13,36 +13,31 @@
 
 enum { PIECE_ELEMENTS = PSD_OPTIM_PIECE_ELEMENTS };
 
-void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, void *var,
+void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, const void *var,
                        void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t elements,
                        struct psd_optim_norms *norms)
 {
-    _Alignas(64) double made[PIECE_ELEMENTS];
-    const struct psd_optim_rule *rule = psd_optim_rule_of(kind);
+    _Alignas(64) double made[PIECE_ELEMENTS], steps[PIECE_ELEMENTS];
+    psd_optim_step_fn *const make_steps = psd_optim_rule_of(kind)->step[dtype == PS_F64];
     const int loop = dtype == PS_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32;
+    const bool plain = !(scalars->clip_value > 0) && !(scalars->l2 > 0);
     const size_t width = ps_dtype_bytes(dtype);
     struct psd_optim_scalars inside = *scalars;
     void *at[PSD_OPTIM_SLOTS_MAX] = {NULL};
-    uint32_t own = 0;
-    while (psi_optimizer_rows[kind].slots[own].name != NULL) {
-        own++;
-    }
-    inside.scale = 1; /* the gradient that the rule gets has it */
+    inside.scale = plain ? scalars->scale : 1; /* a gradient that is made has it */
     for (size_t first = 0; first < elements; first += PIECE_ELEMENTS) {
         const size_t left = elements - first, n = left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS;
-        uint8_t *v = (uint8_t *)var + first * width, *u = (uint8_t *)step + first * width;
-        psd_optim_gradient(loop, made, (const uint8_t *)grad + first * width, v, n, scalars);
-        if (rule->step[loop] != NULL) {
-            for (uint32_t k = 0; k < own; k++) {
-                at[k] = (uint8_t *)slots[k] + first * width;
-            }
-            at[own] = u;
-            rule->step[loop](v, at, made, n, &inside);
-        } else {
-            memcpy(u, made, n * width);
+        const uint8_t *v = (const uint8_t *)var + first * width;
+        const void *g = (const uint8_t *)grad + first * width;
+        if (!plain) {
+            psd_optim_gradient(loop, made, g, v, n, scalars);
+            g = made;
         }
-        norms->value += psd_sum_squares(dtype, v, n);
-        norms->step += psd_sum_squares(dtype, u, n);
+        for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && slots[k] != NULL; k++) {
+            at[k] = (uint8_t *)slots[k] + first * width;
+        }
+        make_steps(v, at, g, steps, n, &inside, norms);
+        memcpy((uint8_t *)step + first * width, steps, n * width); /* step may be grad */
     }
 }
 

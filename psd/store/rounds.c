@@ -570,7 +570,7 @@ static void average_block(const struct psd_rounds *g, struct block *b)
 static void measure_block(struct psd_rounds *g, struct block *b)
 {
     const struct psd_variable *v = b->p->variable;
-    psd_optim_measure(v->optimizer.kind, v->dtype, &g->scalars[b->i], (uint8_t *)v->value + b->at, b->slots, b->grad,
+    psd_optim_measure(v->optimizer.kind, v->dtype, &g->scalars[b->i], (const uint8_t *)v->value + b->at, b->slots, b->grad,
                       (uint8_t *)b->p->value + b->at, b->count, &g->norms);
 }
 

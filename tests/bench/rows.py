@@ -18,6 +18,10 @@ BARE_ROWS = tuple(k for k, v in OPERATIONS.items() if v in BARE)
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 VARIABLES = {"1": 1, "100": 100, "1k": 1000, "10k": 10000, "100k": 100000}
 WAYS = ("thread", "caller")
+OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "adagrad_v2", "adagrad_da", "adadelta", "rmsprop", "rmsprop_centered", "adamw", "adamw_tf",
+              "amsgrad", "adamax", "nadam", "ftrl", "proximal_gd", "proximal_adagrad", "addsign", "powersign", "lion", "torch_adam", "torch_adagrad",
+              "torch_rmsprop", "torch_rmsprop_centered", "lazy_adam")
+WHOLE = {"lamb": "adam", "lars": "momentum"}  # those of two passes, and whose time theirs is measured by
 
 # names, True where more is better, must, goal
 GOALS = [
@@ -54,6 +58,8 @@ GOALS = [
     (("tls.pull.4KiB.p64.vs_plain",), True, 0.7, 0.9),
     (("tls.handshakes",), True, 3000, 5000),
     (("tls.handshakes.turn_p99_us",), False, 5000, 2000),
+    (tuple("optim.%s.100MiB.vs_bare" % name for name in OPTIMIZERS), True, 0.9, 1.0),
+    (("optim.lamb.100MiB.vs_adam",), False, 1.8, 1.5),
 ]
 GOAL_NAMES = [name for names, *_ in GOALS for name in names]
 
@@ -458,6 +464,20 @@ def tls_steps(scale):
     yield Step("tls", "tls.handshakes", 1.2, {"tls.cipher": "GB/s", "tls.handshakes": "1/s", "tls.handshakes.server_cpu": "us/op", "tls.handshakes.turn_p99_us": "us"}, run)
 
 
+def optim_steps(scale):
+    """Each optimizer over 100 MiB of memory, without a task: beside a plain loop with its arithmetic, or beside another optimizer."""
+    mib = "0" if scale.smoke else "100"
+    for name in (*OPTIMIZERS, *WHOLE):
+        row = "optim.%s.100MiB" % name
+        beside = "vs_" + WHOLE.get(name, "bare")
+
+        def run(servers, name=name, row=row, beside=beside):
+            got = checked(servers.run([program("optim"), mib, "5", name]))
+            return {row: got["gb_s"], row + "." + beside: got[beside]}
+
+        yield Step("optim", row, 1.5, {row: "GB/s", row + "." + beside: "ratio"}, run)
+
+
 def start_step():
     rows = {"start.ready_ms": "ms", "idle.rss_mib": "MiB", "psctl.status_ms": "ms"}
 
@@ -488,3 +508,4 @@ def all_steps(scale):
     yield from call_steps(scale)
     yield plan_step(scale)
     yield from tls_steps(scale)
+    yield from optim_steps(scale)

@@ -28,7 +28,8 @@ MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", 
             "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes", "round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async",
             "round.commit.round_trips", "round.wake.p50_us", "plan.identity.4KiB.vs_push_pull", "plan.matmul.512.vs_process", "plan.mlp.vs_client",
             "tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain", "tls.pull.4KiB.p64.vs_plain", "tls.handshakes", "tls.handshakes.turn_p99_us",
-            "exporter.idle.cpu", "exporter.idle.private_mib", "exporter.idle.tls.private_mib", "exporter.scrape.1k_ms", "exporter.scrape.1k.server_cpu"}
+            "exporter.idle.cpu", "exporter.idle.private_mib", "exporter.idle.tls.private_mib", "exporter.scrape.1k_ms", "exporter.scrape.1k.server_cpu",
+            *(f"optim.{name}.100MiB.vs_bare" for name in report.rows.OPTIMIZERS), "optim.lamb.100MiB.vs_adam"}
 PEERS = {"small.pull.4KiB.p64.vs_redis_get", "small.push.4KiB.p64.vs_redis_set", "small.pull.4KiB.c50p64.vs_redis_get",
          "small.push.4KiB.c50p64.vs_redis_set", "nullstep.scalar.vs_tensorflow", "nullstep.scalar16.vs_tensorflow",
          "nullstep.dense100MB.tcp.vs_tensorflow", "push_adagrad.100MB.tcp.vs_tensorflow"}
