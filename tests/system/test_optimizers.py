@@ -88,6 +88,21 @@ class Optimizers(unittest.TestCase):
             "rowwise_adam:ema=0.9", "rowwise_adam(learning_rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08, ema=0.9)",
             ["RowwiseAdam", "RowwiseAdam_1", "ExponentialMovingAverage"], ["beta1_power", "beta2_power"], ["RowwiseAdam_1"])
 
+    def test_averages_are_tested(self):
+        """An average that hardly moves is what the model began with, which knows nothing; a model without averages is refused."""
+        c = self.start("first")
+        train = ["--ps_hosts", c.hosts, "--worker_hosts", f"127.0.0.1:{free_port()}", "--job_name", "worker", "--task_index", "0", "--model", "softmax",
+                 "--steps", "20", "--learning_rate", "0.1"]
+        test = [PSTRAIN, "--eval", "--ps_hosts", c.hosts, "--model", "softmax"]
+        self.good(PSTRAIN, *train, "--optimizer", "momentum:ema=0.9999999")
+        self.assertLess(float(re.search(r"test accuracy (\S+)", self.good(*test, "--ema"))[1]), 0.3)
+        self.assertGreater(float(re.search(r"test accuracy (\S+)", self.good(*test))[1]), 0.6)
+        self.good(PSTRAIN, *train, "--optimizer", "sgd", "--container", "other")
+        code, _, err = run(*test, "--ema", "--container", "other")
+        self.assertEqual(code, 1, err)
+        self.assertIn("has no moving average", err)
+        self.assertIn("--ema is of --eval", run(PSTRAIN, "--ema", "--local", "ps=1,workers=1")[2])
+
     def test_a_schedule(self):
         """The ps follows the global step; psctl shows it; a checkpoint and a file have it; set-lr replaces it; the event file has what was in force."""
         c, report, text = self.start("first"), os.path.join(self.folder, "report.json"), "piecewise_constant:boundaries=100/200,values=0.5/0.25/0.125"

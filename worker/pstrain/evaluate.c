@@ -9,6 +9,7 @@
  */
 #include "evaluate.h"
 
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include "auc.h"
@@ -46,6 +47,44 @@ static int check_fits(const ps_variable *v, const ps_shape *wanted)
     return -1;
 }
 
+/* The optimizer of a variable, as its task lists it. */
+struct listed {
+    const ps_variable *v;
+    ps_optimizer optimizer;
+};
+
+static void on_variable(void *ctx, const ps_variable_info *info)
+{
+    struct listed *l = ctx;
+    if (strcmp(info->name, ps_variable_name(l->v)) == 0 && strcmp(info->container, ps_variable_container(l->v)) == 0) {
+        l->optimizer = info->optimizer;
+    }
+}
+
+/* Read the moving average of v. Returns the exit status. */
+static int read_average(ps_session *s, ps_variable *v, float *values, size_t bytes)
+{
+    struct listed l = {.v = v};
+    ps_status st = PS_OK;
+    const int tasks = ps_cluster_tasks(s);
+    for (int task = 0; task < tasks && st == PS_OK && l.optimizer.kind == PS_OPT_NONE; task++) {
+        st = ps_task_variables(s, task, TIMEOUT_MS, on_variable, &l);
+    }
+    if (st != PS_OK) {
+        return session_call_failed(st, "--ema: the variables of the ps tasks cannot be listed");
+    }
+    if (!(l.optimizer.ema > 0)) {
+        return say_error("--ema: %s has no moving average; --optimizer NAME:ema=DECAY keeps one while it is trained",
+                         ps_variable_name(v));
+    }
+    uint32_t slot = 0;
+    while (psi_optimizer_slot(&l.optimizer, slot) != &psi_average_slot) {
+        slot++;
+    }
+    st = ps_variable_read_slot(v, slot, values, bytes);
+    return st == PS_OK ? EXIT_DONE : session_call_failed(st, "--ema: a moving average cannot be read");
+}
+
 /* Find a variable of the model. NULL: it is not there, or has another shape, which was printed. */
 static ps_variable *find_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
 {
@@ -62,7 +101,7 @@ static ps_variable *find_one(ps_session *s, const struct model_spec *spec, int l
     return st == PS_OK && check_fits(v, &shape) == 0 ? v : NULL;
 }
 
-static float *read_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
+static float *read_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape, bool average)
 {
     char name[MODEL_NAME_BYTES];
     char what[MODEL_NAME_BYTES + 64];
@@ -77,7 +116,11 @@ static float *read_one(ps_session *s, const struct model_spec *spec, int layer, 
         (void)say_error("no memory for a copy of %s", name);
         return NULL;
     }
-    const ps_status st = ps_variable_read(v, values, bytes);
+    if (average && read_average(s, v, values, bytes) != EXIT_DONE) {
+        free(values);
+        return NULL;
+    }
+    const ps_status st = average ? PS_OK : ps_variable_read(v, values, bytes);
     if (st != PS_OK) {
         (void)snprintf(what, sizeof(what), "the model cannot be read: %s", name);
         (void)session_call_failed(st, what);
@@ -101,8 +144,11 @@ static int find_tables(ps_session *s, struct model *m)
     return r->first.found != NULL && (spec->beside_columns == 0 || r->beside.found != NULL) ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int read_model(ps_session *s, struct model *m)
+static int read_model(ps_session *s, struct model *m, bool averages)
 {
+    if (m->spec.by_rows && averages) {
+        return say_error("--ema: a table that is read by rows is tested without its moving averages; leave out --ema");
+    }
     if (m->spec.by_rows && find_tables(s, m) != EXIT_DONE) {
         return EXIT_FAILED;
     }
@@ -110,8 +156,8 @@ static int read_model(ps_session *s, struct model *m)
         int64_t in = m->spec.units[l];
         int64_t out = m->spec.units[l + 1];
         const bool whole = l > 0 || !m->spec.by_rows;
-        m->weight_values[l] = whole ? read_one(s, &m->spec, l, false, PS_SHAPE(in, out)) : NULL;
-        m->bias_values[l] = !whole || m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out)) : NULL;
+        m->weight_values[l] = whole ? read_one(s, &m->spec, l, false, PS_SHAPE(in, out), averages) : NULL;
+        m->bias_values[l] = !whole || m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out), averages) : NULL;
         if (m->bias_values[l] == NULL) {
             return EXIT_FAILED;
         }
@@ -281,10 +327,10 @@ static void say_confusion(const struct report *r)
     }
 }
 
-static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
+static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, bool averages, struct report *r)
 {
     struct model m;
-    int status = model_init(&m, spec, TEST_ROWS) == 0 ? read_model(s, &m) : say_error("test: no memory");
+    int status = model_init(&m, spec, TEST_ROWS) == 0 ? read_model(s, &m, averages) : say_error("test: no memory");
     r->classes = data->classes;
     r->confusion =
         data->predicts || r->classes > CONFUSION_MAX ? NULL : calloc((size_t)(r->classes * r->classes), sizeof(*r->confusion));
@@ -408,7 +454,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
     }
     int status = adopted(f, s, data, true, &spec);
     status = status == EXIT_DONE && f->patience > 0 ? best_restore(s, &spec) : status;
-    status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
+    status = status == EXIT_DONE ? evaluate(s, &spec, data, false, &r) : status;
     totals->test_accuracy = r.test_accuracy;
     totals->test_loss = r.test_loss;
     fill(&r, f, c, totals);
@@ -434,7 +480,7 @@ static int evaluate_there(const struct flags *f, ps_session *s, struct dataset *
         return EXIT_FAILED;
     }
     int status = adopted(f, s, data, false, &spec);
-    status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
+    status = status == EXIT_DONE ? evaluate(s, &spec, data, f->ema, &r) : status;
     status = status == EXIT_DONE ? evaluate_report(s, f, &spec, &r) : status;
     free(r.confusion);
     return status;

@@ -249,6 +249,9 @@ static const struct psi_option rows[] = {
     FLAG("eval", eval, BOOL, NULL, NULL,
          "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
          "127.0.0.1:2222)"),
+    FLAG("ema", ema, BOOL, NULL, NULL,
+         "With --eval: test the moving averages of the variables, which --optimizer NAME:ema=DECAY keeps, in place of their "
+         "values"),
     FLAG("export", export_file, TEXT, "", "FILE", "The chief writes all variables into a safetensors file at the end"),
     FLAG("report", report, TEXT, "", "FILE.json", "The chief writes the results there"),
     FLAG("plot", plot, TEXT, "", "FILE.svg", "The chief draws loss and accuracy by global step there: learning curves",
@@ -340,6 +343,9 @@ static int check_eval(const struct flags *f, char *err)
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
                              others[i]);
         }
+    }
+    if (f->ema && !f->eval) {
+        return cli_error(err, "--ema is of --eval; --optimizer NAME:ema=DECAY keeps moving averages");
     }
     return 0;
 }

@@ -85,6 +85,7 @@ struct flags {
     bool prefetch;
     bool fresh;
     bool eval;
+    bool ema; /* with eval: the moving averages are tested */
     int64_t eval_every;
     int64_t max_recoveries;
     const char *restore;                             /* "" or a file */
