@@ -4,18 +4,12 @@
  *
  * Happy path: the first frame says how many rows come and the highest index -> admitted here -> each segment is checked whole
  * before psd_commit() touches a row.
- * Failure: rows that the variable does not have, an optimizer whose sparse form moves all rows, frames of another length.
+ * Failure: rows that the variable does not have, an optimizer that would move all rows of a large one, frames of another length.
  */
 #include "push_rows.h"
 
 #include "common/optimizer.h"
 #include "common/shape.h"
-
-/* TensorFlow's sparse form of these moves every row of the variable, also those that no gradient has come for. */
-static bool moves_all_rows(uint32_t kind)
-{
-    return kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM;
-}
 
 enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how)
 {
@@ -44,12 +38,11 @@ ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variabl
                         "dense pushes work",
                         v->name, t->name, psi_optimizer_name(v->optimizer.kind));
     }
-    if (kind == PSD_PUSH_ROWS && moves_all_rows(v->optimizer.kind)) {
-        return psi_fail(
-            err, PS_UNIMPLEMENTED,
-            "push of rows to '%s' at %s: %s in TensorFlow's form moves all rows with each push; lazy_adam moves those "
-            "that are pushed to, and dense pushes work",
-            v->name, t->name, psi_optimizer_name(v->optimizer.kind));
+    if (kind == PSD_PUSH_ROWS && psd_rows_kind_moves_all(v->optimizer.kind) && v->bytes > PSD_MOVED_ROWS_BYTES_MAX) {
+        return psi_fail(err, PS_UNIMPLEMENTED,
+                        "push of rows to '%s' at %s: %s in TensorFlow's form moves all rows with each push, which is done for "
+                        "variables of at most %d bytes; lazy_adam moves those that are pushed to, and dense pushes work",
+                        v->name, t->name, psi_optimizer_name(v->optimizer.kind), PSD_MOVED_ROWS_BYTES_MAX);
     }
     return PS_OK;
 }

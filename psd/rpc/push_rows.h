@@ -10,7 +10,7 @@
 /** The kind of a PUSH_ROWS or SCATTER; how: as in ps_rows_meta. */
 enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how);
 /** May `total` rows up to index `highest` come for v? OUT_OF_RANGE, INVALID_ARGUMENT (it has no rows, or too large ones),
- * UNIMPLEMENTED: its optimizer has no sparse form here. */
+ * UNIMPLEMENTED: its optimizer would move all rows, and they are too many. */
 ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
                               uint64_t highest, struct psi_err *err) PSI_MUST;
 /** Bytes of a row of v with its index, as it travels; v takes rows. */

@@ -81,7 +81,7 @@ static void stage(const struct psd_progress *g, void *staging, uint64_t first, c
     }
 }
 
-void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
+void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count, bool last)
 {
     struct psd_progress *g = n->progress;
     const struct psd_variable *v = g->variable;
@@ -89,7 +89,7 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
         if (g->staging != NULL) {
             psd_rows_stage(g, n->offset, p, count);
         } else {
-            psd_rows_apply(g, p, count);
+            psd_rows_apply(g, p, count, last);
         }
         psd_rows_come(g, p, count);
     } else if (g->kind == PSD_CONTRIBUTE) {

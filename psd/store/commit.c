@@ -154,7 +154,7 @@ static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_nu
 static void segment(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_number *n = psd_number_own(c->segment.number);
-    psd_apply_segment(n, c->segment.bytes, c->segment.count);
+    psd_apply_segment(n, c->segment.bytes, c->segment.count, c->segment.last);
     if (c->segment.last) {
         psd_apply_finish(&t->store, c->segment.record, n, c->segment.scalars);
         n->position = t->position;

@@ -70,6 +70,14 @@ static void before_rows(const struct psd_change *c)
     const struct psd_progress *p = c->segment.number->progress;
     const struct psd_variable *v = p->variable;
     const uint64_t columns = psd_rows_columns(v);
+    if (psd_rows_move_all(p)) {
+        const uint64_t first = (p->last_index + 1) * columns; /* 0, if none has come */
+        const uint64_t end = c->segment.last || c->segment.count == 0
+                                 ? v->elements
+                                 : (psi_rows_index(c->segment.bytes, c->segment.count - 1) + 1) * columns;
+        change_elements(v, PSD_OPTIM_SLOTS_MAX, first, end - first);
+        return;
+    }
     for (uint64_t i = 0; i < c->segment.count; i++) {
         change_elements(v, p->kind == PSD_PUSH_ROWS ? PSD_OPTIM_SLOTS_MAX : 0, psi_rows_index(c->segment.bytes, i) * columns,
                         columns);

@@ -56,8 +56,8 @@ void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *val
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept);
 
 /* ---- apply.c: what a push in progress does to its variable ---- */
-/** Apply count elements at p, from n->offset on. */
-void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count);
+/** Apply count elements at p, from n->offset on. last: they end the mutation. */
+void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count, bool last);
 /** The last segment is applied: end the mutation, with version and result. scalars: of a staged gradient, applied now. */
 void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
                       const struct psd_optim_scalars *scalars);
@@ -74,7 +74,7 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
 
 /* ---- rows.c: pushes of some rows (common/rows.h) ---- */
 /** Change the variable by a segment of `count` rows. */
-void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count);
+void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count, bool last);
 /** Gather a segment of an atomic variable, from row `first` of the operation on; the last one is followed by the other. */
 void psd_rows_stage(struct psd_progress *g, uint64_t first, const uint8_t *segment, uint64_t count);
 void psd_rows_apply_staged(struct psd_progress *g);

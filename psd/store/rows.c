@@ -4,8 +4,9 @@
  *
  * Happy path: a segment's indices are checked -> each row is given to the optimizer with its slots, added, or written; the CRCs
  * of the segments of the value in which it lies are forgotten. For an atomic variable rows are gathered, each behind its index,
- * and take effect with the last one.
- * Failure: indices that do not rise, or that the first frame did not announce. What came before them stays.
+ * and take effect with the last one. An optimizer that moves all rows moves those between two rows of the push, by a gradient of
+ * 0, when the later one of the two comes, and those behind the last row with the last segment. Failure: indices that do not rise,
+ * or that the first frame did not announce. What came before them stays.
  */
 #include "rows.h"
 
@@ -99,12 +100,51 @@ static void change_row(const struct psd_progress *g, uint64_t index, const uint8
     }
 }
 
-void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count)
+/* Move rows [first, end), which the push does not have. Their gradient is 0, to which nothing is added: what l2 and a decay of
+ * weights do is done to rows of the push. */
+static void move_rows(const struct psd_progress *g, uint64_t first, uint64_t end, uint64_t columns)
+{
+    static const uint8_t zeros[PS_SEGMENT_BYTES];
+    const struct psd_variable *v = g->variable;
+    const uint64_t most = sizeof(zeros) / v->element_bytes;
+    struct psd_progress as = {.variable = v, .scalars = g->scalars};
+    as.scalars.l2 = 0;
+    as.scalars.weight_decay = 0;
+    for (uint64_t at = first * columns; at < end * columns; at += most) {
+        psd_apply_gradient(&as, at, zeros, v->dtype, end * columns - at < most ? end * columns - at : most);
+    }
+    psd_sums_forget(&psd_variable_own(v)->sums, v->bytes, first * columns * v->element_bytes,
+                    (end - first) * columns * v->element_bytes);
+}
+
+/* As psd_rows_apply(), of an optimizer that moves all rows; rows: those of the segment. */
+static void apply_to_all(const struct psd_progress *g, const uint8_t *segment, const uint8_t *rows, uint64_t count, bool last)
+{
+    const struct psd_variable *v = g->variable;
+    const uint64_t columns = psd_rows_columns(v), wire_bytes = g->unit - PSI_INDEX_BYTES;
+    uint64_t next = g->last_index + 1; /* 0, if none has come */
+    for (uint64_t i = 0; i < count; i++, rows += wire_bytes) {
+        const uint64_t index = psi_rows_index(segment, i);
+        move_rows(g, next, index, columns);
+        psd_apply_gradient(g, index * columns, rows, (ps_dtype)g->wire, columns);
+        changed(v, index, columns * v->element_bytes);
+        next = index + 1;
+    }
+    if (last && columns > 0) {
+        move_rows(g, next, v->elements / columns, columns);
+    }
+}
+
+void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count, bool last)
 {
     const struct psd_variable *v = g->variable;
     const uint64_t wire_bytes = g->unit - PSI_INDEX_BYTES, row_bytes = psd_rows_row_bytes(g);
     const uint64_t columns = v->element_bytes == 0 ? 0 : row_bytes / v->element_bytes;
     const uint8_t *rows = segment + count * PSI_INDEX_BYTES;
+    if (psd_rows_move_all(g)) {
+        apply_to_all(g, segment, rows, count, last);
+        return;
+    }
     if (g->kind == PSD_PUSH_ROWS && g->wire != PS_F16 && columns > 0) {
         psd_optim_apply_rows(v->optimizer.kind, v->dtype, (ps_dtype)g->wire, &g->scalars, v->value, v->slots, rows, segment,
                              count, columns);
@@ -132,11 +172,20 @@ void psd_rows_stage(struct psd_progress *g, uint64_t first, const uint8_t *segme
 void psd_rows_apply_staged(struct psd_progress *g)
 {
     const struct psd_variable *v = g->variable;
-    const uint64_t row_bytes = psd_rows_row_bytes(g);
+    const uint64_t row_bytes = psd_rows_row_bytes(g), columns = psd_rows_columns(v);
+    const bool moves_all = psd_rows_move_all(g) && columns > 0;
     const uint8_t *at = g->staging;
+    uint64_t next = 0;
     for (uint64_t i = 0; i < g->total; i++, at += g->unit) {
+        if (moves_all) {
+            move_rows(g, next, psi_rows_index(at, 0), columns);
+            next = psi_rows_index(at, 0) + 1;
+        }
         change_row(g, psi_rows_index(at, 0), at + PSI_INDEX_BYTES, row_bytes / v->element_bytes);
         changed(v, psi_rows_index(at, 0), row_bytes);
+    }
+    if (moves_all) {
+        move_rows(g, next, v->elements / columns, columns);
     }
 }
 

@@ -15,6 +15,17 @@ static inline uint64_t psd_rows_row_bytes(const struct psd_progress *p)
 {
     return (uint64_t)(p->unit - PSI_INDEX_BYTES) / psi_wire_unit((ps_dtype)p->wire) * p->variable->element_bytes;
 }
+enum { PSD_MOVED_ROWS_BYTES_MAX = 16 << 20 /* values of which a push moves all rows, so that no segment takes long */ };
+/** A push of some rows moves all rows of a variable with such an optimizer: TensorFlow's sparse form of the kind. */
+static inline bool psd_rows_kind_moves_all(uint32_t kind)
+{
+    return kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM;
+}
+/** p moves all rows of its variable, not only those that it has. */
+static inline bool psd_rows_move_all(const struct psd_progress *p)
+{
+    return p->kind == PSD_PUSH_ROWS && psd_rows_kind_moves_all(p->variable->optimizer.kind);
+}
 /** psd_progress_fits() of a push of some rows. */
 bool psd_rows_fit(const struct psd_progress *p);
 /** p, which fits, may have come to element `offset`, below its end. A push that is not of rows may stand anywhere. */

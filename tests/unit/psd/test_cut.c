@@ -6,6 +6,9 @@
  */
 #include "cut_test.h"
 
+#include "psd/store/rows.h"
+
+#include "common/optimizer.h"
 #include "common/safetensors.h"
 
 #include <stdlib.h>
@@ -14,13 +17,12 @@ enum { ELEMENTS = 300, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
 
 /* ---- a task ---- */
 
-static const struct psd_variable *variable_by(struct life *l, const char *name, int64_t elements, bool sealed,
-                                              const ps_optimizer *optimizer)
+static const struct psd_variable *variable_of(struct life *l, const char *name, ps_shape shape, const ps_optimizer *opt,
+                                              bool sealed)
 {
     static uint64_t number = 0;
-    struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {elements}}};
-    struct psd_making m = {.init = *ps_ones(), .optimizer = *optimizer};
-    d.optimizer = m.optimizer;
+    struct psd_definition d = {.dtype = PS_F32, .shape = shape, .optimizer = *opt};
+    struct psd_making m = {.init = *ps_ones(), .optimizer = *opt};
     struct psd_change c = creating(l, name, NULL);
     c.create.definition = &d;
     c.create.pin = 3;
@@ -37,7 +39,7 @@ static const struct psd_variable *variable_by(struct life *l, const char *name, 
 
 static const struct psd_variable *variable(struct life *l, const char *name, int64_t elements, bool sealed)
 {
-    return variable_by(l, name, elements, sealed, ps_adagrad(0.5));
+    return variable_of(l, name, (ps_shape){.rank = 1, .dims = {elements}}, ps_adagrad(0.5), sealed);
 }
 
 /* A push of session 1 that stays in progress. */
@@ -189,7 +191,7 @@ TEST(test_staged_gradient_of_an_optimizer_with_norms)
     ps_optimizer lars = *ps_optimizer_standard(PS_OPT_LARS, 0.5);
     struct psi_err err;
     lars.l2 = 1; /* the steps differ from the gradient */
-    const struct psd_variable *w = variable_by(l, "w", 2 * BLOCK / 4 + 7, true, &lars);
+    const struct psd_variable *w = variable_of(l, "w", (ps_shape){.rank = 1, .dims = {2 * BLOCK / 4 + 7}}, &lars, true);
     const struct psd_number *n = begin(l, w, 1);
     segment(l, n);
     segment(l, n);
@@ -408,6 +410,74 @@ TEST(test_rounds_go_on)
     assert_memory_equal(then->value, value, then->bytes);
     assert_memory_equal(then->slots[0], slot, then->bytes);
     psd_task_free(t);
+}
+
+/* Ones for these two rows of v, in a segment each. */
+static void push_two_rows(struct life *l, const struct psd_variable *v, uint64_t number, uint64_t first, uint64_t second)
+{
+    const uint64_t columns = psd_rows_columns(v), rows[2] = {first, second};
+    struct psd_progress *p = psd_progress_new(l->task, v);
+    assert_non_null(p);
+    p->number = number;
+    p->kind = PSD_PUSH_ROWS;
+    p->wire = PS_F32;
+    p->unit = psi_rows_unit(columns * sizeof(float));
+    p->total = 2;
+    p->highest = second;
+    p->last_index = UINT64_MAX;
+    p->scale = 1;
+    psd_variable_capture(v, 0, 1, &p->scalars);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}});
+    const struct psd_number *n = psd_record_find(l->records[1], number);
+    uint8_t *segment = test_alloc(p->unit);
+    float *grad = test_alloc(columns * sizeof(float));
+    for (uint64_t i = 0; i < columns; i++) {
+        grad[i] = 1;
+    }
+    memcpy(segment + PSI_INDEX_BYTES, grad, columns * sizeof(float));
+    for (uint32_t i = 0; i < 2; i++) {
+        memcpy(segment, &rows[i], PSI_INDEX_BYTES);
+        must(l, (struct psd_change){
+                    .kind = PSD_CHANGE_SEGMENT,
+                    .segment = {.record = l->records[1], .number = n, .bytes = segment, .count = 1, .last = i == 1}});
+    }
+}
+
+/* Rows that are pushed behind the instant of a cut, and those that an optimizer moves with them, are in it as they were. */
+TEST(test_rows_as_they_were)
+{
+    enum { ROWS = 20000, COLUMNS = 16 };
+    static const uint32_t kinds[] = {PS_OPT_ADAM, PS_OPT_ROWWISE_ADAGRAD, PS_OPT_ROWWISE_ADAM};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+        struct life *l = life_new(&spec);
+        struct checkpoint *c = checkpoint_new();
+        const ps_optimizer given = {.learning_rate = 0.5}, opt = psi_optimizer_standard(kinds[i], &given);
+        const struct psd_variable *w = variable_of(l, "w", (ps_shape){.rank = 2, .dims = {ROWS, COLUMNS}}, &opt, true);
+        push_two_rows(l, w, 1, 0, ROWS - 2);
+        uint8_t *was[3] = {NULL};
+        const uint32_t arrays = 1 + psd_optim_slot_count(&opt);
+        for (uint32_t k = 0; k < arrays; k++) {
+            was[k] = test_alloc(psd_variable_bytes_of(w, k));
+            memcpy(was[k], k == 0 ? w->value : w->slots[k - 1], psd_variable_bytes_of(w, k));
+        }
+        cut_begin(l, 16 << 20);
+        push_two_rows(l, w, 2, 7, ROWS - 3);
+        assert_memory_not_equal(w->value, was[0], w->bytes);
+        while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+            psd_cut_turn(l->task, 1000);
+            drain(l, c);
+        }
+        psd_cut_end(l->task);
+        struct psd_task *t = task_new(l);
+        struct psi_err err;
+        assert_ok(load_into(t, c, &err), &err);
+        const struct psd_variable *then = psd_variable_find(psd_container_find(&t->store, "c"), "w");
+        for (uint32_t k = 0; k < arrays; k++) {
+            assert_memory_equal(k == 0 ? then->value : then->slots[k - 1], was[k], psd_variable_bytes_of(w, k));
+        }
+        psd_task_free(t);
+    }
 }
 
 /* One value of the first entry is another one. */

@@ -6,6 +6,8 @@
 #include "rows_wire.h"
 #include "task_test.h"
 
+#include "psd/store/rows.h"
+
 #include "common/half.h"
 #include "common/optimizer.h"
 
@@ -111,16 +113,11 @@ TEST(test_pushed_as_dense)
         for (uint64_t i = 0; i < o.count; i++) {
             memcpy(dense + indices[i] * COLUMNS, grads + i * COLUMNS, ROW_BYTES);
         }
-        if (kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM) {
-            const struct fc_reply r = rows_do(&e->c, &o);
-            assert_reply(r, PS_UNIMPLEMENTED, "lazy_adam");
-            assert_int_equal(r.applied, PS_NOTHING_APPLIED);
-            continue;
-        }
         if (psi_optimizer_is_whole(kind)) {
             assert_reply(rows_do(&e->c, &o), PS_UNIMPLEMENTED, "norms of the whole gradient");
             continue;
         }
+        const bool all = psd_rows_kind_moves_all(kind);
         for (uint32_t turn = 0; turn < 2; turn++) { /* the second one finds powers that have moved once */
             o.number = turn == 0 ? o.number : e->c.next_number++;
             assert_applied(rows_do(&e->c, &o));
@@ -131,7 +128,7 @@ TEST(test_pushed_as_dense)
         assert_memory_equal(&a->optim_state, &b->optim_state, sizeof(a->optim_state));
         assert_int_equal(a->pushes, 2);
         for (uint64_t row = 0; row < ROWS; row++) {
-            const bool has = row % 3 == 0;
+            const bool has = all || row % 3 == 0;
             for (uint32_t k = 0; k <= psd_optim_slot_count(&opt); k++) {
                 const uint8_t *is = k == 0 ? a->value : a->slots[k - 1], *other = k == 0 ? b->value : b->slots[k - 1];
                 const size_t bytes = psd_variable_bytes_of(a, k) / ROWS;
@@ -145,6 +142,89 @@ TEST(test_pushed_as_dense)
             }
         }
     }
+}
+
+/* Adam by rows is TensorFlow's: rows that are not in the push move by a gradient of 0. Each way to take effect (segment by
+ * segment, staged) and each place of a cut connection gives the bits of a dense push; rows that have not come are as they were.
+ */
+TEST(test_adam_moves_all_rows)
+{
+    enum { MANY = 40000, COLS = 4, COUNT = 6000, EACH = PS_SEGMENT_BYTES / (8 + COLS * 4) };
+    static float dense[MANY * COLS];
+    static uint64_t some[COUNT];
+    const ps_optimizer opt = *ps_adam_with(0.1, 0.875, 0.984375, 1e-6);
+    for (uint64_t cut = EACH; cut < COUNT; cut += EACH) {
+        struct env *e = env_new(NULL);
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, MANY, COLS, &opt, false);
+        const ps_v1_OpenAnswer d = made(e, "d", PS_F32, MANY, COLS, &opt, false);
+        const ps_v1_OpenAnswer a = made(e, "a", PS_F32, MANY, COLS, &opt, true);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, COUNT);
+        o.indices = some;
+        o.row_bytes = COLS * sizeof(float);
+        for (uint32_t turn = 0; turn < 2; turn++) { /* in the second one rows before, between and behind its own move, too */
+            memset(dense, 0, sizeof(dense));
+            for (uint64_t i = 0; i < COUNT; i++) {
+                some[i] = (turn == 0 ? 2 : 1500) + 6 * i + (turn == 0 && i > COUNT / 2 ? 3990 : 0);
+                memcpy(dense + some[i] * COLS, grads + i * COLS, o.row_bytes);
+            }
+            const struct psd_variable *of[3] = {psd_variable_by_handle(&e->t->core->store, v.handle),
+                                                psd_variable_by_handle(&e->t->core->store, d.handle),
+                                                psd_variable_by_handle(&e->t->core->store, a.handle)};
+            struct fc_hello hello;
+            const uint64_t from = some[cut - 1] + 1;
+            static float before[MANY * COLS];
+            memcpy(before, of[0]->value, sizeof(before));
+            o.number = e->c.next_number++;
+            rows_send(&e->c, &o, 0, cut);
+            assert_memory_equal((const float *)of[0]->value + from * COLS, before + from * COLS, (MANY - from) * o.row_bytes);
+            fc_cut(&e->c);
+            fc_hello_default(&e->c, &hello);
+            hello.unresolved[0] = o.number;
+            hello.unresolved_count = 1;
+            assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+            assert_int_equal(e->c.numbers[0].offset, cut);
+            rows_send(&e->c, &o, cut, COUNT);
+            assert_applied(fc_take(&e->c, NULL));
+            assert_applied(fc_push(&e->c, PS_OP_PUSH, &d, dense, 1, 0));
+            struct rows_op staged = o;
+            staged.handle = a.handle;
+            staged.number = e->c.next_number++;
+            assert_applied(rows_do(&e->c, &staged));
+            for (uint32_t k = 0; k < 3; k++) {
+                const void *is = k == 0 ? of[0]->value : of[0]->slots[k - 1], *as = k == 0 ? of[1]->value : of[1]->slots[k - 1];
+                assert_memory_equal(is, as, sizeof(dense));
+                assert_memory_equal(is, k == 0 ? of[2]->value : of[2]->slots[k - 1], sizeof(dense));
+            }
+        }
+    }
+}
+
+/* l2 and a decay of weights are for rows of the push alone. Without rows all move. A large variable is refused. */
+TEST(test_adam_and_what_does_not_move)
+{
+    struct env *e = env_new(NULL);
+    const ps_optimizer given = {.learning_rate = 0.1};
+    ps_optimizer opt = psi_optimizer_standard(PS_OPT_ADAMW_TF, &given);
+    opt.weight_decay = 0.5;
+    opt.l2 = 0.5;
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, &opt, false);
+    struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, 1);
+    assert_applied(rows_do(&e->c, &o));
+    const struct psd_variable *var = psd_variable_by_handle(&e->t->core->store, v.handle);
+    assert_true(((const float *)var->value)[0] < 1.5F);
+    assert_floats(var->value, COLUMNS, ROWS * COLUMNS, 2);
+    const float m = ((const float *)var->slots[0])[0];
+    assert_true(m != 0);
+    o.number = e->c.next_number++;
+    o.count = 0;
+    assert_applied(rows_do(&e->c, &o));
+    assert_true(((const float *)var->slots[0])[0] == m + (0 - m) * (1 - 0.9F)); /* it moves without a gradient */
+    const int64_t rows = PSD_MOVED_ROWS_BYTES_MAX / ROW_BYTES + 1;
+    const ps_v1_OpenAnswer large = made(e, "large", PS_F32, rows, COLUMNS, ps_adam(0.1), false);
+    o = op_of(e, &large, PS_OP_PUSH_ROWS, 0, 1);
+    const struct fc_reply r = rows_do(&e->c, &o);
+    assert_reply(r, PS_UNIMPLEMENTED, "lazy_adam");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
 }
 
 /* Narrow gradients, a moving average, a limit: what is around the rule goes by row as well. */

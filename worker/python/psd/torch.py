@@ -353,7 +353,7 @@ class Optimizer(torch.optim.Optimizer):
     the session closes without an error; other workers' is ignored. state_dict() has the param_groups; slots are on the ps, in their checkpoints.
 
     Of a sparse gradient, as of nn.Embedding(sparse=True), only the rows travel, once each: Variable.push_rows(). Values are pulled whole. psd.Adam
-    has no sparse form: psd.optimizer("lazy_adam"). Sparse gradients are refused with sync.
+    moves all rows then, and is refused for more than 16 MiB: psd.optimizer("lazy_adam"). Sparse gradients are refused with sync.
     """
 
     def __init__(self, named_parameters: Any, session: Session, optimizer: Update, *, sync: bool = False, overlap: bool = False) -> None:

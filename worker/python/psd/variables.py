@@ -224,7 +224,8 @@ class Variable:
         scale    multiplies the sums before the update; finite, more than 0
 
         Raises OutOfRange for an index outside; nothing is applied. FailedPrecondition: no optimizer, or the variable is in rounds.
-        Unimplemented: adam and others, whose sparse form moves all rows; psd.optimizer("lazy_adam") moves those of the gradient.
+        Unimplemented: adam, adamw_tf, amsgrad and nadam, whose sparse form moves all rows, for values of more than 16 MiB;
+        psd.optimizer("lazy_adam") moves those of the gradient.
         """
         self._rows(lib.ps_push_rows, indices, rows, "the gradient", scale)
 
