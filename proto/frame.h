@@ -85,8 +85,8 @@ struct ps_push_meta {
                          to the slot, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
-/* Behind the ps_push_meta of a PUSH or PUSHPULL, and the ps_rows_meta of a PUSH_ROWS, with PS_FEATURE_GLOBAL_STEP; it may be left out. The schedule of the learning
- * rate is evaluated at that step. */
+/* Behind the ps_push_meta of a PUSH or PUSHPULL, and the ps_rows_meta of a PUSH_ROWS, with PS_FEATURE_GLOBAL_STEP; it may be left
+ * out. The schedule of the learning rate is evaluated at that step. */
 struct ps_push_step {
     uint64_t step; /* 1 + the global step, as the session knows it; 0: not said */
 };

@@ -1069,8 +1069,8 @@ PS_API ps_status ps_gather(ps_variable *v, const int64_t *indices, size_t index_
  *              INVALID_ARGUMENT     also: NaN or infinity in a row (PS_REASON_NOT_FINITE, psd --refuse_nonfinite). The text names
  *                                   the row; rows of the segments before it are applied
  *              FAILED_PRECONDITION  v has no optimizer, or is in rounds (PS_REASON_IN_ROUNDS)
- *              UNIMPLEMENTED        adam, adamw_tf, amsgrad, nadam and a value of more than 16 MiB: TensorFlow's sparse form of these
- *                                   moves every row of the variable. Use lazy_adam. Or as in ps_gather()
+ *              UNIMPLEMENTED        adam, adamw_tf, amsgrad, nadam and a value of more than 16 MiB: TensorFlow's sparse form of
+ *                                   these moves every row of the variable. Use lazy_adam. Or as in ps_gather()
  *              others as ps_variable_push()
  * Cost         8 bytes and the gradient for each different row.
  * Source       TF 1.15 core/kernels/training_ops.cc (SparseApply*), python/training/optimizer.py _deduplicate_indexed_slices

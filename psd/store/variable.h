@@ -227,6 +227,7 @@ uint64_t psd_variable_bytes_of(const struct psd_variable *v, uint32_t which);
 /** Where elements [first, first + count) of the value, whole rows if the slot is by row, have what belongs to them in the value
  * (which 0) or in slot `which`. */
 struct psd_span {
+    /* volatile: */
     uint64_t at, bytes;
 };
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count);

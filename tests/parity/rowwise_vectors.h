@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made by tests/parity/rowwise_vectors.py; do not edit. Seed 20261129. Numbers are the bits of IEEE values. Inputs: start, then the
- * gradient of each step. Cases: variable and slots after each step, one after the other. */
+/*
+ * Made by tests/parity/rowwise_vectors.py; do not edit. Seed 20261129. Numbers are the bits of IEEE values.
+ * Inputs: start, then the gradient of each step. Cases: variable and slots after each step, one after the other.
+ */
 /* clang-format off */
 #define ROWWISE_STEPS 4
 static const uint32_t rowwise_in_f32_1[] = {
@@ -582,37 +584,37 @@ static const struct rowwise_case {
      rowwise_in_f32_1, rowwise_out_f32_1_0},
     {PS_F32, 1, 1, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
      rowwise_in_f32_1, rowwise_out_f32_1_1},
-    {PS_F32, 1, 1, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f32_1, rowwise_out_f32_1_2},
+    {PS_F32, 1, 1, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f32_1, rowwise_out_f32_1_2},
     {PS_F32, 3, 7, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.0625, .epsilon = 9.5367431640625e-07},
      rowwise_in_f32_7, rowwise_out_f32_7_0},
     {PS_F32, 3, 7, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
      rowwise_in_f32_7, rowwise_out_f32_7_1},
-    {PS_F32, 3, 7, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f32_7, rowwise_out_f32_7_2},
+    {PS_F32, 3, 7, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f32_7, rowwise_out_f32_7_2},
     {PS_F32, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.0625, .epsilon = 9.5367431640625e-07},
      rowwise_in_f32_33, rowwise_out_f32_33_0},
-    {PS_F32, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
-     rowwise_in_f32_33, rowwise_out_f32_33_1},
-    {PS_F32, 2, 33, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f32_33, rowwise_out_f32_33_2},
+    {PS_F32, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon =
+     0.0}, rowwise_in_f32_33, rowwise_out_f32_33_1},
+    {PS_F32, 2, 33, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f32_33, rowwise_out_f32_33_2},
     {PS_F64, 1, 1, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.0625, .epsilon = 9.5367431640625e-07},
      rowwise_in_f64_1, rowwise_out_f64_1_0},
     {PS_F64, 1, 1, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
      rowwise_in_f64_1, rowwise_out_f64_1_1},
-    {PS_F64, 1, 1, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f64_1, rowwise_out_f64_1_2},
+    {PS_F64, 1, 1, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f64_1, rowwise_out_f64_1_2},
     {PS_F64, 3, 7, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.0625, .epsilon = 9.5367431640625e-07},
      rowwise_in_f64_7, rowwise_out_f64_7_0},
     {PS_F64, 3, 7, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
      rowwise_in_f64_7, rowwise_out_f64_7_1},
-    {PS_F64, 3, 7, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f64_7, rowwise_out_f64_7_2},
+    {PS_F64, 3, 7, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f64_7, rowwise_out_f64_7_2},
     {PS_F64, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.0625, .epsilon = 9.5367431640625e-07},
      rowwise_in_f64_33, rowwise_out_f64_33_0},
-    {PS_F64, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon = 0.0},
-     rowwise_in_f64_33, rowwise_out_f64_33_1},
-    {PS_F64, 2, 33, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon = 9.5367431640625e-07},
-     rowwise_in_f64_33, rowwise_out_f64_33_2},
+    {PS_F64, 2, 33, {.kind = PS_OPT_ROWWISE_ADAGRAD, .learning_rate = 0.5, .initial_accumulator = 0.125, .epsilon =
+     0.0}, rowwise_in_f64_33, rowwise_out_f64_33_1},
+    {PS_F64, 2, 33, {.kind = PS_OPT_ROWWISE_ADAM, .learning_rate = 0.0625, .beta1 = 0.875, .beta2 = 0.984375, .epsilon =
+     9.5367431640625e-07}, rowwise_in_f64_33, rowwise_out_f64_33_2},
 };
 /* clang-format on */

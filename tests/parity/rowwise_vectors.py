@@ -11,6 +11,7 @@ import decimal
 import random
 import struct
 import sys
+import textwrap
 
 SEED = 20261129
 STEPS = 4
@@ -70,8 +71,10 @@ def emit(name, arrays, dtype):
 
 def main():
     print("/* SPDX-License-Identifier: Apache-2.0 */")
-    print("/* Made by tests/parity/rowwise_vectors.py; do not edit. Seed %d. Numbers are the bits of IEEE values. Inputs: start, then the" % SEED)
-    print(" * gradient of each step. Cases: variable and slots after each step, one after the other. */")
+    print("/*")
+    print(" * Made by tests/parity/rowwise_vectors.py; do not edit. Seed %d. Numbers are the bits of IEEE values." % SEED)
+    print(" * Inputs: start, then the gradient of each step. Cases: variable and slots after each step, one after the other.")
+    print(" */")
     print("/* clang-format off */")
     print("#define ROWWISE_STEPS %d" % STEPS)
     cases = []
@@ -90,7 +93,8 @@ def main():
                 made = "rowwise_out_%s_%d_%d" % (dtype.lower(), columns, i)
                 emit(made, recorded, dtype)
                 opt = ", ".join([".kind = PS_OPT_" + kind] + [".%s = %r" % item for item in h.items()])
-                cases.append("    {PS_%s, %d, %d, {%s},\n     %s, %s}," % (dtype, rows, columns, opt, given, made))
+                row = "{PS_%s, %d, %d, {%s}, %s, %s}," % (dtype, rows, columns, opt, given, made)
+                cases += textwrap.wrap(row, 120, initial_indent="    ", subsequent_indent="     ")
     print("static const struct rowwise_case {")
     print("    ps_dtype dtype;")
     print("    uint32_t rows, columns;")

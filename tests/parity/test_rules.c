@@ -101,7 +101,8 @@ static void run_case(const struct rule_case *c, uint64_t row)
 }
 
 /* Every kind that has come since optim_vectors.h is in rule_vectors.h, in both dtypes and three sizes at least. lazy_adam has the
- * vectors of adam (test_optim.c), kinds by row have their own (test_rowwise.c). Whole, and as the first, a middle and the last row. */
+ * vectors of adam (test_optim.c), kinds by row have their own (test_rowwise.c). Whole, and as the first, a middle and the last
+ * row. */
 static void test_rules(void **unused)
 {
     (void)unused;
