@@ -164,7 +164,7 @@ class Rows(unittest.TestCase):
             (data + ["--model", "wide_deep:dim=4"], 2, "--model 'wide_deep:dim=4'"),
             (data + ["--partition", "25", "--model", "softmax"], 1, "--partition 25: the data have 24 features"),
             (["--data", "libsvm:" + three, "--model", "fm:4"], 1, "--model fm:4 is for two classes"),
-            (data + ["--rows", "--optimizer", "adam"], 1, "lazy_adam"),
+            (data + ["--rows", "--optimizer", "lars"], 1, "norms of the whole"),
         ):
             got, out, err = run(PSTRAIN, "--local", "ps=1,workers=1", *args)
             self.assertEqual(got, code, out + err)
