@@ -36,7 +36,7 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
         }
         psd_optim_apply_beside(v->optimizer.kind, v->dtype, widen ? PS_F32 : wire, &g->scalars,
                                (uint8_t *)v->value + first * v->element_bytes, slots, widen ? (const void *)block : grad,
-                               take / step, step);
+                               step == 1 ? take : take / step, step);
         first += take;
         grad += take * psi_wire_unit(wire);
         count -= take;

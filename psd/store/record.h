@@ -174,7 +174,8 @@ static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 /** True if segments of a dense gradient for v, in any dtype, may end within a row, while its optimizer needs whole rows. */
 static inline bool psd_push_cuts_rows(uint8_t kind, const struct psd_variable *v)
 {
-    return (kind == PSD_PUSH || kind == PSD_PUSH_PULL) && PS_SEGMENT_BYTES / sizeof(double) % v->row_elements != 0;
+    return v->row_elements > 1 && (kind == PSD_PUSH || kind == PSD_PUSH_PULL) &&
+           PS_SEGMENT_BYTES / sizeof(double) % v->row_elements != 0;
 }
 /** True if a mutation of v takes effect as a whole, and not segment by segment: v is atomic, its optimizer needs norms of the
  * whole gradient, segments would cut rows, or v has one segment, of which readers never see a part of a mutation, while rows with

@@ -366,8 +366,11 @@ uint64_t psd_variable_elements_of(const struct psd_variable *v, uint32_t which)
 
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count)
 {
-    const uint64_t columns = is_by_row(v, which) ? v->row_elements : 1;
-    return (struct psd_span){.at = first / columns * v->element_bytes, .bytes = count / columns * v->element_bytes};
+    if (!is_by_row(v, which)) { /* each small push comes here: without a division */
+        return (struct psd_span){.at = first * v->element_bytes, .bytes = count * v->element_bytes};
+    }
+    return (struct psd_span){.at = first / v->row_elements * v->element_bytes,
+                             .bytes = count / v->row_elements * v->element_bytes};
 }
 
 void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
