@@ -25,7 +25,7 @@ cp -R "$stage/usr/local/." "$root/usr/local/"
 rm -f "$root"/etc/machine-id "$root"/etc/systemd/system/*.wants/* "$root"/etc/resolv.conf
 cat >"$root/usr/local/bin/psd-test" <<'TEST'
 #!/bin/bash
-# in the container: start, look, kill, look, stop
+# in the container: start, look, kill, look, stop; a wrong setting; keys that systemd hands over
 set -u
 {
     mkdir -p /usr/local/etc/default
@@ -45,6 +45,21 @@ set -u
     echo PSD_FLAGS=--lease=never >/usr/local/etc/default/psd
     systemctl start psd@1 2>/dev/null; echo "wrong setting: start $?"
     systemctl show psd@1 -p NRestarts -p ExecMainStatus
+    keys=/usr/local/etc/psd/psd.keys # root's alone, handed over as docs/SECURITY.md says
+    psctl key new operator --role admin --file "$keys" >/dev/null
+    psctl key new ps0 --role ps --file "$keys" >/dev/null
+    stat -c '%A %U' "$keys"
+    mkdir /etc/systemd/system/psd@.service.d
+    printf '[Service]\nLoadCredential=psd.keys:%s\nEnvironment=PSD_KEY_FILE=%%d/psd.keys\n' "$keys" >/etc/systemd/system/psd@.service.d/keys.conf
+    rm /usr/local/etc/default/psd
+    systemctl daemon-reload
+    systemctl start psd@0; echo "with keys: start $?"
+    psctl --key_file "$keys" whoami | awk 'END { print $1, $2, $3 }' # the key's id is random
+    psctl --key_file '' whoami 2>/dev/null; echo "without a key: $?"
+    journalctl -q -u psd@0 -o cat | grep -o 'ev=tls_refused' | head -1
+    systemctl restart psd@0; echo "restart $?"
+    psctl --key_file "$keys" whoami >/dev/null; echo "whoami $?"
+    systemctl stop psd@0
 } >/psd-result 2>&1
 systemctl --force --force poweroff
 TEST
@@ -83,5 +98,12 @@ stop 0
 Result=success
 wrong setting: start 1
 NRestarts=0
-ExecMainStatus=2'
+ExecMainStatus=2
+-rw------- root
+with keys: start 0
+/job:ps/task:0 key:operator admin
+without a key: 1
+ev=tls_refused
+restart 0
+whoami 0'
 [ "$(sort "$root/psd-result")" = "$(sort <<<"$expected")" ]  # systemctl show has an order of its own
