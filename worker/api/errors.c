@@ -184,9 +184,12 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
                         (long)s->pid); /* the lock may be held by a thread that this process does not have */
     }
-    const struct psi_who who = psi_api_who(s);
+    ps_status st = PS_OK;
     (void)pthread_mutex_lock(&s->lock);
-    const ps_status st = psi_session_error(&s->machine, &who, err);
+    if (!psi_session_runs(&s->machine)) {
+        const struct psi_who who = psi_api_who(s);
+        st = psi_session_error(&s->machine, &who, err);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -263,6 +266,9 @@ ps_status psi_api_may_start(ps_session *s, struct psi_err *err)
 
 ps_status psi_api_may_clear(ps_session *s, struct psi_err *err)
 {
+    if (psi_session_runs(&s->machine)) {
+        return PS_OK;
+    }
     const struct psi_who who = psi_api_who(s);
     return psi_session_may_start(&s->machine, &who, err);
 }

@@ -392,8 +392,13 @@ ps_status psi_api_settle(ps_session *s)
 {
     struct psi_err err = {0};
     struct psi_list none;
-    psi_list_init(&none);
-    run(s, &none, &err);
+    (void)pthread_mutex_lock(&s->lock);
+    const bool settled = psi_list_empty(&s->aside) && !s->settling;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!settled) {
+        psi_list_init(&none);
+        run(s, &none, &err);
+    }
     return psi_api_go_on(s);
 }
 

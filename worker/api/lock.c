@@ -24,6 +24,9 @@ struct psi_who psi_api_who(const ps_session *s)
 
 uint64_t psi_api_chief_number(ps_session *s)
 {
+    if (s->machine.restorer == 0) {
+        return 0;
+    }
     const struct psi_who who = psi_api_who(s);
     return psi_session_event(&s->machine, &who, PSI_IN_RESTORE, 0);
 }

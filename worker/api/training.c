@@ -35,7 +35,8 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
     for (;;) {
         const struct psi_now now = {.on_loop = who.on_loop,
                                     .interrupted = psi_api_interrupted(s, NULL) != PS_OK,
-                                    .failed = psi_session_error(&s->machine, &who, NULL) != PS_OK};
+                                    .failed =
+                                        !psi_session_runs(&s->machine) && psi_session_error(&s->machine, &who, NULL) != PS_OK};
         what = psi_training_next(&s->train, call, &now, err);
         const bool hands_over = (what == PSI_DO_OVER || what == PSI_DO_WAIT) && !psi_list_empty(&works);
         if (what == PSI_DO_OVER && !hands_over) {

@@ -100,6 +100,11 @@ void psi_session_check_invariants(const struct psi_session *m);
 bool psi_session_unmarked(const uint64_t marks[PSI_SESSION_MARKS], char out[64]);
 
 /* ---- questions ---- */
+/** True if the session has no error, nobody recovers it, and it is open: who calls does not matter. */
+static inline bool psi_session_runs(const struct psi_session *m)
+{
+    return m->state == PSI_SESSION_RUNNING && m->end == PSI_SESSION_OPEN;
+}
 /** True while a thread recovers the session. */
 bool psi_session_recovers(const struct psi_session *m);
 /** True if the session has an error from which it does not recover, whatever a recovery in progress does. */
