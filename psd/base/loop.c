@@ -68,8 +68,12 @@ void psd_loop_clear(struct psd_task *t)
 
 void psd_loop_fini(struct psd_task *t)
 {
+    struct psi_list *it = NULL;
     if (t->loop != NULL) {
         psd_loop_clear(t);
+        while ((it = psi_list_pop_front(&t->loop->peer->asks)) != NULL) {
+            psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* orders that the task has not answered */
+        }
         psi_buf_fini(&t->loop->order);
         psi_free(t->loop);
         t->loop = NULL;

@@ -230,7 +230,10 @@ void psd_saver_hurry(struct psd_task *t);
 /** Begin an attempt with a new number. All requests in `asked` wait for it. */
 void psd_saver_attempt(struct psd_task *t);
 
-/* ---- saver_when.c ---- */
+/* ---- saver_look.c ---- */
+/** Ask all tasks whether something is new since the newest whole checkpoint. The attempt begins when one task has something
+ * new. No attempt begins when that checkpoint has all. */
+void psd_saver_look(struct psd_task *t);
 /** A task has looked; err NULL: it has nothing new. A task that began empty, although that checkpoint has something of it, has
  * nothing new either: nothing of it is saved before somebody asks. */
 void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
