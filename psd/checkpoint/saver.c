@@ -299,14 +299,6 @@ static void read_next(struct psd_task *t)
     ready(t);
 }
 
-static void on_listed(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    (void)number;
-    (void)id;
-    (void)err;
-    read_next(t);
-}
-
 /* ---- the attempt ---- */
 
 static void idle(struct psd_task *t)
@@ -417,11 +409,9 @@ static void saved(struct psd_task *t)
     psd_saver_retire(t);
 }
 
-static void decided(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+static void decided(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
-    (void)id;
-    (void)number;
     if (err != NULL || known_add(s, &s->what, &s->files) == NULL) {
         struct psi_err none;
         PSI_IGNORE(psi_fail(&none, PS_RESOURCE_EXHAUSTED, "%s: no memory for a manifest", t->name)); /* below */
@@ -433,7 +423,7 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->own_job && psd_peer_hears(p)) {
-            tell_manifest(t, p, psd_saver_known(t, number));
+            tell_manifest(t, p, psd_saver_known(t, s->what.number));
         }
     }
     done_by(t, t->self);
@@ -458,7 +448,7 @@ static void decide(struct psd_task *t)
     s->files = file;
     if (st == PS_OK) {
         psd_saver_move(s, PSD_SAVER_DECIDING);
-        st = psd_shards_manifest_here(t, s->what.number, &copy, decided, 0, &err);
+        st = psd_shards_manifest_here(t, s->what.number, &copy, decided, &err);
     }
     psi_buf_fini(&copy);
     if (st != PS_OK) {
@@ -713,7 +703,7 @@ ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err)
     }
     s->peers[t->self].has_disk = true;
     psd_saver_count_anew(t);
-    return psd_shards_begin(t, on_listed, err);
+    return psd_shards_begin(t, read_next, err);
 }
 
 void psd_saver_fini(struct psd_task *t)

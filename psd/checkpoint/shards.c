@@ -34,8 +34,8 @@ struct psd_manifest {
     struct psi_list link; /* psd_shards.manifests */
     uint64_t number;
     struct psi_buf bytes;
-    psd_shards_fn done;
-    uint64_t ask_id; /* 0: nobody is to be answered */
+    psd_shards_decided_fn decided; /* NULL: of another task than the directory */
+    uint64_t ask_id;               /* the order TASK_MANIFEST; 0: nobody is to be answered */
     uint32_t ops;
     struct psi_err err;
 };
@@ -159,7 +159,7 @@ static void over_with_list(struct psd_task *t, bool broken, const char *why)
     if (broken) {
         psd_log(t, PSI_LOG_ERROR, "checkpoints_unreadable", PSI_KV("msg", why));
     } else if (s->on_listed != NULL) {
-        s->on_listed(t, 0, 0, NULL);
+        s->on_listed(t);
     }
 }
 
@@ -233,7 +233,7 @@ static void list_next(struct psd_task *t, struct psd_disk_file behind)
     }
 }
 
-ps_status psd_shards_begin(struct psd_task *t, psd_shards_fn on_listed, struct psi_err *err)
+ps_status psd_shards_begin(struct psd_task *t, void (*on_listed)(struct psd_task *t), struct psi_err *err)
 {
     if (!t->config.has_disk) {
         return PS_OK;
@@ -615,7 +615,12 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
         t->shards->ends_failed = t->shards->ends_failed && m->number != t->shards->highest;
     }
     psi_list_remove(&m->link);
-    m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
+    const struct psi_err *err = m->err.code == PS_OK ? NULL : &m->err;
+    if (m->decided != NULL) {
+        m->decided(t, err);
+    } else {
+        psd_order_answer(t, PS_OP_TASK_MANIFEST, m->ask_id, err);
+    }
     manifest_free(m);
 }
 
@@ -640,7 +645,7 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
         st = psd_disk_ask(t, &op, manifest_step, m, err);
         m->ops += st == PS_OK;
     }
-    if (st != PS_OK && m->ops > 0) { /* m->done gets the error when the operations under way are over */
+    if (st != PS_OK && m->ops > 0) { /* manifest_step() tells the error when the operations under way are over */
         m->err = *err;
         return PS_OK;
     }
@@ -651,7 +656,7 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
     return st;
 }
 
-ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
+ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_decided_fn decided,
                                    struct psi_err *err)
 {
     struct psd_manifest *m = psi_calloc(1, sizeof(*m));
@@ -661,8 +666,7 @@ ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct p
     }
     m->number = number;
     m->bytes = *bytes;
-    m->done = done;
-    m->ask_id = id;
+    m->decided = decided;
     psi_manifest_init(bytes);
     return manifest_write(t, m, err);
 }
@@ -708,12 +712,6 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
         psd_shards_drop_here(t, item.number);
     }
     psd_order_answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
-}
-
-static void manifest_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
-{
-    (void)number;
-    psd_order_answer(t, PS_OP_TASK_MANIFEST, id, err);
 }
 
 /* Take in a frame of a TASK_MANIFEST; the first frame has the SaveItem. */
@@ -764,7 +762,6 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
     }
     if (st == PS_OK) {
         s->coming = NULL;
-        m->done = manifest_done;
         m->ask_id = r->header.id;
         st = manifest_write(t, m, &err);
     }

@@ -19,8 +19,8 @@ enum {
         PSD_DISK_BEGUN_MAX - 2 /* files of values and the state file; two more may be open: a manifest and `bars` */
 };
 
-/** The work on checkpoint `number` is done (err NULL) or has failed. id is the caller's. */
-typedef void (*psd_shards_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
+/** The directory's manifest is on its disk (err NULL), or is not. */
+typedef void (*psd_shards_decided_fn)(struct psd_task *t, const struct psi_err *err);
 
 #define PSD_SAVED_BY_NONE UINT64_MAX /* a value of saved_changes: no checkpoint has all that is here */
 enum { PSD_BAD_BYTES = 320 };        /* text why a checkpoint cannot be used; a longer one is cut */
@@ -72,14 +72,14 @@ struct psd_shards_pace {
 
 struct psd_shards {
     /* volatile: */
-    bool listed;             /* the disk was listed and its bars were read, or that has failed (broken) */
-    bool broken;             /* the disk cannot be listed, or its bars cannot be read: this task has no checkpoints */
-    uint64_t highest;        /* highest checkpoint number that this task has heard of */
-    bool job_ends;           /* directory: another task of the job is to end, and asks for a last checkpoint */
-    uint64_t ends_ms;        /* since when this task is to end and waits for a last checkpoint; 0: it does not */
-    uint64_t ends_highest;   /* value of `highest` at ends_ms */
-    bool ends_failed;        /* the last checkpoint that was begun since ends_ms has failed */
-    psd_shards_fn on_listed; /* number 0; may be NULL */
+    bool listed;           /* the disk was listed and its bars were read, or that has failed (broken) */
+    bool broken;           /* the disk cannot be listed, or its bars cannot be read: this task has no checkpoints */
+    uint64_t highest;      /* highest checkpoint number that this task has heard of */
+    bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
+    uint64_t ends_ms;      /* since when this task is to end and waits for a last checkpoint; 0: it does not */
+    uint64_t ends_highest; /* value of `highest` at ends_ms */
+    bool ends_failed;      /* the last checkpoint that was begun since ends_ms has failed */
+    void (*on_listed)(struct psd_task *t); /* may be NULL */
     struct psi_list list;
     uint32_t removing;              /* how many shards are being removed */
     struct psd_disk_entry *entries; /* of a LIST */
@@ -120,7 +120,7 @@ struct psd_shards {
 /* ---- the task's part, shards.c ---- */
 /** Begin to list the disk, if this task has one. on_listed (may be NULL) is called when the disk is listed; not when it is
  * broken. RESOURCE_EXHAUSTED. */
-ps_status psd_shards_begin(struct psd_task *t, psd_shards_fn on_listed, struct psi_err *err) PSI_MUST;
+ps_status psd_shards_begin(struct psd_task *t, void (*on_listed)(struct psd_task *t), struct psi_err *err) PSI_MUST;
 void psd_shards_fini(struct psd_task *t);
 /** This task may list to the directory: it has no disk, or psd_shards.listed. */
 bool psd_shards_is_listed(const struct psd_task *t);
@@ -132,9 +132,9 @@ struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number);
  * On errors the caller answers: FAILED_PRECONDITION (no disk), UNAVAILABLE (the cut before is not over, a reset still empties a
  * container, or the disk has files of that number), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, uint64_t id, struct psi_err *err) PSI_MUST;
-/** Write the manifest (as of psi_manifest_end()) of a shard that is here. `bytes` is taken over, on errors too. On errors done is
- * not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
-ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_fn done, uint64_t id,
+/** Write the directory's own manifest (as of psi_manifest_end()) of a shard that is here. `bytes` is taken over, on errors too.
+ * On errors decided is not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
+ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_decided_fn decided,
                                    struct psi_err *err) PSI_MUST;
 /** Remove this task's part of checkpoint `number`, whole or not. A cut for that number is given up, and its done is
  * not called. */

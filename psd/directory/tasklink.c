@@ -190,15 +190,21 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     psd_hello_task_answer(t, c, hello, r);
 }
 
+static ps_v1_NameItem name_of(const ps_v1_ListItem *item)
+{
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    name.container.size = item->container.size;
+    memcpy(name.container.bytes, item->container.bytes, item->container.size);
+    name.name.size = item->name.size;
+    memcpy(name.name.bytes, item->name.bytes, item->name.size);
+    return name;
+}
+
 /* Parse a listed name, with the definition that the directory records. A queue's definition is known to its owner alone. */
 static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out, struct psi_err *err)
 {
     if (item->queue) {
-        ps_v1_NameItem name = ps_v1_NameItem_init_zero;
-        name.container.size = item->container.size;
-        memcpy(name.container.bytes, item->container.bytes, item->container.size);
-        name.name.size = item->name.size;
-        memcpy(name.name.bytes, item->name.bytes, item->name.size);
+        const ps_v1_NameItem name = name_of(item);
         out->definition = (struct psd_definition){.queue = true};
         return psd_name_parse(&name, out->container, out->name, err);
     }
@@ -353,11 +359,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         }
         if (drop) {
             list_drops(c);
-            ps_v1_NameItem name = ps_v1_NameItem_init_zero;
-            name.container.size = item.container.size;
-            memcpy(name.container.bytes, item.container.bytes, item.container.size);
-            name.name.size = item.name.size;
-            memcpy(name.name.bytes, item.name.bytes, item.name.size);
+            const ps_v1_NameItem name = name_of(&item);
             psd_list_add(&l, &ps_v1_NameItem_msg, &name);
             char text[PS_NAME_BYTES_MAX + 1];
             psd_text_printable((const pb_bytes_array_t *)(const void *)&item.name, text, sizeof(text));
