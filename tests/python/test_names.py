@@ -11,7 +11,9 @@ from psd import _abi, _library
 PACKAGE = os.path.dirname(_library.__file__)
 WITHOUT = {
     "arrays and layers come from NumPy and PyTorch": "ps_tensor_* ps_nn_* ps_dense* ps_sparse_* ps_relu* ps_sigmoid* ps_tanh* ps_dropout* "
-    "ps_softmax_xent ps_argmax_count ps_add ps_gelu* ps_huber_error ps_layer_norm* ps_mean_*_error ps_embedding* ps_fm* ps_dot_interaction*",
+    "ps_softmax_xent ps_argmax_count ps_add ps_gelu* ps_huber_error ps_layer_norm* ps_mean_*_error ps_embedding "
+    "ps_embedding_backward ps_embedding_bag* ps_fm* ps_dot_interaction*",
+    "psd.torch.Embedding gathers and pushes rows by itself": "ps_embedding_get ps_embedding_pull ps_embedding_ahead",
     "a Python task runs no calls: C calls it on threads of its own, which would wait for the GIL": "ps_ops_* psd_call_*",
     "Plan.row() and the operators of Value make the row of any operation by its name": "ps_plan_add ps_plan_sub ps_plan_mul ps_plan_div "
     "ps_plan_matmul ps_plan_relu ps_plan_sigmoid ps_plan_tanh ps_plan_softmax ps_plan_reduce_* ps_plan_argmax ps_plan_split ps_plan_concat "

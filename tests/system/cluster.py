@@ -157,8 +157,10 @@ def go_on(*pids):
 
 
 def main(_=None):
-    """Run the cases; the last line is what the test runner counts."""
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromName("__main__"))
+    """Run the cases, or those that are named on the command line; the last line is what the test runner counts."""
+    main_module, load = sys.modules["__main__"], unittest.defaultTestLoader
+    cases = load.loadTestsFromNames(sys.argv[1:], main_module) if len(sys.argv) > 1 else load.loadTestsFromModule(main_module)
+    result = unittest.TextTestRunner(verbosity=2).run(cases)
     failed = len(result.failures) + len(result.errors)
     print("%d passed, %d failed, %d skipped" % (result.testsRun - failed - len(result.skipped), failed, len(result.skipped)),
           flush=True)
