@@ -174,7 +174,7 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
                      .whole = true,
                      .hypers = {RATE, BETAS(0.999), ROOT_EPSILON(1e-6),
                                 HYPER("weight_decay", weight_decay, NOT_NEGATIVE, 0,
-                                      "weight_decay x variable is added to what the variable moves by, before its norm is taken"),
+                                      "weight_decay x variable is added to the step, before its norm is taken"),
                                 COMMON},
                      .slots = {WIDE("m", "LAMB", "beta1_power", beta1), WIDE("v", "LAMB_1", "beta2_power", beta2)}},
     [PS_OPT_LARS] = {.name = "lars",
