@@ -8,6 +8,7 @@
 #define BENCH_BARE_RULES_H
 
 #define psd_optim_derive_adam bare_derive_adam
+#define psd_optim_derive_torch_adam bare_derive_torch_adam
 #define psd_rule_sgd bare_sgd
 #define psd_rule_momentum bare_momentum
 #define psd_rule_adagrad bare_adagrad

@@ -258,7 +258,7 @@ class Files(Trained):
         for c, these, meta, says in (
                 (self.fresh(1), without(w), metadata, "tensor '%s' is a slot of '%s', which the file does not have" % (slot, w)),
                 (self.fresh(1), tensors, said(optimizer=adam), "tensor '%s' is no slot of adam" % slot),
-                (self.fresh(1), {**tensors, slot: (dtype, [1, *shape], values)}, metadata, "the dtype and the shape of its variable"),
+                (self.fresh(1), {**tensors, slot: (dtype, [1, *shape], values)}, metadata, "the dtype of its variable"),
                 (self.fresh(1), {**without(slot), w + "/Adam": tensors[slot]}, said(optimizer=adam, slots=[w + "/Adam"]),
                  "lacks '%s/Adam_1'" % w),
                 (self.fresh(1), {**without(slot), w + "/Adam": tensors[slot], w + "/Adam_1": tensors[slot]},

@@ -221,7 +221,7 @@ class LeftOut(unittest.TestCase):
         psctl(self.c, "reset", "--all", "--yes")
         write_safetensors(self.file, {**tensors, "w/Adagrad": ("F32", [2], bytes(8))}, metadata)
         err = psctl(self.c, "checkpoint", "import", self.file, *ONLY, code=1)
-        self.assertIn("tensor 'w/Adagrad': a slot has the dtype and the shape", err)
+        self.assertIn("tensor 'w/Adagrad': a slot has the dtype of its variable", err)
 
     def test_pstrain(self):
         """--warm_start_only: before the training, and when the model is there."""
