@@ -51,7 +51,7 @@ case "$needed" in *libpsworker.so.1*) ;; *) fail "role-shared does not use libps
 examples=$(find "$stage" -path '*/doc/psd/examples')
 for source in "$top"/worker/examples/*.c; do
     cmp "$source" "$examples/${source##*/}"
-    gcc -std=c11 "${strict[@]}" "${cflags[@]}" "$examples/${source##*/}" -o example "${shared[@]}" -lz
+    gcc -std=c11 "${strict[@]}" "${cflags[@]}" "$examples/${source##*/}" -o example "${shared[@]}" -lz -lm
     ./example --help >/dev/null || fail "${source##*/} --help ended with $?"
 done
 
