@@ -18,7 +18,7 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
                        struct psd_optim_norms *norms)
 {
     _Alignas(64) double made[PIECE_ELEMENTS], steps[PIECE_ELEMENTS];
-    psd_optim_step_fn *const make_steps = psd_optim_rule_of(kind)->step[dtype == PS_F64];
+    const struct psd_optim_rule *rule = psd_optim_rule_of(kind);
     const int loop = dtype == PS_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32;
     const bool plain = !(scalars->clip_value > 0) && !(scalars->l2 > 0);
     const size_t width = ps_dtype_bytes(dtype);
@@ -33,10 +33,10 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
             psd_optim_gradient(loop, made, g, v, n, scalars);
             g = made;
         }
-        for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && slots[k] != NULL; k++) {
-            at[k] = (uint8_t *)slots[k] + first * width;
+        for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
+            at[k] = slots[k] == NULL ? NULL : (uint8_t *)slots[k] + first * width;
         }
-        make_steps(v, at, g, steps, n, &inside, norms);
+        rule->step[dtype == PS_F64](v, at, g, steps, n, &inside, norms);
         memcpy((uint8_t *)step + first * width, steps, n * width); /* step may be grad */
     }
 }

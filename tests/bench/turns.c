@@ -202,9 +202,6 @@ static void look_at_names(struct psd_task *t)
     struct psd_loader *own_starts = t->loader;
     struct psi_err err;
     check(starts.peers != NULL, "memory");
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        psi_map_init(&starts.peers[i].held_places, t->store.map_seed);
-    }
     t->saver = &saves;
     t->loader = &starts;
     while (!saves.names_checked) {

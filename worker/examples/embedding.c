@@ -42,8 +42,8 @@ static double batch(void) /* the mean of the squared errors; their gradients go 
     double sum = 0;
     ps_embedding_pull(users, user, BATCH, user_row);
     ps_embedding_pull(items, item, BATCH, item_row);
-    float *u = ps_param_value(users), *du = ps_param_grad(users);
-    float *i = ps_param_value(items), *di = ps_param_grad(items);
+    float *u = (float *)ps_param_value(users), *du = (float *)ps_param_grad(users);
+    float *i = (float *)ps_param_value(items), *di = (float *)ps_param_grad(items);
     for (int k = 0; k < BATCH; k++) {
         const int64_t a = user_row[k] * WIDTH, b = item_row[k] * WIDTH;
         float error = (float)-rating(user[k], item[k]);

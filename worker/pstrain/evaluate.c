@@ -157,7 +157,8 @@ static int read_model(ps_session *s, struct model *m, bool averages)
         int64_t out = m->spec.units[l + 1];
         const bool whole = l > 0 || !m->spec.by_rows;
         m->weight_values[l] = whole ? read_one(s, &m->spec, l, false, PS_SHAPE(in, out), averages) : NULL;
-        m->bias_values[l] = !whole || m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out), averages) : NULL;
+        m->bias_values[l] =
+            !whole || m->weight_values[l] != NULL ? read_one(s, &m->spec, l, true, PS_SHAPE(out), averages) : NULL;
         if (m->bias_values[l] == NULL) {
             return EXIT_FAILED;
         }

@@ -536,7 +536,7 @@ TEST(long_texts_have_further_chunks)
     struct psi_err err = {0};
     struct psi_run got = {0};
     memset(message, 'm', sizeof(message) - 1);
-    for (uint16_t i = 0; i < ROWS; i++) {
+    for (int i = 0; i < ROWS; i++) {
         memset(names[i], 'a' + i % 26, NAME_BYTES);
         rows[i] = (struct psi_run_row){
             .op = "print", .name = names[i], .device = "", .output_count = 1, .attrs = {.message = i == 20 ? message : ""}};
