@@ -23,7 +23,9 @@ static ps_shape initial_shape(const ps_variable_spec *spec, const struct psi_par
     return part != NULL && part->count > 0 ? psi_part_whole(part, &spec->shape).shape : spec->shape;
 }
 
-static ps_status definition_check(const ps_variable_spec *spec, const struct psi_part *part, struct psi_err *err)
+/* name: of the variable; spec->name may be gone. */
+static ps_status definition_check(const ps_variable_spec *spec, const char *name, const struct psi_part *part,
+                                  struct psi_err *err)
 {
     const ps_initializer *init = spec->init != NULL ? spec->init : ps_zeros();
     const ps_optimizer *optimizer = spec->optimizer != NULL ? spec->optimizer : ps_no_optimizer();
@@ -42,14 +44,14 @@ static ps_status definition_check(const ps_variable_spec *spec, const struct psi
         st = psi_initializer_check(init, spec->dtype, &shape, err);
     }
     st = st == PS_OK ? psi_optimizer_check(optimizer, spec->dtype, err) : st;
-    return st == PS_OK ? psi_optimizer_check_shape(optimizer, spec->name != NULL ? spec->name : "", spec->dtype, &spec->shape,
+    return st == PS_OK ? psi_optimizer_check_shape(optimizer, name, spec->dtype, &spec->shape,
                                                    part != NULL ? part : &(struct psi_part){.count = 0}, err)
                        : st;
 }
 
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err)
 {
-    return definition_check(spec, NULL, err);
+    return definition_check(spec, spec->name != NULL ? spec->name : "", NULL, err);
 }
 
 ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err)
@@ -131,7 +133,7 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     v->apart = scope->apart;
     v->must_exist = find_only || scope->must_exist;
     if (!find_only) {
-        st = scope->queue ? psi_queue_spec_check(scope->elements, err) : definition_check(spec, scope->part, err);
+        st = scope->queue ? psi_queue_spec_check(scope->elements, err) : definition_check(spec, name, scope->part, err);
         st = st == PS_OK ? psi_var_wire(c, v, spec->wire_dtype, err) : st;
         if (scope->queue) {
             v->queue->spec = *scope->elements;
