@@ -364,8 +364,14 @@ static ps_status change_once(const char *path, const struct psi_key_change *chan
     char real[PATH_MAX];
     struct stat st;
     if (realpath(path, real) == NULL) {
-        if (errno != ENOENT || !change->make || lstat(path, &st) == 0) { /* a link to nothing is no place for a file */
-            return psi_fail_errno(err, errno == 0 ? ENOENT : errno, "open", path);
+        const int why = errno == 0 ? ENOENT : errno;
+        const bool there = why == ENOENT && change->make && lstat(path, &st) == 0;
+        if (why != ENOENT || !change->make || (there && S_ISLNK(st.st_mode))) { /* a link to nothing is no place for a file */
+            return psi_fail_errno(err, why, "open", path);
+        }
+        if (there) { /* another process has made it in this moment */
+            *out_again = true;
+            return PS_OK;
         }
         ps_status made = make_file(path, change, err);
         *out_again = made == PS_ALREADY_EXISTS && !change->only_new;

@@ -445,6 +445,41 @@ TEST(test_many_at_once)
     assert_int_equal(names_in_dir(), 1);
 }
 
+static void add_one(int pipe_end, int p)
+{
+    char id[PSI_KEY_ID_BYTES + 1], go;
+    snprintf(id, sizeof(id), "%08x", (unsigned)p);
+    struct psi_key key = key_of("w0", id);
+    _exit(read(pipe_end, &go, 1) == 0 && psi_key_file_add(path, &key, NULL) == PS_OK ? 0 : 1);
+}
+
+/* The file is not there, and all begin when a pipe is closed. */
+TEST(test_many_make_it)
+{
+    enum { PROCESSES = 4, TURNS = 300 };
+    for (int turn = 0; turn < TURNS; turn++) {
+        int gate[2];
+        assert_int_equal(pipe(gate), 0);
+        for (int p = 0; p < PROCESSES; p++) {
+            const pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0) {
+                (void)close(gate[1]);
+                add_one(gate[0], p);
+            }
+        }
+        (void)close(gate[0]);
+        (void)close(gate[1]);
+        for (int p = 0; p < PROCESSES; p++) {
+            int status = 0;
+            assert_true(wait(&status) > 0);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        assert_int_equal(count_of(path), PROCESSES);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 /* Does a process wait for the lock of this file? */
 static bool is_waited_for(const struct stat *st)
 {
