@@ -31,7 +31,8 @@ with psd.MonitoredSession() as s:
             s.save_checkpoint()
             victim = [i.pid for i in psd.admin.tasks(s) if i.task == 0]
             os.kill(victim[0], signal.SIGKILL)
-    print("step", s.global_step, "recoveries", s.last_recovery.count)
+    # one write: print() has several, between which a line of the log may come
+    sys.stdout.write(f"step {s.global_step} recoveries {s.last_recovery.count}\\n")
 """
 
 
