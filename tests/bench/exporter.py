@@ -63,7 +63,7 @@ def idle(servers, seconds, transport):
     try:
         e.scrape()
         begun, before = time.monotonic(), cpu_s(e.child.pid)
-        time.sleep(seconds)
+        time.sleep(seconds)  # sleep: the time of the measure
         return 100 * (cpu_s(e.child.pid) - before) / (time.monotonic() - begun), private_mib(e.child.pid)
     finally:
         e.end()

@@ -161,7 +161,7 @@ TEST(test_adam_moves_all_rows)
         struct rows_op o = op_of(e, &v, PS_OP_PUSH_ROWS, 0, COUNT);
         o.indices = some;
         o.row_bytes = COLS * sizeof(float);
-        for (uint32_t turn = 0; turn < 2; turn++) { /* in the second one rows before, between and behind its own move, too */
+        for (uint32_t turn = 0; turn < 2; turn++) { /* the second push moves rows before, between and behind its own */
             memset(dense, 0, sizeof(dense));
             for (uint64_t i = 0; i < COUNT; i++) {
                 some[i] = (turn == 0 ? 2 : 1500) + 6 * i + (turn == 0 && i > COUNT / 2 ? 3990 : 0);
