@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: the part that both sides know is copied over the defaults. Failure: a size that cannot be one, or a field that is
- * set and that this library does not know: ignoring it would not do what was asked for. */
+/* psi_struct_take() replaces the library's defaults by the caller's fields, as far as the library knows them. It fails if
+ * struct_bytes is impossible, or if a field that only a newer caller knows is not zero, because the library cannot do what it
+ * asks for. */
 #include "abi.h"
 
 #include <string.h>
 
-enum { STRUCT_BYTES_MAX = 4096 /* no struct of ours comes near: a larger size was never set */ };
+enum { STRUCT_BYTES_MAX = 4096 /* larger than every public struct: a larger struct_bytes is uninitialised memory */ };
 
 ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err)
 {

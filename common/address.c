@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Addresses of tasks as text. Host names are checked for their characters only; the resolver decides the rest.
- * Failure: a text that has none of the allowed forms; the error quotes it and says why.
- */
+/* Addresses of tasks as text. Host names are checked for their characters only; the resolver decides the rest. Failure: a text
+ * that has none of the allowed forms; the error quotes it and says why. */
 #include "cluster.h"
 
 #include "name.h"
@@ -28,7 +26,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Why the host is wrong; NULL: it is fine. */
+/* Check a host. Returns NULL if it is well-formed, otherwise what is wrong with it, for an error. */
 static const char *host_fault(const char *p, size_t len)
 {
     if (len == 0) {
@@ -49,7 +47,8 @@ static const char *host_fault(const char *p, size_t len)
 }
 _Static_assert(PS_HOST_BYTES_MAX == 255, "host_fault names it");
 
-/* Why the text between the brackets is wrong; NULL: it is hex groups, maybe a dotted tail, maybe %zone. */
+/* Check the text between brackets. Returns NULL if it is an IPv6 literal: hex digits, maybe a dotted tail, maybe %zone; otherwise
+ * what is wrong with it. */
 static const char *ipv6_fault(const char *p, size_t len)
 {
     const char *zone = memchr(p, '%', len);
@@ -109,7 +108,7 @@ _Static_assert(PSI_UNIX_PATH_MAX == 107, "parse_unix names it");
 
 ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero, struct psi_address *out, struct psi_err *err)
 {
-    static const char *const schemes[] = {"psd://", "grpc://"}; /* grpc:// is what TensorFlow's programs write */
+    static const char *const schemes[] = {"psd://", "grpc://"}; /* TensorFlow's programs write grpc:// */
     static const char unix_prefix[] = "unix:";
     const char *p = text;
     size_t n = len;
@@ -129,7 +128,7 @@ ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero
     struct psi_address a = {.kind = PSI_ADDRESS_TCP, .port = PSI_PORT_DEFAULT};
     const char *host = p;
     size_t host_len = n;
-    const char *rest = p + n; /* behind the host: nothing or ":port" */
+    const char *rest = p + n; /* what follows the host: nothing or ":port" */
     const char *fault = NULL;
     if (n > 0 && p[0] == '[') {
         const char *close = memchr(p, ']', n);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: the size is within bounds, and the offsets rise from 0 to the number of bytes behind them. Failure: any other blob
- * is refused before an offset is used. */
+/* Happy path: a blob's size is within bounds; its offsets rise from 0 to the number of string bytes. Else it is refused. */
 #include "blob.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growable buffer, which doubles up to max. A failed call leaves it unchanged. */
+/* A growable buffer, which doubles its capacity up to max. A failed call leaves the buffer unchanged. */
 #include "buf.h"
 
 #include "mem.h"
@@ -84,7 +84,7 @@ ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const char *for
     if (len < sizeof(small)) {
         return psi_buf_append(b, small, len, err);
     }
-    char *large = psi_malloc(len + 1); /* vsnprintf needs room for a NUL that the buffer may not have */
+    char *large = psi_malloc(len + 1); /* vsnprintf() writes a NUL, for which the buffer may have no room */
     if (large == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "buffer: out of memory for %zu bytes", len + 1);
     }
@@ -108,7 +108,7 @@ const char *psi_buf_text(struct psi_buf *b)
 const uint8_t *psi_lent_find(const void *plain, const struct psi_lent *lents, uint32_t lent_count, size_t offset, size_t end,
                              size_t *out_bytes)
 {
-    size_t before = 0; /* lent bytes before the offset */
+    size_t before = 0; /* how many bytes before the offset lie in `lents`, and so not at `plain` */
     for (uint32_t i = 0; i < lent_count; i++) {
         const struct psi_lent *l = &lents[i];
         if (offset < l->at) {

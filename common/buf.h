@@ -6,35 +6,33 @@
 #include "status.h"
 
 struct psi_buf {
-    uint8_t *data; /* NULL while capacity is 0; not NUL-terminated */
+    uint8_t *data; /* NULL while capacity is 0; has no NUL at its end */
     size_t len;
     size_t capacity;
     size_t max;
 };
 
-/** An empty buffer; allocates nothing. */
 void psi_buf_init(struct psi_buf *b, size_t max);
-/** Free the memory; the buffer is as after init. */
+/** Free the memory; the buffer is empty afterwards and can be used again. */
 void psi_buf_fini(struct psi_buf *b);
 void psi_buf_clear(struct psi_buf *b);
-/** The following functions fail with PS_RESOURCE_EXHAUSTED at max or out of memory; the buffer is unchanged then. */
-/** Make room for n further bytes at data + len. */
+/** The following functions fail with PS_RESOURCE_EXHAUSTED at max or without memory. A failure leaves the buffer unchanged. */
 PSI_MUST ps_status psi_buf_reserve(struct psi_buf *b, size_t n, struct psi_err *err);
 PSI_MUST ps_status psi_buf_append(struct psi_buf *b, const void *p, size_t n, struct psi_err *err);
 PSI_MUST ps_status psi_buf_append_text(struct psi_buf *b, const char *text, struct psi_err *err);
-/** Append what printf would write, without NUL. */
 PSI_MUST ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/** The bytes with a NUL behind them (not counted in len). NULL: no room for the NUL. */
+/** The bytes with a NUL behind them, which len does not count. NULL: no memory for the NUL. */
 const char *psi_buf_text(struct psi_buf *b);
-/* Bytes that belong to a sequence and lie elsewhere than its other bytes, which are in one buffer. */
+/* For a byte sequence most of which lies in one buffer: a piece of it that lies elsewhere. */
 struct psi_lent {
-    size_t at; /* offset of the first byte in the whole sequence */
+    size_t at; /* offset of the first of these bytes in the sequence */
     const void *data;
     size_t bytes; /* at least 1 */
 };
-/** The byte at `offset` of a sequence that has it: `plain` with lents [lent_count], in rising order, between its bytes.
- * *out_bytes: how many bytes of the sequence are in one piece from there on, as far as `end`, the length of the sequence. */
+/** Find the byte at `offset` of a sequence of `end` bytes, and return its address. The sequence has the pieces lents [lent_count]
+ * at their offsets `at`, which rise; the bytes between them lie at `plain` without gaps. *out_bytes: number of bytes of the
+ * sequence, from the found one on, that lie side by side in memory. */
 const uint8_t *psi_lent_find(const void *plain, const struct psi_lent *lents, uint32_t lent_count, size_t offset, size_t end,
                              size_t *out_bytes);
 void psi_buf_check_invariants(const struct psi_buf *b);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ClusterSpec. Jobs are sorted by name, tasks by index, addresses are normalised text. Every public function that adds works
- * on a copy or takes back what it added, so that a failure leaves the cluster unchanged. Failure: grammar, limits, an address
- * given twice, memory. Addresses are compared pairwise: at most PS_TASKS_MAX^2 / 2 comparisons, once per start. */
+/* The ClusterSpec. Jobs are sorted by name, tasks by index, addresses are normalised text. A function that fails leaves the
+ * cluster unchanged. Failure: grammar, limits, an address given twice (compared pairwise, once per start), memory. */
 #include "cluster.h"
 
 #include "cluster_internal.h"
@@ -72,7 +71,6 @@ static bool same_address(const char *a, const char *b)
     return strncmp(a, "unix:", 5) == 0 ? strcmp(a, b) == 0 : strcasecmp(a, b) == 0;
 }
 
-/* The task of the cluster that has this address; "": none. */
 static const char *who_has(const struct psi_cluster *c, const char *address, char *buf, size_t n)
 {
     for (uint32_t j = 0; j < c->job_count; j++) {
@@ -90,7 +88,6 @@ static ps_status twice(const char *address, const char *first, const char *secon
     return psi_fail(err, PS_INVALID_ARGUMENT, "address '%s' is given twice: %s and %s", address, first, second);
 }
 
-/* Position of the first task with this index or a higher one. */
 static uint32_t position_of(const struct psi_cluster_job *job, uint32_t task)
 {
     uint32_t low = 0;
@@ -156,13 +153,13 @@ static ps_status check_address(const struct psi_cluster *c, const char *task, co
 {
     struct psi_address address;
     char other[PSI_TASK_NAME_MAX];
-    ps_status st = psi_address_parse_n(text, len, false, &address, err);
+    ps_status st = psi_address_parse_n(text, len, true, &address, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "%s", task);
         return st;
     }
     psi_address_format(&address, normal, PS_ADDRESS_BYTES_MAX + 1);
-    const char *owner = who_has(c, normal, other, sizeof(other));
+    const char *owner = psi_address_any_port(normal) ? "" : who_has(c, normal, other, sizeof(other));
     return owner[0] != '\0' ? twice(normal, owner, task, err) : PS_OK;
 }
 
@@ -227,7 +224,7 @@ ps_status psi_cluster_add_task(struct psi_cluster *c, const char *job, uint32_t 
     if (there != NULL) {
         struct psi_address parsed;
         char normal[PS_ADDRESS_BYTES_MAX + 1];
-        ps_status st = psi_address_parse(address, false, &parsed, err);
+        ps_status st = psi_address_parse(address, true, &parsed, err);
         psi_task_name_format(name, sizeof(name), job, task);
         if (st != PS_OK) {
             psi_err_prefix(err, "%s", name);
@@ -284,6 +281,27 @@ no_memory:
     st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "cluster: out of memory");
     psi_cluster_fini(&copy);
     return st;
+}
+
+bool psi_address_any_port(const char *address)
+{
+    const size_t n = strlen(address);
+    return n > 2 && strcmp(address + n - 2, ":0") == 0 && strncmp(address, "unix:", 5) != 0;
+}
+
+ps_status psi_cluster_directory_check(const struct psi_cluster *c, struct psi_err *err)
+{
+    const char *job = NULL;
+    uint32_t task = 0;
+    char name[PSI_TASK_NAME_MAX];
+    if (!psi_cluster_directory(c, &job, &task) || !psi_address_any_port(psi_cluster_task_address(c, job, task))) {
+        return PS_OK;
+    }
+    return psi_fail(
+        err, PS_INVALID_ARGUMENT,
+        "%s at '%s' is the directory, where the others find the addresses of tasks with port 0: its own port must be 1 "
+        "to 65535",
+        psi_task_name_format(name, sizeof(name), job, task), psi_cluster_task_address(c, job, task));
 }
 
 ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32_t task, const char *address, struct psi_err *err)
@@ -394,7 +412,7 @@ const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t 
     PSI_ASSERT(n >= PS_JOB_BYTES_MAX + 8);
     buf[0] = '\0';
     for (uint32_t j = 0; j < c->job_count; j++) {
-        if (used + strlen(c->jobs[j].name) + 8 > n) { /* ", " twice, "..." and NUL */
+        if (used + strlen(c->jobs[j].name) + 8 > n) { /* 8 bytes: room for ", " twice, "..." and NUL */
             PSI_IGNORE(snprintf(buf + used, n - used, ", ..."));
             break;
         }
@@ -408,7 +426,7 @@ const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, 
     uint32_t count = psi_cluster_num_tasks(c, job);
     size_t used = 0;
     PSI_ASSERT(n >= 32);
-    PSI_IGNORE(snprintf(buf, n, "%s", count == 0 ? "none" : "")); /* fits */
+    PSI_IGNORE(snprintf(buf, n, "%s", count == 0 ? "none" : ""));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = psi_cluster_task_index(c, job, i);
         uint32_t last = first;

@@ -23,7 +23,8 @@ ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_e
 {
     struct psi_buf content;
     if (text[0] != '@') {
-        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)), err); /* a mark may come with "$(cat FILE)" */
+        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)), err); /* the text may begin with a byte order mark,
+                                                                                     * as in "$(cat FILE)" */
     }
     ps_status st = psi_text_file_read(what, text + 1, PSI_CLUSTER_FILE_MAX, &content, err);
     if (st == PS_OK) {

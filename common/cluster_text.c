@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The texts of a ClusterSpec. Read: spec string "ps=a:1,b:1;worker=1@c:1" (jobs end with ';' or their line), or one object of
- * JSON or Python: job -> list of addresses, or job -> {index: address}. Written: spec string, JSON. A job without tasks is read
- * as "worker=", [] or {}, and written as {}, as by TensorFlow's ClusterSpec.as_dict(). Both readers work on a copy of the
- * cluster. Failure: grammar, and what cluster.c refuses; every error names line and column. */
+ * JSON or Python: job -> list of addresses, or job -> {index: address}. A job without tasks is "worker=", [] or {}, and is
+ * written as {}, as by TensorFlow's ClusterSpec.as_dict(). Failure: grammar, and what cluster.c refuses, with line and column. */
 #include "cluster_internal.h"
 #include "literal.h"
 #include "name.h"
@@ -65,7 +64,6 @@ ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const ch
     return st;
 }
 
-/* Read one JOB=LIST of [p, end). *out_at: where an error is. */
 static ps_status read_job(struct psi_cluster *c, const char *p, const char *end, const char **out_at, struct psi_err *err)
 {
     uint32_t job = 0;
@@ -111,7 +109,7 @@ static ps_status read_spec(struct psi_cluster *c, const char *text, struct psi_e
         line = lines ? end + 1 : line;
     }
     if (st == PS_OK && jobs == 0) {
-        st = read_job(c, at, at, &at, err); /* the error says what is missing */
+        st = read_job(c, at, at, &at, err); /* the text is empty: read_job() fails with an error that says what is missing */
     }
     if (st != PS_OK) {
         psi_err_prefix(err, "line %u, column %u", number, (uint32_t)(at - line) + 1);
@@ -163,7 +161,6 @@ static ps_status next_item(struct reader *r, char close, const char *what)
     return is_mark(r, ',') ? next(r) : expected(r, what);
 }
 
-/* Read a list, from behind '[' or '(' to its end. */
 static ps_status read_list(struct reader *r, uint32_t job, char close)
 {
     uint32_t task = 0;
@@ -180,7 +177,7 @@ static ps_status read_list(struct reader *r, uint32_t job, char close)
     return st;
 }
 
-/* Read {index: address}, from behind '{' to '}'. */
+/* Read the tasks of a job, {index: address, ...}, from behind '{' to '}', into r->c. */
 static ps_status read_tasks(struct reader *r, uint32_t job)
 {
     ps_status st = next(r);
@@ -207,7 +204,6 @@ static ps_status read_tasks(struct reader *r, uint32_t job)
 }
 _Static_assert(PS_TASKS_MAX == 1024, "read_tasks names it");
 
-/* Read JOB: TASKS; the current token is the job. */
 static ps_status read_pair(struct reader *r)
 {
     uint32_t job = 0;
@@ -240,7 +236,7 @@ static ps_status read_literal(struct psi_cluster *c, const char *text, struct ps
     struct reader r = {.c = c, .err = err};
     psi_literal_init(&r.literal, text);
     ps_status st = next(&r);
-    PSI_ASSERT(st == PS_OK && is_mark(&r, '{')); /* the caller has seen the '{' */
+    PSI_ASSERT(st == PS_OK && is_mark(&r, '{'));
     st = next(&r);
     while (st == PS_OK && !is_mark(&r, '}')) {
         st = read_pair(&r);
@@ -250,7 +246,6 @@ static ps_status read_literal(struct psi_cluster *c, const char *text, struct ps
     return st == PS_OK && r.t.kind != PSI_TOKEN_END ? expected(&r, "the end of the text") : st;
 }
 
-/* The first byte behind blanks and comment lines. */
 static char first_byte(const char *p)
 {
     for (;;) {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CRC32C. Happy path on x86-64 with SSE4.2 and PCLMULQDQ: ISA-L where the build found it, which folds with the widest registers
- * that the CPU has (65,536 bytes in cache: 3 times as fast as the way below on a CPU with AVX-512, as fast on one without).
- * Short pieces, and all where there is no ISA-L: three independent streams hide the instruction's latency of three cycles, and
- * are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
+/* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ long pieces go to ISA-L, if the build found it (65,536 bytes in cache: 3 times as
+ * fast as three streams on a CPU with AVX-512, equally fast on one without). Short pieces, and all pieces without ISA-L, are
+ * three independent streams, which hide the crc32 instruction's latency of three cycles; carry-less products join them. Other
+ * CPUs use eight tables (slicing by 8), made at first use. No failure modes.
  *
- * Folding, on a CPU with AVX-512 and VPCLMULQDQ: 256 bytes lie in four registers, and become the 256 bytes that leave the same
- * register behind 256 more; at the end the four become one, whose 64 bytes are summed as any. With H and L the first and the last
- * eight bytes of a lane of 16, that lane times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence
- * the exponents of the two constants are 1 less. It is here for two things that ISA-L's function does not do: it asks for what
- * comes next, and it looks at what it sums.
+ * Folding, on a CPU with AVX-512 and VPCLMULQDQ: four registers hold 256 bytes. Each step replaces them by 256 bytes that have an
+ * equal effect on the CRC at a place 256 bytes further on, and adds the data that lie there. At the end the four registers become
+ * one, whose 64 bytes are summed as other bytes are. With H and L the first and the last eight bytes of a lane of 16, that lane
+ * times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence the exponents of the two constants are 1
+ * less. fold() does two things that ISA-L's function does not do: it prefetches, and it searches the data for numbers with given
+ * bits.
  *
- * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P.
- * A reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the
- * reflected product), so k = x^(8n - 33) mod P; the four constants below are these, reflected.
- */
+ * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P. A
+ * reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the reflected
+ * product), so k = x^(8n - 33) mod P; the four constants below are these, reflected. */
 #include "crc32c.h"
 
 #include <pthread.h>
@@ -66,7 +65,7 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 #endif
 
 enum {
-    ISAL_MIN_BYTES = 128, /* below, ISA-L's call costs more than it saves */
+    ISAL_MIN_BYTES = 128, /* for fewer bytes, the call of ISA-L costs more than it saves */
     LONG_BYTES = 5456,    /* bytes of each of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
     SHORT_BYTES = 128
 };
@@ -94,8 +93,8 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uin
 {
     uint64_t b = 0;
     uint64_t c = 0;
-    const uint8_t *next = p + 3 * block; /* prefetched: three short streams are too short for the hardware's own prefetcher (a
-                                            gradient in memory: 11 GB/s without). Past the end it does no harm */
+    const uint8_t *next = p + 3 * block; /* prefetched: the streams are too short for the hardware's own prefetcher (a gradient in
+                                          * memory: 11 GB/s without). A prefetch past the end does no harm */
     for (const uint8_t *end = p + block; p < end; p += 16, next += 48) {
         __builtin_prefetch(next);
         a = _mm_crc32_u64(a, load64(p));
@@ -138,7 +137,8 @@ uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
     return has_instructions() ? crc32c_hardware(crc, p, n) : psi_crc32c_software(crc, p, n);
 }
 
-/* ISA-L, and compilers without optimisation, leave the upper halves in use, and every SSE instruction waits for its register. */
+/* ISA-L, and code of compilers without optimisation, leave values in the upper halves of the AVX registers. Each later SSE
+ * instruction would wait for the old content of its register. */
 __attribute__((target("avx"))) static void clear_upper_halves(void)
 {
     _mm256_zeroupper();
@@ -152,7 +152,7 @@ __attribute__((target("avx"))) static void clear_upper_halves(void)
 #define FOLD_TARGET __attribute__((target("avx512f,avx512dq,vpclmulqdq,sse4.2")))
 enum {
     FOLD_BYTES = 256,
-    FOLD_MIN_BYTES = 1024, /* below, the end costs more than it saves */
+    FOLD_MIN_BYTES = 1024, /* for fewer bytes, joining the registers at the end costs more than folding saves */
     FOLD_AHEAD_BYTES = 4096
 };
 
@@ -166,7 +166,6 @@ FOLD_TARGET static inline __m512i fold_by(uint32_t last, uint32_t first)
     return _mm512_broadcast_i32x4(_mm_set_epi32((int)last, 0, (int)first, 0));
 }
 
-/* Move `a` over as many bytes as k says, and add the data there. */
 FOLD_TARGET static inline __m512i folded(__m512i a, __m512i k, __m512i data)
 {
     __m512i first = _mm512_clmulepi64_epi128(a, k, 0x00);
@@ -174,7 +173,7 @@ FOLD_TARGET static inline __m512i folded(__m512i a, __m512i k, __m512i data)
     return _mm512_ternarylogic_epi64(first, last, data, 0x96);
 }
 
-/* Of each run of set bits in `bits`: its lowest bit, and the bit above the run. */
+/* lowest_of() gives the lowest bit of each run of set bits in `bits`, above_of() the bit above each run. */
 static uint64_t lowest_of(uint64_t bits)
 {
     return bits & ~(bits << 1);
@@ -185,8 +184,9 @@ static uint64_t above_of(uint64_t bits)
     return (bits << 1) & ~bits;
 }
 
-/* n is a multiple of FOLD_BYTES, not 0. far: prefetch (past the end it does no harm). bits: if not 0, *hit becomes true once a
- * number has all of them set: adding the lowest one then carries into the bit above. */
+/* Continue crc over the n bytes at p; n is a multiple of FOLD_BYTES, not 0. far: prefetch; a prefetch past the end does no harm.
+ * bits: a mask of runs of bits; 0: none. *hit becomes true if a number in p has all bits of a run set: adding the run's lowest
+ * bit to such a number carries into the bit above the run. */
 FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t crc, const uint8_t *p, size_t n, bool far,
                                                                        uint64_t bits, bool *hit)
 {
@@ -194,7 +194,7 @@ FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t 
     const __m512i wanted = _mm512_set1_epi64((long long)bits);
     const __m512i lowest = _mm512_set1_epi64((long long)lowest_of(bits));
     __m512i over = _mm512_setzero_si512();
-    __m512i a[4]; /* registers: every loop over them is unrolled */
+    __m512i a[4]; /* the compiler keeps these in registers, because every loop over them is unrolled */
 #pragma GCC unroll 4
     for (size_t i = 0; i < 4; i++) {
         a[i] = _mm512_setzero_si512();
@@ -271,7 +271,7 @@ uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, 
 }
 
 #ifdef PSI_ISAL
-/* As ISA-L's crc32_iscsi(): the CRC before and the result are inverted. */
+/* The type of ISA-L's crc32_iscsi(), which takes the CRC of the bytes before, and returns the new one, with all bits inverted. */
 typedef uint32_t isal_fn(unsigned char *p, int n, uint32_t inverted);
 
 static uint32_t isal_absent(unsigned char *p, int n, uint32_t inverted)
@@ -282,7 +282,8 @@ static uint32_t isal_absent(unsigned char *p, int n, uint32_t inverted)
 static isal_fn isal_open;
 static isal_fn *_Atomic isal = isal_open;
 
-/* Opened when a CRC first needs it: the pages of the library are not in memory before. Threads may open it at the same time. */
+/* The first call of ISA-L's function comes here: load the library, then compute the CRC by it. A program that never needs a CRC
+ * thus never loads it. Several threads may do this at the same time. */
 static uint32_t isal_open(unsigned char *p, int n, uint32_t inverted)
 {
     isal_fn *found = NULL;

@@ -12,17 +12,14 @@
 uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n);
 /** psi_crc32c() without a library: SSE4.2 and PCLMULQDQ if the CPU has them, otherwise tables. */
 uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n);
-/** psi_crc32c() by the way that is fastest if the bytes are not in cache. */
+/** psi_crc32c(), computed in the way that is fastest for bytes that are not in cache. */
 uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n);
-/**
- * psi_crc32c() that also looks at the bytes. *out_none true: no number in p has all of `bits` set. False says nothing; short
- * pieces and CPUs without AVX-512 always give it.
+/** Compute psi_crc32c(), and in the same pass search p for numbers that have all of `bits` set, such as NaN and infinity.
+ * *out_none true: there is none. False: there may be one; always false for short pieces and on CPUs without AVX-512.
  *
- * bits  a mask: the neighbouring bits of a float's exponent field in a number of 16, 32 or 64 bits, not the highest bit,
- *       repeated to fill 64 bits.
- */
+ * bits  a mask: the neighbouring bits of a float's exponent field in a number of 16, 32 or 64 bits, not the highest bit, repeated
+ *       up to 64 bits. */
 uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, bool *out_none);
-/** psi_crc32c() by tables, on every CPU. */
 uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device strings as TensorFlow 1.15 reads them: python/framework/device_spec.py DeviceSpecV1 (empty segments, no first '/', /cpu
  * and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one) and core/util/device_name_utils.cc
- * ParseFullName ("*", /device:TYPE without number). One difference: a field given twice is refused, where TensorFlow lets the
- * last one win. Happy path: segments are read one by one into a struct. Failure: a part of no known kind, a bad name or number,
- * two devices; the text quotes string and part, and *out is unchanged. */
+ * ParseFullName ("*", /device:TYPE without number). One difference: a field given twice is refused. Failure: an unknown part, a
+ * bad name or number, two devices; the text quotes string and part, and *out is unchanged. */
 #include "device.h"
 
 #include "name.h"
@@ -17,7 +16,7 @@
 
 /* One "key", "key:value" or "key:value:value" between slashes. */
 struct part {
-    const char *text; /* points into the device string */
+    const char *text;
     size_t len;
     uint32_t fields; /* 1 to 3; more is an unknown part */
     const char *field[3];
@@ -63,7 +62,6 @@ static struct part next_part(const char **p)
     return part;
 }
 
-/* Read a number. "*" leaves the field open. */
 static bool read_number(const struct part *part, uint32_t field, bool *out_has, uint32_t *out)
 {
     if (is(part, field, "*")) {
@@ -134,7 +132,6 @@ static int kind_of(const struct part *part)
     return part->fields <= 2 && (is_any_case(part, 0, "cpu") || is_any_case(part, 0, "gpu")) ? DEVICE : UNKNOWN;
 }
 
-/* Returns what is wrong; NULL: nothing. */
 static const char *read_part(const struct part *part, int kind, struct psi_device *d)
 {
     switch (kind) {

@@ -6,10 +6,8 @@
 #include "limits.h"
 #include "status.h"
 
-/** Room for any canonical device string; equal to the public PS_DEVICE_BYTES. */
 #define PSI_DEVICE_BYTES 160
 #define PSI_DEVICE_TYPE_BYTES_MAX 31
-/** Replica, task and index are at most this, as in TensorFlow's int32. */
 #define PSI_DEVICE_NUMBER_MAX 2147483647u
 
 /** What a device string fixes. A field that it leaves open is 0 or "", and its has_ is false. */
@@ -20,11 +18,9 @@ struct psi_device {
     uint32_t replica, task, index;
 };
 
-/**
- * Read a device string. Segments come in any order, each field once. "" and "/" fix nothing, "*" leaves its field open, empty
- * segments and a missing first '/' are fine. /device:TYPE[:N|:*]; /cpu and /gpu in any case, with or without a number.
- * Errors  PS_INVALID_ARGUMENT that quotes the string and the part. *out is unchanged then.
- */
+/** Read a device string. Its segments, such as /job:ps, come in any order, each field at most once; the first '/' may be missing,
+ * and empty segments are ignored. Value * leaves a field open. Forms of the device: /device:TYPE[:N|:*], /cpu[:N], /gpu[:N].
+ * Errors  PS_INVALID_ARGUMENT that quotes the string and the part. *out is unchanged then. */
 PSI_MUST ps_status psi_device_parse(const char *text, struct psi_device *out, struct psi_err *err);
 /** Write the canonical form; type without index as ":*", index without type as "*:N". n >= PSI_DEVICE_BYTES. Returns buf. */
 const char *psi_device_format(const struct psi_device *d, char *buf, size_t n);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of operations, and the check of a frame against it.
- *
- * Happy path: flags, header fields, meta and body of a frame are those that the row of its operation has.
- * Failure: anything else is reserved: INVALID_ARGUMENT, and the caller closes the connection.
- */
+/* Checks that a frame has only the flags, header fields, meta and body that its operation's row allows. Failure: the frame has
+ * anything else: INVALID_ARGUMENT, and the caller closes the connection. */
 #include "form.h"
 
 #include "limits.h"
@@ -79,7 +75,7 @@ static ps_status check_rows_meta(const struct psi_form *form, const struct ps_fr
                                  struct psi_err *err)
 {
     struct ps_rows_meta m;
-    if (h->meta_bytes < sizeof(m)) { /* a PUSH_ROWS may have a ps_push_step behind it, in which every value is allowed */
+    if (h->meta_bytes < sizeof(m)) { /* the handler refuses a short meta */
         return PS_OK;
     }
     memcpy(&m, meta, sizeof(m));
@@ -90,7 +86,7 @@ static ps_status check_rows_meta(const struct psi_form *form, const struct ps_fr
     return known ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%s: how %u is not known", form->name, m.how);
 }
 
-/* Refuse reserved bits in the fixed metas. A meta of another length is refused by the handler. */
+/* Refuse reserved bits in a meta that is a struct of proto/frame.h. The handler refuses a meta of another length. */
 static ps_status check_request_meta(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
                                     struct psi_err *err)
 {
@@ -100,8 +96,15 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
     if (parts && (h->flags & PS_FLAG_FIRST) == 0) {
         return h->meta_bytes == 0 ? PS_OK : fail(err, form, "", "a continuation has no meta");
     }
-    if (form->op == PS_OP_PUSH_ROWS || form->op == PS_OP_SCATTER) {
+    if (form->op == PS_OP_PUSH_ROWS || form->op == PS_OP_PUSHPULL_ROWS || form->op == PS_OP_SCATTER) {
         return check_rows_meta(form, h, meta, err);
+    }
+    if (form->op == PS_OP_CONTRIBUTE_ROWS) {
+        struct ps_contribute_rows_meta rows = {.reserved = 0};
+        if (h->meta_bytes == sizeof(rows)) {
+            memcpy(&rows, meta, sizeof(rows));
+        }
+        return rows.reserved == 0 ? PS_OK : fail(err, form, "", "the reserved field of its meta is set");
     }
     if (form->op == PS_OP_CONTRIBUTE) {
         if (h->meta_bytes == sizeof(contribute)) {
@@ -111,7 +114,7 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
                    ? PS_OK
                    : fail(err, form, "", "the reserved field of its meta is set");
     }
-    if (parts && h->meta_bytes >= sizeof(push)) { /* a PUSH may have a ps_push_step behind it, in which every value is allowed */
+    if (parts && h->meta_bytes >= sizeof(push)) { /* a longer meta ends in a ps_push_step, which has no reserved bits to check */
         memcpy(&push, meta, sizeof(push));
         if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL && form->op != PS_OP_ASSIGN) {
             return fail(err, form, "", "the version of its meta is set, which it does not use");
@@ -133,7 +136,9 @@ static ps_status check_request(const struct psi_form *form, const struct ps_fram
         return st;
     }
     bool no_id = (form->has & PSI_FORM_NO_ID) != 0;
-    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) { /* the record checks sequence numbers */
+    if (no_id ? h->id != 0
+              : h->id == 0 && (form->must & PS_FLAG_SEQ) ==
+                                  0) { /* with SEQ the id is a sequence number, which the session's record checks */
         return fail(err, form, "", no_id ? "id is not 0" : "id is 0");
     }
     if ((h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) || (h->dtype != 0 && (form->has & PSI_FORM_DTYPE) == 0) ||
@@ -165,7 +170,8 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
 {
     bool value = (h->flags & PS_FLAG_VALUE) != 0;
     uint32_t must = PS_FLAG_REPLY | (form->must & PS_FLAG_SEQ);
-    uint32_t may = ((form->has & PSI_FORM_LIST) != 0 ? (uint32_t)MORE : 0) | (form->op == PS_OP_PUSHPULL ? PS_FLAG_VALUE : 0);
+    const bool pulls = form->op == PS_OP_PUSHPULL || form->op == PS_OP_PUSHPULL_ROWS;
+    uint32_t may = ((form->has & PSI_FORM_LIST) != 0 ? (uint32_t)MORE : 0) | (pulls ? PS_FLAG_VALUE : 0);
     ps_status st = check_flags(form, " reply", h->flags, must, may, err);
     if (st != PS_OK || (form->has & PSI_FORM_UNASKED) != 0) {
         return st != PS_OK ? st : fail(err, form, "", "it has no reply");
@@ -200,7 +206,8 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
     return PS_OK;
 }
 
-/* The frame may have flag TIMES: it begins a request that has a reply, completes its list, or ends an answer. */
+/* Flag TIMES asks for the times of a request. True if the frame may have it: it begins a request that has a reply, or it is the
+ * last frame of a list or a reply. */
 static bool has_place_for_times(const struct psi_form *form, const struct ps_frame_header *h)
 {
     const bool in_parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
@@ -210,7 +217,6 @@ static bool has_place_for_times(const struct psi_form *form, const struct ps_fra
     return answered && there;
 }
 
-/* Remove the flag, and the times that it adds to a reply's meta, from *out, a copy of h. */
 __attribute__((cold)) static ps_status take_times_off(const struct psi_form *form, const struct ps_frame_header *h,
                                                       struct ps_frame_header *out, struct psi_err *err)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The frame reader: header -> meta -> segments -> (trailer) -> end.
- *
- * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out. Each segment that lies whole in the
- * given bytes is handed out where it lies; a segment that they cut goes to the lent buffer and is completed there. With a target
- * the values of each segment go to the target, its padding and CRC to r->tails, in portions of any size. Failure: a header
- * beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, and the connection is lost.
- */
+/* The frame reader: header -> meta -> segments -> (trailer) -> end. Header and meta are gathered in r->head, checked, and handed
+ * out. A segment that lies whole in the given bytes is handed out where it lies; a segment that these bytes cut is completed in a
+ * buffer that the owner lends. With a target, values go to the target, padding and CRC to r->tails, in portions of any size.
+ * Failure: a header beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, and the owner closes the connection. */
 #include "frame.h"
 
 #include "crc32c.h"
@@ -78,13 +74,12 @@ static uint32_t trailer_bytes(const struct psi_reader *r)
     return r->has_trailer ? (uint32_t)sizeof(struct ps_pull_trailer) : 0;
 }
 
-/* Values are in its body. A GATHER's own body has indices. */
+/* True if the frame's body has values. A GATHER request has indices instead. */
 static bool is_hot(const struct ps_frame_header *h)
 {
-    return h->op >= PS_OP_PUSH && h->op <= PS_OP_SCATTER && (h->op != PS_OP_GATHER || (h->flags & PS_FLAG_REPLY) != 0);
+    return h->op >= PS_OP_PUSH && h->op <= PS_OP_PUSHPULL_ROWS && (h->op != PS_OP_GATHER || (h->flags & PS_FLAG_REPLY) != 0);
 }
 
-/* Check every bound of what follows, before a byte of meta or body is taken. */
 static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
@@ -120,7 +115,6 @@ static enum psi_piece broken(struct psi_reader *r)
     return PSI_PIECE_BAD;
 }
 
-/* Copy bytes to dst until it has `want`. True: complete. */
 static bool gather(struct psi_reader *r, uint8_t *dst, uint32_t want, const uint8_t **p, size_t *n)
 {
     size_t take = want - r->have;
@@ -140,7 +134,7 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     crc = psi_crc32c(crc, r->head + PS_FRAME_HEADER_BYTES, r->header.meta_bytes);
     if (crc != r->header.crc) {
         PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of frame header (op %u)",
-                               r->header.op)); /* the piece reports it */
+                               r->header.op)); /* PSI_PIECE_BAD reports it */
         return broken(r);
     }
     r->meta_bytes = r->header.meta_bytes;
@@ -156,11 +150,12 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     return PSI_PIECE_HEAD;
 }
 
-/* The segment that begins `left` bytes before the end of the body without its trailer. `values`: bytes of values that remain. */
+/* A segment of a body: values, padding, CRC. segment_at() gives the size of the segment that begins `left` bytes before the end
+ * of the body (not counting the trailer), when `values` bytes of values are still to come. */
 struct segment {
     uint32_t values;
     uint32_t padded;
-    uint32_t whole; /* with the padding and the CRC */
+    uint32_t whole; /* bytes of the segment, with padding and CRC */
 };
 
 static struct segment segment_at(const struct psi_reader *r, uint32_t left, uint64_t values)
@@ -172,7 +167,7 @@ static struct segment segment_at(const struct psi_reader *r, uint32_t left, uint
     return s;
 }
 
-/* A segment is complete. sum: its CRC; crc: the CRC that the peer sent. */
+/* A segment is complete: compare its computed CRC `sum` with `crc`, which the peer sent. Returns PSI_PIECE_SEGMENT or _BAD. */
 static enum psi_piece segment_end(struct psi_reader *r, const struct segment *s, uint32_t sum, const uint8_t *crc,
                                   struct psi_err *err)
 {
@@ -184,7 +179,7 @@ static enum psi_piece segment_end(struct psi_reader *r, const struct segment *s,
         memcpy(told, crc, sizeof(told));
         if (told[1] != 0 || sum != told[0]) {
             PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a segment (op %u)",
-                                   r->header.op)); /* the piece reports it */
+                                   r->header.op)); /* PSI_PIECE_BAD reports it */
             return broken(r);
         }
     }
@@ -204,7 +199,7 @@ static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size
         *n -= s.whole;
     } else {
         if (r->buffer == NULL) {
-            return PSI_PIECE_NONE; /* the owner lends a buffer and calls again */
+            return PSI_PIECE_NONE; /* the segment is cut and needs a buffer: the owner lends one and calls again */
         }
         if (!gather(r, r->buffer, s.whole, p, n)) {
             return PSI_PIECE_NONE;
@@ -236,12 +231,12 @@ void psi_reader_release(struct psi_reader *r)
 {
     r->target = NULL;
     if (r->placed > 0) {
-        (void)broken(r); /* the values that lie there cannot be checked any more */
+        (void)broken(r); /* the owner takes the memory back, so the bytes that lie there cannot be checked any more */
     }
 }
 
-/* Bytes to read of a frame without a target: up to the end of a segment, because a cut segment is copied. Near the frame's end:
- * any number. */
+/* How many bytes the next read may take if the frame has no target: up to the end of a segment, because a segment that comes in
+ * two reads must be copied. SIZE_MAX near the end of the frame: no limit. */
 static size_t to_segment_end(const struct psi_reader *r)
 {
     uint32_t left = r->body_left - trailer_bytes(r);
@@ -291,7 +286,6 @@ void psi_reader_placed(struct psi_reader *r, size_t n)
     r->placed = n;
 }
 
-/* Take what has come of the current segment. True: the segment is complete. */
 static bool take_targeted(struct psi_reader *r, const struct segment *s, const uint8_t **p, size_t *n)
 {
     while (r->have < s->whole) {
@@ -344,9 +338,9 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
         switch ((enum reader_state)r->state) {
         case READ_HEAD:
             if (!gather(r, r->head, PS_FRAME_HEADER_BYTES, p, n)) {
-                /* two bytes show that a protocol is foreign: do not wait for 40 */
+                /* the first two bytes already show that the peer speaks another protocol: do not wait for a whole header */
                 if (r->have >= 2 && (r->head[0] != (PS_FRAME_MAGIC & 0xff) || r->head[1] != PS_FRAME_MAGIC >> 8)) {
-                    PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* the piece reports it */
+                    PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* PSI_PIECE_BAD reports it */
                     r->foreign = true;
                     return broken(r);
                 }
@@ -380,7 +374,7 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
             uint32_t crc = has_crc(r) ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
             if (crc != r->trailer.crc) {
                 PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a trailer (op %u)",
-                                       r->header.op)); /* the piece reports it */
+                                       r->header.op)); /* PSI_PIECE_BAD reports it */
                 return broken(r);
             }
             r->state = READ_END;

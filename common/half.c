@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * float32 as two bytes. bfloat16: sign, 8 bits of exponent, 7 of fraction: a float32 without its lower half. float16: sign, 5
- * bits of exponent (bias 15), 10 of fraction; below 2^-14 multiples of 2^-24. Rounding adds half a unit of the last place, less
- * one where the result is even already, before the lower bits are cut: a carry into the exponent is what rounding up means there.
- * Straight-line code, so that the loops become vector code; arrays of float16 by F16C where the CPU has it. No failure modes.
- */
+/* float32 as two bytes. bfloat16: a float32 without its lower half. float16: sign, 5 bits of exponent (bias 15), 10 of fraction;
+ * below 2^-14 multiples of 2^-24. Rounding adds half a unit of the last place, less one where the result is even already; a carry
+ * into the exponent gives the right value. Loops without branches become vector code; arrays of float16 are converted by the F16C
+ * instructions if the CPU has them. */
 #include "half.h"
 
 #include "clones.h"
@@ -12,8 +10,9 @@
 
 enum {
     LINE = 16,         /* float32 values of a cache line */
-    AHEAD_BYTES = 4096 /* distance of prefetches: what is narrowed is not in cache, and comes twice as fast when asked for,
-                          because the CPU's own prefetchers stop at the end of each 4 KiB. Past the end it does no harm */
+    AHEAD_BYTES = 4096 /* distance of prefetches from the value being narrowed. Values out of cache are then narrowed twice as
+                        * fast: the CPU's own prefetchers stop at the end of each 4 KiB. A prefetch behind the end of an array
+                        * does no harm */
 };
 #define F32_INF UINT32_C(0x7f800000)
 
@@ -60,7 +59,7 @@ static inline uint16_t bf16_of(float x)
     uint32_t bits = bits_of(x);
     uint32_t is_nan = (bits & UINT32_C(0x7fffffff)) > F32_INF ? UINT32_MAX : 0;
     uint32_t half = UINT32_C(0x7fff) + ((bits >> 16) & 1U);
-    /* a NaN becomes quiet, without rounding */
+    /* rounding could make a NaN an infinity, so the fraction of a NaN is cut, and its quiet bit is set */
     return (uint16_t)((bits + (half & ~is_nan)) >> 16 | (is_nan & UINT32_C(0x40)));
 }
 
@@ -69,11 +68,12 @@ static inline uint16_t f16_of(float x)
     uint32_t bits = bits_of(x);
     uint32_t sign = bits >> 16 & UINT32_C(0x8000);
     uint32_t abs = bits & UINT32_C(0x7fffffff);
-    /* from 2^-14 on: the exponent's bias goes from 127 to 15 */
+    /* a float16 from 2^-14 on is a normal number: the exponent's bias changes from 127 to 15 */
     uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
     normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
     /* below 2^-14 a half is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
-    uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U; /* larger exponents do not come here */
+    /* an exponent above 112 selects `normal` below and not `tiny`: the limit of 112 only keeps the shift at 14 or more */
+    uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U;
     uint32_t shift = exponent > 101U ? 126U - exponent : 25U;
     uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);
     uint32_t tiny = (fraction + ((UINT32_C(1) << (shift - 1U)) - 1U) + ((fraction >> shift) & 1U)) >> shift;
@@ -88,7 +88,7 @@ static inline float f16_value(uint16_t h)
     uint32_t abs = h & 0x7fffU;
     uint32_t normal = (abs << 13) + (abs >= 0x7c00U ? UINT32_C(224) << 23 : UINT32_C(112) << 23);
     uint32_t tiny = bits_of((float)(int32_t)abs * 0x1p-24F); /* exact */
-    uint32_t quiet = abs > 0x7c00U ? UINT32_C(0x400000) : 0; /* as the CPU's instruction does */
+    uint32_t quiet = abs > 0x7c00U ? UINT32_C(0x400000) : 0; /* a NaN becomes quiet, as by the CPU's instruction */
     return float_of(sign | quiet | (abs < 0x400U ? tiny : normal));
 }
 

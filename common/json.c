@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON through jansson: size limit first, duplicates refused, errors as ours. jansson bounds the depth (2048) itself. */
+/* JSON through jansson: the size is checked first, a key that comes twice is refused, and jansson's errors become ours. jansson
+ * itself bounds the depth (2048). */
 #include "json.h"
 
 #include "buf.h"
@@ -33,7 +34,7 @@ ps_status psi_json_bound(const char *what, const char *text, size_t len, size_t 
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (quoted && c == '\\') {
-            i++; /* the escaped byte does not end the string */
+            i++; /* skip the byte behind the backslash: an escaped quote does not end the string */
         } else if (c == '"') {
             quoted = !quoted;
         } else if (!quoted && (c == ',' || c == ':' || c == '[' || c == '{') && ++count > most) {
@@ -86,7 +87,6 @@ static bool is_at(const struct scan *s, char c)
     return s->at < s->len && s->text[s->at] == c;
 }
 
-/* Skip the string that begins here. False: it has no end. */
 static bool skip_string(struct scan *s)
 {
     for (s->at++; s->at < s->len; s->at++) {
@@ -99,7 +99,6 @@ static bool skip_string(struct scan *s)
     return false;
 }
 
-/* Skip the value that begins here: count brackets, and check nothing else. */
 static ps_status skip_value(struct scan *s, struct psi_err *err)
 {
     size_t depth = 0;
@@ -118,7 +117,6 @@ static ps_status skip_value(struct scan *s, struct psi_err *err)
     return stop(s, "the text ends in the middle of a value", err);
 }
 
-/* Read the key that begins here into s->key, with a NUL. */
 static ps_status read_key(struct scan *s, struct psi_err *err)
 {
     size_t begin = s->at + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive doubly linked list. A link is embedded in its object; head and links have one type. An unlinked link points at
- * itself, so that removing is idempotent and psi_list_linked() tells. One thread at a time. */
+ * itself: removing it again does no harm, and psi_list_linked() sees whether it is in a list. One thread at a time. */
 #ifndef PSI_LIST_H
 #define PSI_LIST_H
 
@@ -24,7 +24,6 @@ static inline bool psi_list_empty(const struct psi_list *head)
     return head->next == head;
 }
 
-/** The link, which was initialised, is in some list. */
 static inline bool psi_list_linked(const struct psi_list *link)
 {
     return link->next != link;
@@ -48,13 +47,12 @@ static inline void psi_list_push_front(struct psi_list *head, struct psi_list *l
     psi_list_insert_between(link, head, head->next);
 }
 
-/** Put link before pos, a link of a list or its head (then at the back). */
+/** Put link before pos, a link of the list. If pos is the list's head, link becomes the last one. */
 static inline void psi_list_insert_before(struct psi_list *pos, struct psi_list *link)
 {
     psi_list_insert_between(link, pos->prev, pos);
 }
 
-/** Take the link out of its list and leave it initialised. */
 static inline void psi_list_remove(struct psi_list *link)
 {
     link->prev->next = link->next;
@@ -62,7 +60,7 @@ static inline void psi_list_remove(struct psi_list *link)
     psi_list_init(link);
 }
 
-/** The first or last link. NULL: the list is empty. */
+/** psi_list_first() and psi_list_last() return the link at that end of the list; NULL: the list is empty. */
 static inline struct psi_list *psi_list_first(const struct psi_list *head)
 {
     return psi_list_empty(head) ? NULL : head->next;
@@ -83,7 +81,6 @@ static inline struct psi_list *psi_list_pop_front(struct psi_list *head)
     return link;
 }
 
-/** Move all of `from` to the back of `to`; `from` is empty afterwards. */
 static inline void psi_list_move_all(struct psi_list *to, struct psi_list *from)
 {
     if (!psi_list_empty(from)) {
@@ -97,9 +94,9 @@ static inline void psi_list_move_all(struct psi_list *to, struct psi_list *from)
     }
 }
 
-/** it: struct psi_list *. The body must not remove links. */
+/** Loop over the links of a list. it: struct psi_list *. The body must not remove links. */
 #define PSI_LIST_FOREACH(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
-/** it, tmp: struct psi_list *. The body may remove and free `it`, but no other link. */
+/** PSI_LIST_FOREACH() whose body may remove and free `it`, but no other link. tmp: struct psi_list *, for the macro only. */
 #define PSI_LIST_FOREACH_SAFE(it, tmp, head)                                                                                     \
     for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); (it) = (tmp), (tmp) = (it)->next)
 

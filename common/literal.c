@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of JSON and of Python literals. Happy path: skip space and comments, then take one mark, string, number or name.
- * Failure: a byte that begins no token, a string that is too long or does not end on its line, an escape that no job name or
- * address needs. Every error names line and column. */
+/* Tokens of JSON and of Python literals. Failure: a byte that begins no token, a string that is too long or does not end on its
+ * line, an escape that no job name or address needs; errors name line and column. */
 #include "literal.h"
 
 #include "name.h"
@@ -46,7 +45,7 @@ static int hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Read what follows a backslash; *p moves on. 0: the escape is not supported. */
+/* Read an escape, with *p behind its backslash; *p moves behind the escape. Returns the character; 0: it is not supported. */
 static char read_escape(const char **p)
 {
     char c = **p;
@@ -100,7 +99,6 @@ static bool is_word(char c)
            c == '-';
 }
 
-/* Read a number or a name: letters, digits and _ . + - */
 static ps_status read_word(struct psi_literal *l, struct psi_token *t, struct psi_err *err)
 {
     const char *start = l->p;

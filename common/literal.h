@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of JSON and of Python literals, with their places. Pure; allocates nothing, no recursion. */
+/* Tokens of JSON and of Python literals, each with its line and column. Pure; allocates nothing, no recursion. */
 #ifndef PSI_LITERAL_H
 #define PSI_LITERAL_H
 
 #include "limits.h"
 #include "status.h"
 
-/** Longest string: an address, and more for what may be wrong with it. */
+/** Most bytes of a token: more than an address may have (PS_ADDRESS_BYTES_MAX), so that errors can quote addresses that are too
+ * long. */
 #define PSI_LITERAL_TEXT_MAX 511
 
 enum psi_token_kind { PSI_TOKEN_END = 1, PSI_TOKEN_STRING, PSI_TOKEN_NUMBER, PSI_TOKEN_NAME, PSI_TOKEN_MARK };
@@ -25,13 +26,10 @@ struct psi_literal {
 
 /** Read text from its beginning; borrows it. */
 void psi_literal_init(struct psi_literal *l, const char *text);
-/**
- * The next token. Spaces, newlines and comments (# to the end of the line) are skipped. Strings are in ' or ", may have u before
+/** The next token. Spaces, newlines and comments (# to the end of the line) are skipped. Strings are in ' or ", may have u before
  * them, and are on one line. \\ \' \" \/ and \u0020 to \u007e stand for their characters; other escapes are refused.
- * Errors  PS_INVALID_ARGUMENT with line and column.
- */
+ * Errors  PS_INVALID_ARGUMENT with line and column. */
 PSI_MUST ps_status psi_literal_next(struct psi_literal *l, struct psi_token *out, struct psi_err *err);
-/** A token for messages: "'}'", "the string 'x'", "the end". Returns buf. */
 const char *psi_token_describe(const struct psi_token *t, char *buf, size_t n);
 
 #endif

@@ -22,7 +22,6 @@ static bool is_plain(char c)
     return c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
 }
 
-/* Bytes that character c takes in a quoted value. */
 static size_t escaped_bytes(char c)
 {
     if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r') {
@@ -72,7 +71,7 @@ static void line_escaped(struct line *l, char c)
 /* Append " key=value". A value is cut at the end of the line; a field whose key has no room is left out. */
 static void line_text(struct line *l, const char *key, const char *p, size_t n)
 {
-    size_t limit = l->size - sizeof(cut_mark); /* leaves room for the mark and NUL */
+    size_t limit = l->size - sizeof(cut_mark); /* leaves room for " cut=true" and a NUL at the end of the line */
     size_t separator = l->len > 0 ? 1 : 0;
     size_t key_len = strlen(key);
     if (l->len + separator + key_len + 1 + 8 > limit) {

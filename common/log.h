@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". Without clock and output of its own. */
+/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". The program's functions give the time and the
+ * output. */
 #ifndef PSI_LOG_H
 #define PSI_LOG_H
 
@@ -33,11 +34,11 @@ struct psi_kv {
     int64_t i64;
 };
 struct psi_kv psi_kv_bytes(const char *key, const void *p, size_t n);
-struct psi_kv psi_kv_text(const char *key, const char *value); /* NULL is "" */
+struct psi_kv psi_kv_text(const char *key, const char *value); /* value NULL counts as "" */
 struct psi_kv psi_kv_u64(const char *key, uint64_t value);
 struct psi_kv psi_kv_i64(const char *key, int64_t value);
-/** PSI_KV("peer", text), PSI_KV("count", n): a text or a whole number; bool is 0 or 1. */
-#ifdef __cppcheck__ /* version 2.10 crashes on some of the others */
+/** Make a field from a text or a whole number: PSI_KV("peer", text), PSI_KV("count", n). A bool is written as 0 or 1. */
+#ifdef __cppcheck__ /* cppcheck 2.10 crashes on some forms of psi_kv_any() */
 struct psi_kv psi_kv_any(const char *key, ...);
 #define PSI_KV(key_, value_) psi_kv_any(key_, value_)
 #else
@@ -60,17 +61,16 @@ struct psi_kv psi_kv_any(const char *key, ...);
 #define PSI_KVS(...) (const struct psi_kv[]){__VA_ARGS__}, sizeof((const struct psi_kv[]){__VA_ARGS__}) / sizeof(struct psi_kv)
 
 /** Emit one event: psi_log_event(log, level, "ev", PSI_KV(...), ...). log may be NULL. A line over PSI_LOG_LINE_MAX is cut and
- * ends in cut=true. Any thread that write and stamp allow. */
+ * ends in cut=true. May be called on every thread on which log->write and log->stamp may be called. */
 #define psi_log_event(log_, level_, event_, ...) psi_log_fields(log_, level_, event_, PSI_KVS(__VA_ARGS__), "")
-/** more: further fields, from psi_log_format(); "": none. */
+/** psi_log_event() with an array of fields. more: further fields as text, made by psi_log_format(); "": there are none. */
 void psi_log_fields(const struct psi_log *log, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count,
                     const char *more);
-/** Only the fields, "a=1 b=two", into buf [n], n > 64; cut as a line is. Returns buf. */
+/** Write the fields alone, "a=1 b=two", into buf [n], n > 64. A text that is too long is cut as a log line is. Returns buf. */
 const char *psi_log_format(char *buf, size_t n, const struct psi_kv *kv, size_t count);
 bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level);
-/** One of "debug" "info" "warn" "error" "off". */
 const char *psi_log_level_name(enum psi_log_level level);
-/** Milliseconds since 1970 as "2024-02-29T12:34:56.789Z"; n >= 32. Returns buf. */
+/** Write a time, in milliseconds since 1970, as "2024-02-29T12:34:56.789Z". n >= 32. Returns buf. */
 const char *psi_log_format_time(uint64_t unix_ms, char *buf, size_t n);
 
 #endif

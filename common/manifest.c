@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems in the form of a control list, CRC32C
- * of all before. It names every file of every task. The checkpoint exists once the directory has its manifest. */
+/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems in the form of a control list, the
+ * CRC32C of all these bytes. It names every file of every task. The checkpoint exists once the directory has its manifest. */
 #include "manifest.h"
 
 #include "crc32c.h"
 #include "limits.h"
 
+#include "proto/frame.h"
+
 #include <string.h>
 
-static const uint8_t HEAD[8] = {'p', 's', 'd', 'm', 'a', 'n', 'i', 1 /* version */};
-enum { SUM_BYTES = 4 };
+static const uint8_t HEAD[8] = {'p', 's', 'd', 'm', 'a', 'n', 'i', 1 /* format */};
+enum { SUM_BYTES = 4, FORMAT_AT = sizeof(HEAD) - 1, FORMAT_WITH_NOTES = 2 /* format with notes; older psds refuse it */ };
 
 void psi_manifest_init(struct psi_buf *b)
 {
@@ -19,6 +21,9 @@ void psi_manifest_init(struct psi_buf *b)
 ps_status psi_manifest_add(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
 {
     ps_status st = b->len > 0 ? PS_OK : psi_buf_append(b, HEAD, sizeof(HEAD), err);
+    if (st == PS_OK && d == &ps_v1_FileItem_msg && ((const ps_v1_FileItem *)m)->kind == PS_FILE_NOTE) {
+        b->data[FORMAT_AT] = FORMAT_WITH_NOTES;
+    }
     return st == PS_OK ? psi_list_append(b, d, m, err) : st;
 }
 
@@ -54,16 +59,15 @@ ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps
     uint32_t sum = 0;
     size_t bytes = 0;
     bool end = false;
-    if (n < sizeof(HEAD) + SUM_BYTES || memcmp(p, HEAD, sizeof(HEAD) - 1) != 0) {
+    if (n < sizeof(HEAD) + SUM_BYTES || memcmp(p, HEAD, FORMAT_AT) != 0) {
         return psi_fail(err, PS_DATA_LOSS, "it is no manifest");
     }
     memcpy(&sum, p + n - SUM_BYTES, sizeof(sum));
     if (sum != psi_crc32c(0, p, n - SUM_BYTES)) {
         return psi_fail(err, PS_DATA_LOSS, "its CRC is another one");
     }
-    if (p[sizeof(HEAD) - 1] != HEAD[sizeof(HEAD) - 1]) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "it is of format %u; this psd knows %u", p[sizeof(HEAD) - 1],
-                        HEAD[sizeof(HEAD) - 1]);
+    if (p[FORMAT_AT] < HEAD[FORMAT_AT] || p[FORMAT_AT] > FORMAT_WITH_NOTES) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "it is of format %u; this psd knows %u", p[FORMAT_AT], FORMAT_WITH_NOTES);
     }
     const uint8_t *at = psi_manifest_items(p, n, &bytes);
     ps_status st = psi_list_next(&at, &bytes, &ps_v1_SaveItem_msg, out, &end, err);
@@ -87,7 +91,7 @@ struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest)
     bool end = false;
     walk.at = psi_manifest_items(manifest->data, manifest->len, &walk.left);
     ps_status st = psi_list_next(&walk.at, &walk.left, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK && !end); /* a checked manifest */
+    PSI_ASSERT(st == PS_OK && !end); /* cannot fail: the manifest was checked */
     return walk;
 }
 
@@ -95,6 +99,6 @@ bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out)
 {
     bool end = false;
     ps_status st = psi_list_next(&walk->at, &walk->left, &ps_v1_FileItem_msg, out, &end, NULL);
-    PSI_ASSERT(st == PS_OK); /* a checked manifest */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: the manifest was checked */
     return !end;
 }

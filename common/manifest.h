@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a checkpoint: a file that names its files, by task. docs/DURABILITY.md has its bytes. Any thread. */
+/* The manifest of a checkpoint: a file that lists its other files by task. docs/DURABILITY.md has its bytes. Any thread. */
 #ifndef PSI_MANIFEST_H
 #define PSI_MANIFEST_H
 
@@ -7,23 +7,23 @@
 
 enum { PSI_MANIFEST_BYTES_MAX = 64 << 20 };
 
-/** An empty manifest. It is whole after a SaveItem, its FileItems, and psi_manifest_end(). */
+/** Begin a manifest. The caller adds one SaveItem and then FileItems by psi_manifest_add(), and calls psi_manifest_end().
+ * The format is 2 if an item has a note, otherwise 1. */
 void psi_manifest_init(struct psi_buf *b);
 ps_status psi_manifest_add(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, struct psi_err *err) PSI_MUST;
 ps_status psi_manifest_end(struct psi_buf *b, struct psi_err *err) PSI_MUST;
-/** Check a manifest, and read its first item. cluster: the one it must be of; NULL: any. DATA_LOSS: the bytes are no manifest;
- * FAILED_PRECONDITION: a newer format, another cluster. */
+/** Check a manifest, and read its first item. cluster: name of the cluster that the manifest must be of; NULL: any. DATA_LOSS:
+ * the bytes are no manifest; FAILED_PRECONDITION: a newer format or another cluster. */
 ps_status psi_manifest_check(const char *cluster, const uint8_t *p, size_t n, ps_v1_SaveItem *out, struct psi_err *err) PSI_MUST;
-/** The items of a checked manifest, in the form of a list's frames. */
+/** Returns where in p [n], a checked manifest, the encoded items begin; psi_list_next() reads them, the SaveItem first. */
 const uint8_t *psi_manifest_items(const uint8_t *p, size_t n, size_t *out_bytes);
 
-/* A walk over the files of a manifest that was checked and does not change. */
+/* A walk over the files of a checked manifest, which must not change meanwhile. */
 struct psi_manifest_walk {
     const uint8_t *at;
     size_t left;
 };
 struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest);
-/** The next file. False: there is none. */
 bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out);
 
 #endif

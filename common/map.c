@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Hash maps with entries in order of insertion. `entries` is a dense array that only grows at its end; `slots` is an open
+/* Hash maps with entries in order of insertion. `entries` is a dense array that only grows at its end; `slots` is an open
  * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A removed
- * entry leaves a hole; when holes are more than half, the array is squeezed at the next put that needs room. Entries have a
- * rising id, which cursors count, so squeezing does not disturb an iteration. Large tables shrink when most of their entries
- * were removed. Failure: no memory at a put; the map is unchanged.
+ * entry leaves a hole. A put that finds the array full squeezes the holes out, and grows the tables if under a quarter were
+ * holes. Each entry has a higher id than the entries before it, and a cursor is an id, so squeezing does not disturb an
+ * iteration. Large tables shrink when most of their entries were removed. Failure: no memory at a put; the map is unchanged.
  *
  * Entries of a large map move to new tables some at a time (struct psi_map_move). Entries of the old tables come to the front of
  * the new array, in their order, and new entries stand behind the room that is kept for the old ones. So ids rise through the
  * moved entries, then the unmoved ones, then the new ones. A search looks at the new index, then at the old one. The old index
- * keeps entries that have moved or were removed, but they match nothing.
- */
+ * keeps entries that have moved or were removed, but they match nothing. */
 #include "map.h"
 
 #include "hash.h"
@@ -20,46 +18,45 @@
 
 enum {
     FIRST_SLOTS = 16,
-    KEPT_SLOTS = 256, /* tables up to this size never shrink by a removal */
+    KEPT_SLOTS = 256, /* an index with at most so many slots is never made smaller */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64,
-    FORGET_AT_ONCE = 4096 /* entries given back at a time: 32 pages */
+    FORGET_AT_ONCE = 4096 /* how many moved entries' memory is given back to the system at a time: 32 pages */
 };
 
 struct psi_map_entry {
     uint64_t id;
     uint32_t hash;
-    uint32_t key_bytes; /* NUMBER_KEY: the key is key.number */
+    uint32_t key_bytes; /* length of key.bytes; NUMBER_KEY: the key is key.number, no bytes */
     union {
         char *bytes;
-        uint64_t number; /* in a psi_u64_map */
+        uint64_t number; /* key of a psi_u64_map */
     } key;
-    void *value; /* NULL: a hole */
+    void *value; /* NULL: the entry was removed */
 };
 
-/* The old tables, while their entries move. */
+/* The old tables, while their entries are being moved to new ones, some at each put or removal. */
 struct psi_map_move {
     struct psi_map_entry *entries;
     uint32_t *slots;
     uint32_t slot_count, entry_count;
-    uint32_t at;     /* index of the next entry to move */
-    uint32_t placed; /* entries that have moved; index of the next one in the new array */
-    uint32_t room;   /* places of the new array kept for them: the live entries when the move began */
+    uint32_t at;
+    uint32_t placed; /* how many entries were moved; the next one goes to this index of the new array */
+    uint32_t room;   /* how many places the new array keeps at its front for old entries: all that lived when the move began */
 };
 
-enum { REMOVED = 1 /* key_bytes of an entry that was removed before it moved: it moves as a hole */ };
+enum { REMOVED = 1 /* key_bytes of an entry that was removed during the move, before it was moved: it is moved as a hole */ };
 _Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
-/* A table that has just grown is 3/8 full: 4 bytes of index for each slot, 8/3 slots for each entry. */
+/* right after growing a table is 3/8 full: 8/3 slots for each entry, with 4 bytes of index each */
 _Static_assert(PSI_MAP_ENTRY_BYTES > sizeof(struct psi_map_entry) + sizeof(uint32_t) * 8 / 3, "an entry with its share");
 _Static_assert(PSI_MAP_LEAST_BYTES >= FIRST_SLOTS / 4 * 3 * sizeof(struct psi_map_entry) + FIRST_SLOTS * sizeof(uint32_t),
                "the first tables");
 
 #define NUMBER_KEY UINT32_MAX
 
-/* A key to look for: bytes and their length, or a number. */
 struct wanted {
     uint32_t hash;
-    uint32_t len; /* NUMBER_KEY: `number` is the key */
+    uint32_t len; /* length of `bytes`; NUMBER_KEY: the key is `number` */
     const void *bytes;
     uint64_t number;
 };
@@ -139,7 +136,7 @@ static bool matches(const struct psi_map_entry *e, const struct wanted *w)
     return w->len == 0 || memcmp(e->key.bytes, w->bytes, w->len) == 0;
 }
 
-/* Slot of the entry; SIZE_MAX: none. The search ends, because the index always has a free slot. */
+/* The slot of the wanted entry; SIZE_MAX: there is none. The search always ends, because some slot is free. */
 static size_t find_slot(const struct psi_map *m, const struct wanted *w)
 {
     if (m->slot_count == 0) {
@@ -156,7 +153,6 @@ static size_t find_slot(const struct psi_map *m, const struct wanted *w)
     return SIZE_MAX;
 }
 
-/* The entry, if it has not moved yet. NULL: there is none. */
 static struct psi_map_entry *find_unmoved(const struct psi_map *m, const struct wanted *w)
 {
     const struct psi_map_move *old = m->move;
@@ -183,7 +179,7 @@ static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uin
     slots[i] = entry_number + 1;
 }
 
-/* Copy the live entries to `entries` (maybe the map's own), and index them in zeroed `slots`. Both become the map's. */
+/* Copy the live entries without holes to `entries` (maybe the map's own), indexed in zeroed `slots`. Both become the map's. */
 static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     uint32_t count = 0;
@@ -207,11 +203,12 @@ static void move_some(struct psi_map *m, uint32_t count)
     struct psi_map_move *old = m->move;
     for (; count > 0 && old->at < old->entry_count; count--) {
         struct psi_map_entry e = old->entries[old->at++];
-        if (old->at % FORGET_AT_ONCE == 0) { /* given back, so that both tables together take no more memory than one */
+        /* give the memory of moved entries back, so that old and new tables together use no more than one */
+        if (old->at % FORGET_AT_ONCE == 0) {
             psi_forget(&old->entries[old->at - FORGET_AT_ONCE], FORGET_AT_ONCE * sizeof(e));
         }
         if (e.value == NULL && e.key_bytes != REMOVED) {
-            continue; /* a hole since before the move began */
+            continue; /* removed before the move began: no place was kept for it in the new array */
         }
         e.key_bytes = e.value == NULL ? 0 : e.key_bytes;
         m->entries[old->placed] = e;
@@ -226,7 +223,7 @@ static void move_some(struct psi_map *m, uint32_t count)
     }
 }
 
-/* Make these the map's tables; the entries move there later. slots: zeroed. False: no memory. */
+/* Make `entries` and `slots` (all 0) the map's tables; the old entries will be moved there later. False: no memory. */
 static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     struct psi_map_move *move = psi_malloc(sizeof(*move));
@@ -247,14 +244,14 @@ static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_
     return true;
 }
 
-/* Squeeze holes out, into tables that fit the live entries and one more. With many entries this only begins the move. */
+/* Make room for one more entry: copy the live entries into fitting tables, without holes. Many entries are moved later. */
 static ps_status refit(struct psi_map *m, struct psi_err *err)
 {
     uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;
     if (m->live_count >= ENTRIES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
     }
-    /* Then at least a quarter of the entries is free, so that each squeeze is paid for by the puts that fill the quarter. */
+    /* leave at least a quarter of the new array free, so that many puts fit before the next refit() */
     while (m->live_count > capacity_of(slot_count) / 4 * 3 && slot_count <= (uint32_t)ENTRIES_MAX) {
         slot_count *= 2;
     }
@@ -264,12 +261,14 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
     bool same = slot_count == m->slot_count, at_once = m->entry_count <= PSI_MAP_AT_ONCE;
     if (same && at_once) {
         memset(m->slots, 0, slot_count * sizeof(*m->slots));
-        squeeze(m, m->entries, m->slots, slot_count); /* in place: alternate put and remove never allocate */
+        /* in place, so that alternating puts and removals allocate nothing */
+        squeeze(m, m->entries, m->slots, slot_count);
         return PS_OK;
     }
     uint32_t capacity = capacity_of(slot_count);
     struct psi_map_entry *entries = psi_aligned_malloc(PSI_CACHE_LINE, capacity * sizeof(*entries));
-    uint32_t *slots = psi_calloc(slot_count, sizeof(*slots)); /* pages of a large index that are not used are never touched */
+    /* calloc: pages of a large index that are never used take no memory */
+    uint32_t *slots = psi_calloc(slot_count, sizeof(*slots));
     bool room = entries != NULL && slots != NULL;
     if (room && !at_once && move_begin(m, entries, slots, slot_count)) {
         return PS_OK;
@@ -280,7 +279,7 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for %u entries", capacity);
         }
         memset(m->slots, 0, slot_count * sizeof(*m->slots));
-        squeeze(m, m->entries, m->slots, slot_count); /* at once, because there is no memory for a move */
+        squeeze(m, m->entries, m->slots, slot_count); /* there is no memory for a gradual move, so all is moved now */
         return PS_OK;
     }
     struct psi_map_entry *old_entries = m->entries;
@@ -292,7 +291,8 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
 
 static ps_status make_room(struct psi_map *m, struct psi_err *err)
 {
-    if (m->move != NULL && m->entry_count == m->entry_capacity) { /* cannot happen: a move ends long before */
+    /* never true: each put moves more entries than it adds, so a move ends before the new array is full */
+    if (m->move != NULL && m->entry_count == m->entry_capacity) {
         move_some(m, UINT32_MAX);
     }
     return m->entry_count < m->entry_capacity ? PS_OK : refit(m, err);
@@ -316,7 +316,6 @@ ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err)
     return make_room(&m->core, err);
 }
 
-/* The bytes that an entry keeps of a key: a copy, or the caller's. */
 static char *key_kept(struct psi_map *m, const struct wanted *w)
 {
     if (m->borrows) {
@@ -345,7 +344,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     if (e != NULL) {
         void *old = e->value;
         e->value = value;
-        if (m->borrows) { /* the old key belongs to the old value, which the caller gets back */
+        if (m->borrows) { /* the old key is part of the old value, which the caller gets back and may free */
             e->key.bytes = key_kept(m, w);
         }
         if (out_old != NULL) {
@@ -380,7 +379,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     return PS_OK;
 }
 
-/* Empty a slot and move later entries of its run back, so that every search still ends at a free slot. */
+/* Empty a slot. Entries pushed behind it by collisions move back, so that a search may still end at the first free slot. */
 static void free_slot(struct psi_map *m, size_t hole)
 {
     size_t mask = m->slot_count - 1;
@@ -399,7 +398,6 @@ static void free_slot(struct psi_map *m, size_t hole)
     m->slots[hole] = 0;
 }
 
-/* Drop holes at the end. During a move the room of the old entries stays. */
 static void trim(struct psi_map *m)
 {
     uint32_t least = m->move == NULL ? 0 : m->move->room;
@@ -428,12 +426,12 @@ static void *take_out(struct psi_map *m, const struct wanted *w)
     }
     trim(m);
     if (m->move == NULL && m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 4) {
-        PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay unchanged */
+        PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay too large, which does no harm */
     }
     return value;
 }
 
-/* The first live entry with id >= *cursor among entries[low .. end). Holes keep their id, so ids rise. */
+/* The first live entry with an id of *cursor or more, among entries[low .. end). Holes keep their ids for the binary search. */
 static bool next_of(const struct psi_map_entry *entries, uint32_t low, uint32_t end, uint64_t *cursor,
                     const struct psi_map_entry **out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counted allocation with a thread-local fault. Happy path: one relaxed increment, then libc. */
+/* Allocations are counted, and a test can make one allocation of its own thread fail. Happy path: one relaxed atomic increment,
+ * then libc's function. */
 #include "mem.h"
 
 #include "status.h"
@@ -13,7 +14,6 @@
 static _Atomic uint64_t allocation_count;
 static _Thread_local int64_t fail_left = -1;
 
-/* Count one allocation. True: it has to fail. */
 static bool count_one(void)
 {
     atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
@@ -47,12 +47,12 @@ void *psi_realloc(void *p, size_t bytes)
 
 void *psi_grow(void *items, size_t count, size_t *capacity, size_t item_bytes)
 {
-    size_t more = *capacity == 0 ? 16 : *capacity * 2;
+    size_t larger = *capacity == 0 ? 16 : *capacity * 2;
     if (count < *capacity) {
         return items;
     }
-    void *grown = psi_realloc(items, more * item_bytes);
-    *capacity = grown != NULL ? more : *capacity;
+    void *grown = psi_realloc(items, larger * item_bytes);
+    *capacity = grown != NULL ? larger : *capacity;
     return grown;
 }
 
@@ -74,7 +74,7 @@ void *psi_aligned_calloc(size_t alignment, size_t bytes)
     return p != NULL ? memset(p, 0, bytes) : NULL;
 }
 
-/* Under the address sanitizer pages come from malloc: it follows pointers only through such memory. */
+/* Under the address sanitizer pages come from malloc: the leak checker follows pointers only through malloc's memory. */
 #if defined(__SANITIZE_ADDRESS__)
 #define PSI_PAGES_OF_MALLOC 1
 #elif defined(__has_feature)
@@ -106,7 +106,7 @@ void *psi_pages(size_t bytes)
     if (count_one()) {
         return NULL;
     }
-    uint8_t *p = map_pages(bytes); /* usually beside the last mapping, which is aligned */
+    uint8_t *p = map_pages(bytes); /* usually aligned already, because the kernel puts new mappings side by side */
     if (p == NULL || (uintptr_t)p % bytes == 0) {
         return p;
     }
@@ -134,7 +134,7 @@ void psi_forget(void *p, size_t bytes)
 {
     const uintptr_t page = 4096, first = ((uintptr_t)p + page - 1) & ~(page - 1), end = ((uintptr_t)p + bytes) & ~(page - 1);
     if (end > first) {
-        PSI_IGNORE(madvise((void *)first, end - first, MADV_DONTNEED)); /* on failure the pages are given back when p is freed */
+        PSI_IGNORE(madvise((void *)first, end - first, MADV_DONTNEED)); /* on failure the pages stay until p is freed */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: nanopb's encoder and decoder with our own status, and what nanopb leaves open: padding, the end of a list,
- * texts that contain a NUL, enum values out of range. Every field is bounded (proto/control.options): nothing is allocated. */
+/* Control messages: nanopb's encoder and decoder with our own status. Checked here, because nanopb does not: padding, the end of
+ * a list, texts with a NUL, enum values out of range. Nothing is allocated: proto/control.options bounds every field. */
 #include "msg.h"
 
 #include "limits.h"
@@ -49,7 +49,7 @@ static const struct message_name NAMES[] = {
     NAME(MemberAnswer),  NAME(AgeAnswer),
     NAME(Events),        NAME(EventAnswer),
     NAME(RoundsItem),    NAME(MemberItem),
-    NAME(MissingItem),   NAME(SetRate),
+    NAME(PrepareAnswer), NAME(SetRate),
     NAME(Chief),         NAME(SavedItem),
     NAME(SaveItem),      NAME(FileItem),
     NAME(StartItem),     NAME(CheckpointAnswer),
@@ -60,6 +60,7 @@ static const struct message_name NAMES[] = {
     NAME(RunHead),       NAME(RunInput),
     NAME(RunRow),        NAME(RunOutput),
     NAME(RunAnswer),     NAME(RunResult),
+    NAME(Addresses),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)
@@ -108,10 +109,21 @@ ps_status psi_msg_decode(const pb_msgdesc_t *d, void *m, const uint8_t *src, siz
 
 ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
 {
-    const bool roomy = b->capacity - b->len >= PS_LIST_ITEM_BYTES_MAX + 2; /* any message fits: this one need not be measured */
+    return psi_list_append_with(b, d, m, NULL, 0, err);
+}
+
+ps_status psi_list_append_with(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, const uint8_t *more, size_t more_bytes,
+                               struct psi_err *err)
+{
+    /* true: the buffer has room for the longest message that is allowed, so this one need not be measured before it is encoded */
+    const bool roomy = b->capacity - b->len >= PS_LIST_ITEM_BYTES_MAX + 2;
     size_t bytes = PS_LIST_ITEM_BYTES_MAX;
-    if (!roomy && (!pb_get_encoded_size(&bytes, d, m) || bytes > PS_LIST_ITEM_BYTES_MAX)) {
-        return psi_fail(err, PS_INTERNAL, "%s of %zu bytes cannot stand in a list", name_of(d), bytes);
+    if (!roomy) {
+        const bool known = pb_get_encoded_size(&bytes, d, m);
+        bytes += more_bytes;
+        if (!known || bytes > PS_LIST_ITEM_BYTES_MAX) {
+            return psi_fail(err, PS_INTERNAL, "%s of %zu bytes cannot stand in a list", name_of(d), bytes);
+        }
     }
     ps_status st = psi_buf_reserve(b, bytes + 2, err); /* a length takes at most 2 bytes: PS_LIST_ITEM_BYTES_MAX < 2^14 */
     if (st != PS_OK) {
@@ -119,7 +131,7 @@ ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *
     }
     uint8_t *at = b->data + b->len;
     pb_ostream_t stream = pb_ostream_from_buffer(at + 2, bytes);
-    if (!pb_encode(&stream, d, m) || stream.bytes_written == 0) {
+    if (!pb_encode(&stream, d, m) || !pb_write(&stream, more, more_bytes) || stream.bytes_written == 0) {
         return psi_fail(err, PS_INTERNAL, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
     }
     bytes = stream.bytes_written;
@@ -135,7 +147,7 @@ ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *
 }
 _Static_assert(PS_LIST_ITEM_BYTES_MAX < 1 << 14, "the length of a list's item takes two bytes at most");
 
-/* Measure the next item of a list: bytes of its length field, and its length. Both 0: no item, but maybe padding. */
+/* Measure the next item of a list: bytes of its length field, and its length; both 0 at the list's end and at padding. */
 static ps_status item_bytes(const uint8_t *at, size_t n, const char *of, size_t *out_head, size_t *out_length,
                             struct psi_err *err)
 {

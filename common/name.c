@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Name grammars (DESIGN section "Naming and placement"). A name is refused by the first rule that it breaks; the message quotes
- * the name safely and states the rule. The classes of characters are ASCII's, whatever the locale. */
+/* Name grammars; name.h states them. A name is refused by the first rule that it breaks; the message quotes the name safely and
+ * states the rule. The classes of characters are ASCII's, whatever the locale. */
 #include "name.h"
 
 #include "limits.h"
@@ -26,7 +26,7 @@ bool psi_container_is_session(const char *container)
 void psi_session_container_name(char out[PSI_SESSION_CONTAINER_BYTES], uint64_t number)
 {
     PSI_IGNORE(snprintf(out, PSI_SESSION_CONTAINER_BYTES, PSI_SESSION_CONTAINER_PREFIX "%016llx",
-                        (unsigned long long)number)); /* fits */
+                        (unsigned long long)number)); /* cannot be cut: `out` has room */
 }
 
 bool psi_number_read(const char *p, size_t len, uint64_t max, uint64_t *out)
@@ -68,7 +68,7 @@ const char *psi_quote(char *dst, size_t n, const char *src, size_t len)
         whole += is_quotable(src[i]) ? 1 : 4;
     }
     bool cut = whole > n;
-    size_t limit = n - (cut ? 5 : 2); /* leaves room for '... and NUL, or ' and NUL */
+    size_t limit = n - (cut ? 5 : 2); /* leaves room for the closing quote, "..." if the name is cut, and a NUL */
     size_t used = 0;
     dst[used++] = '\'';
     for (size_t i = 0; i < len; i++) {
@@ -90,7 +90,6 @@ const char *psi_quote(char *dst, size_t n, const char *src, size_t len)
     return dst;
 }
 
-/* Fail with "variable name 'x': why; allowed are ...". */
 static ps_status refuse(struct psi_err *err, const char *what, const char *name, size_t len, const char *why)
 {
     char quoted[PSI_QUOTE_MAX];
@@ -171,7 +170,6 @@ ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err)
     return PS_OK;
 }
 
-/* True for a word of 1 to max bytes: letters, digits and . _ - */
 static bool is_word(const char *name, size_t len, size_t max)
 {
     bool good = len > 0 && len <= max;
@@ -194,7 +192,6 @@ ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *e
 
 ps_status psi_key_name_check(const char *name, size_t len, struct psi_err *err)
 {
-    /* a name that is too long is not quoted: it may be a secret in the wrong place */
     if (len > PS_KEY_NAME_BYTES_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "key name of %zu bytes: the most is %d", len, PS_KEY_NAME_BYTES_MAX);
     }
@@ -215,6 +212,6 @@ const char *psi_variable_def(const char *name, char out[PSI_VARIABLE_DEF_MAX])
                    "variable_name: \"%s:0\"\n"
                    "initializer_name: \"%s/Assign\"\n"
                    "snapshot_name: \"%s/read:0\"\n",
-                   name, name, name); /* fits; no character of a checked name needs an escape in quotes */
+                   name, name, name); /* cannot be cut. No character of a checked name needs an escape in quotes */
     return out;
 }

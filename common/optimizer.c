@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks of optimizer and initializer descriptions. Check, text and comparison of an optimizer read its row. A value is checked
- * as the double given and as what it becomes in the variable's dtype: 1e-50 is a fine double and no learning rate for float32.
- */
+/* Checks, texts and comparison of optimizers, by the row of the optimizer's kind (psi_optimizer_row()), and checks of
+ * initializers. A value is checked as a double and after conversion to the variable's dtype: 1e-50 is a good double, but 0 as a
+ * float32 learning rate. */
 #include "optimizer.h"
 
 #include "name.h"
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_MAX = 440 }; /* of all optimizers, for an error */
+enum { NAMES_MAX = 440 };
 
 const char *psi_number_text(double v, char *buf, size_t n)
 {
@@ -28,6 +27,15 @@ const char *psi_number_text(double v, char *buf, size_t n)
             break;
         }
     }
+    return buf;
+}
+
+const char *psi_standard_text(const struct psi_hyper *h, char *buf, size_t n)
+{
+    char number[40];
+    PSI_IGNORE(isnan(h->standard)
+                   ? snprintf(buf, n, "%s", "")
+                   : snprintf(buf, n, "; its standard value is %s", psi_number_text(h->standard, number, sizeof(number))));
     return buf;
 }
 
@@ -71,7 +79,6 @@ const char *psi_range_text(enum psi_range range)
     return texts[range];
 }
 
-/* "none, sgd, momentum, nesterov": all rows and their switches. */
 static const char *names(char *buf, size_t n)
 {
     size_t used = 0;
@@ -93,7 +100,7 @@ static bool is_name(const char *name, const char *text, size_t n)
     return strncmp(name, text, n) == 0 && name[n] == '\0';
 }
 
-/* The hyperparameter that is called so; the end of the list: none. */
+/* Find the hyperparameter with the name text [n]. If there is none, returns the row that ends the list: its name is NULL. */
 static const struct psi_hyper *find_hyper(uint32_t kind, const char *text, size_t n)
 {
     const struct psi_hyper *h = psi_optimizer_hypers(kind);
@@ -103,22 +110,41 @@ static const struct psi_hyper *find_hyper(uint32_t kind, const char *text, size_
     return h;
 }
 
-/* "beta1=0.8,epsilon=1e-6" */
+static ps_status parse_fail(const char *p, const ps_optimizer *opt, struct psi_err *err)
+{
+    char quoted[PSI_QUOTE_MAX], known[PSI_OPTIMIZER_TEXT_MAX], quiet[80] = "";
+    size_t used = 0;
+    for (const struct psi_hyper *h = psi_optimizer_hypers(opt->kind); h->name != NULL; h++) {
+        used += h->quiet ? (size_t)snprintf(quiet + used, sizeof(quiet) - used, ", %s", h->name) : 0;
+        PSI_ASSERT(used < sizeof(quiet));
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s: hyperparameters are written NAME=NUMBER,...: %s%s",
+                    psi_optimizer_name(opt->kind), psi_quote(quoted, sizeof(quoted), p, strlen(p)),
+                    psi_optimizer_format(opt, known, sizeof(known)), quiet);
+}
+
 static ps_status parse_hypers(const char *text, ps_optimizer *opt, struct psi_err *err)
 {
+    uint32_t said = 0; /* bit i: hyperparameter i is in the text */
     for (const char *p = text; *p != '\0';) {
         const size_t n = strcspn(p, "=,");
         const struct psi_hyper *h = find_hyper(opt->kind, p, n);
         const char *number = p[n] == '=' ? p + n + 1 : "";
         char *end = NULL;
         const double value = strtod(number, &end);
-        if (h->name == NULL || end == number || (*end != ',' && *end != '\0') ||
-            (h->range == PSI_SWITCH && !psi_range_has(h->range, value))) {
-            char quoted[PSI_QUOTE_MAX], known[PSI_OPTIMIZER_TEXT_MAX];
-            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s: hyperparameters are written NAME=NUMBER,...: %s",
-                            psi_optimizer_name(opt->kind), psi_quote(quoted, sizeof(quoted), p, strlen(p)),
-                            psi_optimizer_format(opt, known, sizeof(known)));
+        if (h->name == NULL || end == number || (*end != ',' && *end != '\0')) {
+            return parse_fail(p, opt, err);
         }
+        if (h->range == PSI_SWITCH && !psi_range_has(h->range, value)) { /* psi_hyper_set() would take any other number for 1 */
+            char standard[80];
+            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %g, it must be %s%s", psi_optimizer_name(opt->kind),
+                            h->name, value, psi_range_text(h->range), psi_standard_text(h, standard, sizeof(standard)));
+        }
+        const uint32_t bit = 1u << (h - psi_optimizer_hypers(opt->kind));
+        if ((said & bit) != 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is given twice", psi_optimizer_name(opt->kind), h->name);
+        }
+        said |= bit;
         psi_hyper_set(opt, h, value);
         p = *end == ',' ? end + 1 : end;
     }
@@ -165,10 +191,15 @@ ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct ps
             narrow = fabs(v) > FLT_MAX ? copysign(INFINITY, v) : (double)(float)v;
         }
         if (!psi_range_has(h->range, v) || !psi_range_has(h->range, narrow)) {
-            char text[40];
-            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %s, it must be %s in %s", row->name, h->name,
-                            psi_number_text(v, text, sizeof(text)), psi_range_text(h->range), ps_dtype_name(dtype));
+            char text[40], standard[80];
+            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %s, it must be %s in %s%s", row->name, h->name,
+                            psi_number_text(v, text, sizeof(text)), psi_range_text(h->range), ps_dtype_name(dtype),
+                            psi_standard_text(h, standard, sizeof(standard)));
         }
+    }
+    if (opt->ema_updates > 0 && !(opt->ema > 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: ema_updates is of a moving average: give ema, its decay, too",
+                        row->name);
     }
     if (!switches && opt->nesterov != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: nesterov is %u, and it has no switch", row->name, opt->nesterov);
@@ -275,7 +306,7 @@ static bool whole_between(double v, double low, double high)
     return v >= low && v <= high && v == (double)(int64_t)v;
 }
 
-/* A finite double within the range of dtype. Only floating-point dtypes may round it. */
+/* True if v is finite and within the range of dtype. Only floating-point dtypes may round v. */
 static bool representable(double v, ps_dtype dtype)
 {
     if (!isfinite(v)) {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of optimizers: what psd, the client library, psctl and pstrain know of each. Kinds, the fields of ps_optimizer and
- * the constructors are in ps_types.h, the rules in psd/optim. Data, and functions that read it; nothing can fail.
- *
- * Sources of names and standard values: TensorFlow 1.15 python/training and contrib/opt/python/training; PyTorch 2
- * torch/optim for adamw and the kinds whose name begins with torch; TensorFlow Addons for lamb; the paper for lion. README.md has
- * the table.
- */
+/* The table of optimizers: what psd, the client library, psctl and pstrain know of each. Kinds, the fields of ps_optimizer and
+ * the constructors are in ps_types.h, the rules in psd/optim. Nothing here can fail. Sources of names and standard values:
+ * TensorFlow 1.15 python/training and contrib/opt/python/training; PyTorch 2 torch/optim for adamw and the kinds whose name
+ * begins with torch; TensorFlow Addons for lamb; the paper for lion. README.md has the table. */
 #include "optimizer.h"
+
+#include "schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,13 +21,14 @@
         .name = (name_), .field = offsetof(ps_optimizer, field_), .range = PSI_##range_, .quiet = true, .text = (text_)          \
     }
 #define RATE HYPER("learning_rate", learning_rate, POSITIVE, NAN, "factor of a step")
-/* of every kind, behind its own ones */
+/* hyperparameters of every kind, behind its own ones */
 #define COMMON                                                                                                                   \
     QUIET("l2", l2, NOT_NEGATIVE, "l2 x variable is added to the gradient"),                                                     \
         QUIET("clip_value", clip_value, NOT_NEGATIVE, "elements of the gradient are limited to +-clip_value; 0: no limit"),      \
-        QUIET("ema", ema, UNIT, "decay of a moving average of the variable, kept in a slot; 0: no average")
+        QUIET("ema", ema, UNIT, "decay of a moving average of the variable, kept in a slot; 0: no average"),                     \
+        QUIET("ema_updates", ema_updates, NOT_NEGATIVE,                                                                          \
+              "push n decays by (1 + n) / (ema_updates + n) at most; TensorFlow: 10; 0: by ema")
 
-/* hyperparameters and slots that several kinds have */
 #define MOMENTUM(standard_) HYPER("momentum", momentum, NOT_NEGATIVE, standard_, "share of the last step that goes on")
 #define ACCUMULATOR(range_, standard_)                                                                                           \
     HYPER("initial_accumulator", initial_accumulator, range_, standard_, "first value of the sums of squared gradients")
@@ -179,6 +178,7 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
                      .slots = {WIDE("m", "LAMB", "beta1_power", beta1), WIDE("v", "LAMB_1", "beta2_power", beta2)}},
     [PS_OPT_LARS] = {.name = "lars",
                      .whole = true,
+                     .staged = true,
                      .hypers = {RATE, MOMENTUM(0.9),
                                 HYPER("weight_decay", weight_decay, NOT_NEGATIVE, 0.0001,
                                       "weight_decay x variable is added to the gradient, after its norm is taken"),
@@ -189,8 +189,8 @@ const struct psi_optimizer_row psi_optimizer_rows[] = {
 };
 
 #define MEMBER(field) double field;
-_Static_assert(offsetof(ps_optimizer, schedule) ==
-                   sizeof(size_t) + 2 * sizeof(uint32_t) + sizeof(struct {PSI_OPTIMIZER_DOUBLES(MEMBER)}),
+_Static_assert(sizeof(ps_optimizer) ==
+                   sizeof(size_t) + 2 * sizeof(uint32_t) + sizeof(struct {PSI_OPTIMIZER_DOUBLES(MEMBER)}) + PSI_SCHEDULE_BYTES,
                "the list has all doubles");
 
 static const struct psi_slot no_slot;

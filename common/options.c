@@ -15,7 +15,7 @@
 
 enum { NAME_BYTES_MAX = 63 };
 
-/* Names are compared with '-' as '_'. */
+/* '-' and '_' count as equal in names. */
 static char fold(char c)
 {
     return c == '-' ? '_' : c;
@@ -45,7 +45,6 @@ int32_t psi_options_find(const struct psi_options *o, const char *name)
     return find(o, name, strlen(name));
 }
 
-/* The nearest known name. NULL: none is near. */
 static const char *nearest(const struct psi_options *o, const char *name, size_t len)
 {
     const char *best = NULL;
@@ -110,7 +109,7 @@ static void check_row(const struct psi_options *o, size_t i)
         PSI_ASSERT(choices > 0);
         return;
     }
-    PSI_ASSERT(row->type == PSI_OPTION_ENUM); /* a type of options.h */
+    PSI_ASSERT(row->type == PSI_OPTION_ENUM); /* the other types are handled above */
 }
 
 void psi_options_init(struct psi_options *o, const struct psi_option *rows, size_t count, void *values, uint8_t *from)
@@ -120,7 +119,7 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
         check_row(o, i);
         if (rows[i].default_text != NULL) {
             ps_status st = psi_option_parse(&rows[i], values, rows[i].name, rows[i].default_text, NULL);
-            PSI_ASSERT(st == PS_OK); /* a row allows its own default */
+            PSI_ASSERT(st == PS_OK); /* cannot fail: the table's own default */
         } else {
             memset((char *)values + rows[i].offset, 0, rows[i].size);
         }
@@ -144,7 +143,6 @@ static ps_status add_entry(struct psi_options *o, size_t i, const char *what, co
     return st;
 }
 
-/* Store a value, unless a higher source has given one; check it in any case. */
 static ps_status set_row(struct psi_options *o, size_t i, enum psi_option_from from, const char *what, const char *text,
                          struct psi_err *err)
 {
@@ -186,14 +184,14 @@ ps_status psi_options_set(struct psi_options *o, enum psi_option_from from, cons
     return i < 0 ? unknown(o, what, "", name, strlen(name), err) : set_row(o, (size_t)i, from, what, text, err);
 }
 
-/* "-1", "-.5", "-inf": a number is an argument, not a flag. */
+/* True for "-1", "-.5", "-inf": such an argument is a number, not a flag. */
 static bool is_number(const char *arg)
 {
     return (arg[1] >= '0' && arg[1] <= '9') || arg[1] == '.' || strcasecmp(arg + 1, "inf") == 0 ||
            strcasecmp(arg + 1, "infinity") == 0 || strcasecmp(arg + 1, "nan") == 0;
 }
 
-/* Read the flag at argv[0]. *taken: elements that it used; 0: an unknown flag, which stays. */
+/* Read the flag at argv[0]. *taken: how many arguments it has used; 0: it is unknown, and stays in argv. */
 static ps_status parse_flag(struct psi_options *o, int left, char **argv, bool strict, int *taken, struct psi_err *err)
 {
     const char *arg = argv[0];
@@ -267,7 +265,7 @@ ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, 
             }
         }
         if (taken == 0) {
-            argv[kept++] = argv[at++]; /* kept <= at: nothing unread is overwritten */
+            argv[kept++] = argv[at++]; /* kept <= at, so only arguments that were read are overwritten */
         }
         at += taken;
     }
@@ -285,11 +283,11 @@ struct file_state {
     struct psi_options *o;
     const char *name;
     const char *text;
-    size_t len, at; /* read position in text */
-    int line;       /* number of the line that inih is at */
-    bool indented;  /* the line begins with a blank, so that inih takes it for more of the value above */
-    int *seen;      /* line that set each row */
-    int32_t begun;  /* row whose text may continue in the next line; -1: none */
+    size_t len, at; /* length of the text; how far it is read */
+    int line;
+    bool indented; /* the present line begins with a blank, so it continues the value of the line before (inih's rule) */
+    int *seen;     /* [row], line that set the row */
+    int32_t begun; /* the row whose value the next line may continue; -1: none */
     struct psi_buf so_far;
     ps_status st;
     struct psi_err *err;
@@ -300,7 +298,7 @@ static ps_status fail_line(struct file_state *f, const char *why)
     return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s", f->name, f->line, why);
 }
 
-/* Check that a line that sets something has '=' behind its name. inih accepts ':' too, and would find one in an address. */
+/* Check that a line that sets something has '=' behind its name. inih also accepts ':', and would find one in an address. */
 static ps_status check_sign(struct file_state *f, const char *p, size_t n)
 {
     size_t name = 0;
@@ -374,7 +372,6 @@ static bool may_go_on(const struct psi_option *row)
     return (row->type == PSI_OPTION_STRING && !row->list) || row->type == PSI_OPTION_WAYS;
 }
 
-/* Store the text that has begun: it is complete. */
 static ps_status end_text(struct file_state *f)
 {
     char what[160];

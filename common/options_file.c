@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option table as a configuration file, from the rows that also parse: help as comments, defaults commented out. Failure:
- * the buffer's maximum, memory. */
+/* The option table as a configuration file: help as comments, defaults commented out. Failure: a full buffer, no memory. */
 #include "options.h"
 
 #include "mem.h"
@@ -11,7 +10,6 @@
 
 enum { WIDTH = 100, VALUE_WIDTH = 120 };
 
-/* Append the words of a text as comment lines. */
 static ps_status add_comment(const char *text, size_t *column, struct psi_buf *out, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -27,7 +25,7 @@ static ps_status add_comment(const char *text, size_t *column, struct psi_buf *o
     return st;
 }
 
-/* Bytes of text for one line: all of them, or up to the last place where the file may continue in a new line. */
+/* How many bytes of `text` go on one line: all if they fit, otherwise those up to the last place where a new line may begin. */
 static size_t piece(const char *text)
 {
     size_t n = strlen(text);
@@ -36,7 +34,8 @@ static size_t piece(const char *text)
         return n;
     }
     for (size_t i = 1; i < VALUE_WIDTH; i++) {
-        /* the reader strips blanks at both ends, and a line must not begin like a comment */
+        /* true: the text may be broken before text[i]. Not beside a blank, which the parser would strip, and not before ; # or [,
+         * which would begin a comment or a section */
         bool visible = text[i - 1] != ' ' && text[i] != ' ' && text[i] != ';' && text[i] != '#' && text[i] != '[';
         any = visible ? i : any;
         cut = visible && (text[i - 1] == ',' || text[i - 1] == ';') ? i : cut;
@@ -44,7 +43,7 @@ static size_t piece(const char *text)
     return cut > 0 ? cut : any > 0 ? any : n;
 }
 
-/* Append the entries of a list, a line each. The default is one line, because a continued line cannot be commented out. */
+/* Append the entries of a list, one line each. A default stays one line, because a continued line cannot be commented out. */
 static ps_status add_list(const char *name, const char *value, bool is_default, struct psi_buf *out, struct psi_err *err)
 {
     ps_status st =

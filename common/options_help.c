@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help and the listing for `psctl config`, from the rows that also parse. Failure: the buffer's maximum. */
+/* The text of --help and the listing of `psctl config`, from the rows by which options are parsed. Failure: a full buffer. */
 #include "options.h"
 
 #include "mem.h"
@@ -38,7 +38,6 @@ const char *psi_option_metavar(const struct psi_option *row)
     return "";
 }
 
-/* Append the flag, as "  -t, --target HOST:PORT". */
 static ps_status add_flag(const struct psi_option *row, size_t *column, struct psi_buf *out, struct psi_err *err)
 {
     size_t start = out->len;
@@ -52,18 +51,16 @@ static ps_status add_flag(const struct psi_option *row, size_t *column, struct p
     return st;
 }
 
-/* Go to the column of the help text, on a new line if the flag is too long. */
 static ps_status add_padding(size_t *column, struct psi_buf *out, struct psi_err *err)
 {
     size_t from = *column;
     *column = HELP_COLUMN - 1;
-    if (from > HELP_COLUMN - 2) { /* at least two blanks: one stands before a value's name */
+    if (from > HELP_COLUMN - 2) { /* leaves room for two blanks */
         return psi_buf_printf(out, err, "\n%*s", HELP_COLUMN - 1, "");
     }
     return psi_buf_printf(out, err, "%*s", (int)(HELP_COLUMN - 1 - from), "");
 }
 
-/* Append the words of a text, each behind a blank or on a new line. */
 static ps_status add_wrapped(const char *text, size_t *column, struct psi_buf *out, struct psi_err *err)
 {
     ps_status st = PS_OK;

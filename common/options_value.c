@@ -41,7 +41,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Read "-12.5" with a suffix. False: bad text, overflow, or a result that is not whole. */
+/* Parse "-12.5" with a suffix. False: bad text, overflow, or a result that is not whole. */
 static bool parse_number(const char *text, const struct suffix *suffixes, int64_t bare_factor, int64_t *out)
 {
     bool negative = text[0] == '-';
@@ -53,7 +53,7 @@ static bool parse_number(const char *text, const struct suffix *suffixes, int64_
         return false;
     }
     for (; is_digit(*p); p++) {
-        int64_t digit = *p - '0'; /* counted downwards, so that INT64_MIN can be read */
+        int64_t digit = *p - '0'; /* the number is built as a negative one: only so INT64_MIN fits */
         if (__builtin_mul_overflow(whole, 10, &whole) || __builtin_sub_overflow(whole, digit, &whole)) {
             return false;
         }
@@ -95,7 +95,6 @@ static bool parse_number(const char *text, const struct suffix *suffixes, int64_
     return true;
 }
 
-/* Write a number with the largest suffix that divides it. */
 static void format_number(int64_t v, const struct suffix *const *table, size_t count, char *buf, size_t n)
 {
     for (size_t i = 0; i < count; i++) {
@@ -107,15 +106,13 @@ static void format_number(int64_t v, const struct suffix *const *table, size_t c
     PSI_IGNORE(snprintf(buf, n, "%" PRId64 "%s", v, count > 0 ? table[count - 1]->name : ""));
 }
 
-/* Write "2.5s" instead of 2500ms. */
 static void format_seconds(int64_t ms, char *buf, size_t n)
 {
     int digits = ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3;
     int64_t part = ms % 1000 / (digits == 1 ? 100 : digits == 2 ? 10 : 1);
-    PSI_IGNORE(snprintf(buf, n, "%" PRId64 ".%0*ds", ms / 1000, digits, (int)part)); /* fits */
+    PSI_IGNORE(snprintf(buf, n, "%" PRId64 ".%0*ds", ms / 1000, digits, (int)part)); /* cannot be cut: buf has room */
 }
 
-/* Write a number of the row's type as a user would: "64MiB", "10s", "7". */
 static void format_typed(const struct psi_option *row, int64_t v, char *buf, size_t n)
 {
     static const struct suffix b = {"", 1};
@@ -179,7 +176,7 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
         PSI_IGNORE(snprintf(buf, n, "%s", psi_option_metavar(row)));
         break;
     case PSI_OPTION_REAL:
-        PSI_IGNORE(snprintf(buf, n, "a number such as %s", row->default_text));
+        PSI_IGNORE(snprintf(buf, n, "a number such as %s", row->default_text != NULL ? row->default_text : "0.5"));
         break;
     case PSI_OPTION_STRING:
         PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
@@ -193,7 +190,8 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
     case PSI_OPTION_ENUM:
         used = list_choices(row, buf, n);
         if (row->min < 0 && used < n) {
-            PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min)); /* a cut text is fine */
+            /* may be cut, which only shortens the text for the user */
+            PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min));
         }
         break;
     }
@@ -267,7 +265,7 @@ static ps_status read_ways(const struct psi_option *row, void *values, const cha
     return PS_OK;
 }
 
-/* Check a STRING of the right length by the row's check(): its text, or each entry of a list. */
+/* Call the row's check() for the text of a STRING, or for each entry of a list. The length of the text was checked before. */
 static ps_status check_string(const struct psi_option *row, const char *what, const char *text, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -394,9 +392,9 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         break;
     case PSI_OPTION_TEXT:
         text = *(const char *const *)(const void *)((const char *)values + row->offset);
-        PSI_IGNORE(snprintf(buf, n, "%s", text != NULL ? text : "")); /* NULL: no default, and not given */
+        PSI_IGNORE(snprintf(buf, n, "%s", text != NULL ? text : "")); /* NULL: no default, and no value was given */
         break;
-    case PSI_OPTION_TEXTS: /* only flags are of this type, and nobody lists them */
+    case PSI_OPTION_TEXTS: /* TEXTS are flags only, and no listing shows the value of such a flag */
         buf[0] = '\0';
         break;
     case PSI_OPTION_REAL:
@@ -404,7 +402,7 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         break;
     case PSI_OPTION_ENUM:
         if (psi_option_number(row, values) < 0) {
-            PSI_IGNORE(snprintf(buf, n, "%" PRId64, -psi_option_number(row, values))); /* fits */
+            PSI_IGNORE(snprintf(buf, n, "%" PRId64, -psi_option_number(row, values))); /* cannot be cut: buf has room */
             break;
         }
         PSI_IGNORE(snprintf(buf, n, "%s", row->choices[psi_option_number(row, values)]));

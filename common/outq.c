@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The send queue: frames in order (late ones when their turn comes), composed unit by unit, never a torn unit.
- *
- * Happy path: compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in
- * all; the kernel takes everything; accepted() pops the frames. If the kernel takes less, the rest of the unit it stopped in (or
- * the next unit, if it stopped at an end) is copied to the hold. The other composed units are forgotten, and composed anew
- * later, with the values of that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner
- * closes the connection.
- */
+/* The send queue: frames in order (late frames may be overtaken), composed unit by unit; no unit is ever torn. Happy path:
+ * compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in all; the kernel
+ * takes everything; accepted() pops the frames. If the kernel takes less, the rest of the unit it stopped in (or the next unit,
+ * if it stopped at an end) is copied to the hold. The other composed units are dropped, and composed again later, with the values
+ * of that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner closes the connection. */
 #include "outq.h"
 
 #include "crc32c.h"
@@ -16,12 +12,11 @@
 #include <string.h>
 
 struct copied {
-    struct psi_out out; /* ops == NULL; payload_bytes = bytes of data */
+    struct psi_out out; /* `ops` is NULL, as the mark of a copied frame; payload_bytes is the length of data */
     uint32_t capacity;
     _Alignas(8) uint8_t data[];
 };
-/* Copied frames kept for reuse: up to `max` of those with least to `bytes` bytes. Small ones are replies, large ones elements of
- * queues. */
+/* Freed copies kept for reuse, at most `max` of each size. Small ones are replies, large ones elements of queues. */
 static const struct {
     uint32_t least, bytes, max;
 } SPARE[PSI_OUT_SPARES] = {{0, 512, 256}, {2 << 10, 8 << 10, 8}};
@@ -144,7 +139,6 @@ static void copied_done(struct psi_outq *q, struct copied *c)
     psi_free(c);
 }
 
-/* Give the first late frame its place among the others. False: there is no late frame. */
 static bool admit_late(struct psi_outq *q)
 {
     struct psi_list *link = psi_list_pop_front(&q->late);
@@ -192,7 +186,7 @@ ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header
     return PS_OK;
 }
 
-/* Write padding and CRC behind `bytes` of payload, whose CRC is sum. Returns their length (0 to 16). */
+/* Write the padding and the CRC that follow `bytes` of payload. sum: the payload's CRC. Returns their length (0 to 16). */
 static uint32_t segment_tail(uint32_t bytes, bool crc, uint32_t sum, uint8_t dst[16])
 {
     uint32_t pad = psi_pad8(bytes) - bytes;
@@ -204,7 +198,6 @@ static uint32_t segment_tail(uint32_t bytes, bool crc, uint32_t sum, uint8_t dst
     return pad + (crc ? 8u : 0u);
 }
 
-/* Write the segments of a body, with their tails. */
 static void copy_segments(uint8_t *to, const void *body, uint32_t payload_bytes, bool crc)
 {
     for (uint32_t done = 0; done < payload_bytes; done += PS_SEGMENT_BYTES) {
@@ -238,7 +231,6 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
     return PS_OK;
 }
 
-/* Write the length and flags of the body into the frame's header. */
 static void measure(struct psi_out *out)
 {
     struct ps_frame_header h;
@@ -301,7 +293,6 @@ static void compose_copied(struct psi_outq *q, struct copied *c, uint64_t from, 
     }
 }
 
-/* There is room for a segment of a stream that converts. */
 static bool convertible(const struct psi_outq *q, const struct psi_out *out)
 {
     if (out->ops->convert == NULL) {
@@ -326,11 +317,11 @@ static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uin
     if (out->ops->sum != NULL) {
         return out->ops->sum(out, offset, bytes);
     }
-    /* after a conversion the bytes are in cache, otherwise not */
+    /* a segment that was just converted is still in the CPU's cache; other values usually are not: choose the function by that */
     return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_far(0, at, bytes);
 }
 
-/* Write the trailer of out, as of now, to dst. Returns its length; 0: no trailer. */
+/* Write the frame's trailer, with the version of now. Returns its length; 0: the frame has none. */
 static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
 {
     if (out->ops->trailer == NULL) {
@@ -346,7 +337,7 @@ static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
 static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
 {
     if (!convertible(q, out)) {
-        return; /* it goes into the next write */
+        return; /* the scratch has no room to convert another segment: this frame is sent by the next write */
     }
     if (from == 0) {
         if (out->ops->begin != NULL) {
@@ -363,7 +354,7 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
     }
     uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
     uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
-    /* the first segment is in the head's unit: the flags of the head hold for the values as they are sent */
+    /* the first segment is always offered together with the head, because flags in the head describe its values */
     while (from < body_end && (from == out->head_bytes || room(q, max_bytes)) && convertible(q, out)) {
         uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
         uint64_t left = out->payload_bytes - done;
@@ -413,14 +404,13 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
             compose_stream(q, out, from, max_bytes);
         }
         if (q->composed_bytes - before < frame_bytes(out) - from) {
-            break; /* the frame is not whole: frames behind it must wait */
+            break; /* only a part of this frame fits, so later frames must wait */
         }
         from = 0;
     }
     return q->iov_count;
 }
 
-/* The first n composed bytes are sent, or in the hold. */
 static void advance(struct psi_outq *q, uint64_t n)
 {
     q->sent_bytes += n;
@@ -488,7 +478,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
         }
         end = q->unit_end[i];
         if (end - n >= PS_SEGMENT_BYTES / 2) {
-            break; /* enough for one later write; small units are taken together */
+            break; /* the hold has at least half a segment; only smaller ones are joined, to save writes */
         }
     }
     PSI_ASSERT(end > n); /* a unit is at most a segment and its CRC */
@@ -504,7 +494,8 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
 
 void psi_outq_held_left(struct psi_outq *q, size_t left)
 {
-    uint64_t most = q->hold_bytes > 0 ? q->hold_bytes : q->sent_bytes; /* without a hold: bytes that the transport keeps */
+    /* without a hold, `left` counts what the transport still has, at most all bytes that it was ever given */
+    uint64_t most = q->hold_bytes > 0 ? q->hold_bytes : q->sent_bytes;
     q->hold_left = left < most ? left : (size_t)most;
 }
 
@@ -545,11 +536,11 @@ ps_status psi_outq_detach(struct psi_outq *q, struct psi_out *out)
     if (c == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
-    memcpy(c->data, out->head, out->head_bytes); /* sealed, because bytes of the frame are sent */
+    memcpy(c->data, out->head, out->head_bytes); /* bytes of the frame were sent, so its header is complete */
     copy_segments(c->data + out->head_bytes, out->ops->payload(out, 0, out->payload_bytes), out->payload_bytes, out->crc);
     c->out.payload_bytes = bytes;
     q->queued_bytes += bytes;
-    psi_list_push_back(&out->link, &c->out.link); /* before `out`, which is the first frame */
+    psi_list_push_back(&out->link, &c->out.link); /* takes the place of `out`, the first frame */
     psi_list_remove(&out->link);
     q->composed_bytes = 0;
     return PS_OK;

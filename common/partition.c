@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rules of TensorFlow's partitioners in integers, and where rows and elements of a cut variable are. Failure modes: numbers
- * that are out of range are refused with what is allowed; products do not overflow, because shapes were checked.
- */
+/* The rules of TensorFlow's partitioners in integers, and where rows and elements of a cut variable are. Failure modes: numbers
+ * that are out of range are refused with what is allowed; products do not overflow, because shapes were checked. */
 #include "partition.h"
 
 #include "shape.h"
@@ -36,6 +34,11 @@ static ps_status fields_check(const struct psi_partitioner *p, const ps_shape *s
         return psi_fail(err, PS_INVALID_ARGUMENT, "0 parts, allowed is 1 to %d", PSI_PARTS_MAX);
     }
     return p->bytes > 0 || !sized ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "parts of 0 bytes");
+}
+
+const char *psi_layout_name(uint32_t layout)
+{
+    return layout == PSI_LAYOUT_MOD ? "mod" : "div";
 }
 
 ps_status psi_partition_count(const struct psi_partitioner *p, ps_dtype dtype, const ps_shape *shape, uint32_t *out_count,
@@ -87,7 +90,6 @@ int64_t psi_parts_rows(const struct psi_parts *p)
     return p->shape.dims[p->axis];
 }
 
-/* Rows of part `index`: the first d mod k parts have one more. */
 static int64_t rows_of(const struct psi_parts *p, uint32_t index)
 {
     const int64_t rows = psi_parts_rows(p);
@@ -103,7 +105,7 @@ ps_shape psi_part_shape(const struct psi_parts *p, uint32_t index)
 
 int64_t psi_part_offset(const struct psi_parts *p, uint32_t index)
 {
-    const int64_t more = psi_parts_rows(p) % p->count; /* parts with one row more */
+    const int64_t more = psi_parts_rows(p) % p->count; /* the first `more` parts have one row more than the others */
     return p->layout == PSI_LAYOUT_MOD ? index
                                        : psi_parts_rows(p) / p->count * index + ((int64_t)index < more ? (int64_t)index : more);
 }
@@ -116,7 +118,7 @@ uint32_t psi_part_of(const struct psi_parts *p, int64_t row, int64_t *out_at)
         *out_at = row / p->count;
         return (uint32_t)(row % p->count);
     }
-    const int64_t behind = more * (each + 1); /* the first row of the parts without one more */
+    const int64_t behind = more * (each + 1); /* first row of the parts without an additional row */
     const int64_t index = row < behind ? row / (each + 1) : more + (row - behind) / each;
     *out_at = row - psi_part_offset(p, (uint32_t)index);
     return (uint32_t)index;
@@ -129,7 +131,7 @@ int64_t psi_part_row(const struct psi_parts *p, uint32_t index, int64_t at)
 
 struct psi_part_run psi_part_run(const struct psi_parts *p, uint32_t index, uint64_t at, uint64_t most)
 {
-    uint64_t inner = 1; /* elements of a row behind the axis, which lie beside each other */
+    uint64_t inner = 1; /* product of the dimensions behind the axis: so many neighbouring elements belong to one row */
     for (uint32_t d = p->axis + 1; d < p->shape.rank; d++) {
         inner *= (uint64_t)p->shape.dims[d];
     }
@@ -137,7 +139,7 @@ struct psi_part_run psi_part_run(const struct psi_parts *p, uint32_t index, uint
     const uint64_t row = at / inner % rows;
     const uint64_t outer = at / inner / rows;
     const uint64_t whole_row = outer * (uint64_t)psi_parts_rows(p) + (uint64_t)psi_part_row(p, index, (int64_t)row);
-    /* layout div: up to the end of the part's rows; layout mod: of this row, unless it is the only part */
+    /* rows that lie side by side. layout div: up to the end of the part; layout mod: one row, unless there is only one part */
     const uint64_t together = p->layout == PSI_LAYOUT_DIV || p->count == 1 ? rows - row : 1;
     return (struct psi_part_run){whole_row * inner + at % inner, least(together * inner - at % inner, most)};
 }
@@ -182,9 +184,14 @@ ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, con
                           part->index, name, part->index);
 }
 
+bool psi_part_alike(const struct psi_part *a, const struct psi_part *b)
+{
+    return a->count == b->count && a->axis == b->axis && a->layout == b->layout && a->rows == b->rows;
+}
+
 bool psi_part_equal(const struct psi_part *a, const struct psi_part *b)
 {
-    return a->count == b->count && a->index == b->index && a->axis == b->axis && a->layout == b->layout && a->rows == b->rows;
+    return psi_part_alike(a, b) && a->index == b->index;
 }
 
 struct psi_parts psi_part_whole(const struct psi_part *part, const ps_shape *shape)
@@ -207,8 +214,7 @@ const char *psi_part_format(const struct psi_part *part, const ps_shape *shape, 
     if (part->count > 0) {
         const struct psi_parts p = psi_part_whole(part, shape);
         (void)snprintf(buf, n, " as part %" PRIu32 " of %" PRIu32 " of %s along axis %" PRIu32 ", layout %s", part->index,
-                       part->count, psi_shape_format(&p.shape, text, sizeof(text)), part->axis,
-                       part->layout == PSI_LAYOUT_MOD ? "mod" : "div");
+                       part->count, psi_shape_format(&p.shape, text, sizeof(text)), part->axis, psi_layout_name(part->layout));
     }
     return buf;
 }

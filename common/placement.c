@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement as in TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost
- * first), replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
+/* Placement as in TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost first),
+ * replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
  * GreedyLoadBalancingStrategy), and a session's default, round robin over the directory's job with pins. Differences: a setter
- * without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer scopes), and turns skip the
- * indices that a ps job lacks. Failure: a malformed device, a pin that cannot be met; nothing advances then. */
+ * without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer scopes), and round robin skips the
+ * indices that a ps job lacks. Failure: a malformed device, a pin to a task that does not exist; no counter advances then. */
 #include "placement.h"
 
 #include "mem.h"
@@ -16,12 +16,12 @@ struct psi_placer_scope {
     enum scope_kind kind;
     enum psi_strategy strategy;
     bool merge;
-    bool has_ps_device; /* false: it is "" */
+    bool has_ps_device; /* false: ps_device is "" */
     uint32_t task_count;
     uint32_t next; /* round robin: position of the next task */
     uint32_t *tasks;
-    uint64_t *loads;          /* greedy: bytes so far, by position */
-    struct psi_device device; /* of a setter: its ps_device */
+    uint64_t *loads; /* greedy: bytes placed so far, by position of the task */
+    struct psi_device device;
     struct psi_device worker;
 };
 
@@ -45,7 +45,7 @@ void psi_placer_fini(struct psi_placer *p)
     psi_placer_init(p);
 }
 
-/* Push *scope, which is taken over even if this fails. */
+/* Push *scope, whose memory this function takes over, and frees on failure. */
 static ps_status push(struct psi_placer *p, struct psi_placer_scope *scope, struct psi_err *err)
 {
     if (p->depth == PSI_PLACER_DEPTH_MAX) {
@@ -69,7 +69,7 @@ ps_status psi_placer_push(struct psi_placer *p, const char *device, struct psi_e
     return st == PS_OK ? push(p, &scope, err) : st;
 }
 
-/* Set the tasks that get turns: ps_tasks of them from 0, or those of the cluster's job. */
+/* Set the tasks among which the setter distributes: ps_tasks of them from 0 on, or the tasks of the cluster's job. */
 static ps_status scope_tasks(struct psi_placer_scope *s, const struct psi_setter *setter, struct psi_err *err)
 {
     const char *job = s->device.has_job ? s->device.job : "";
@@ -160,7 +160,8 @@ static uint32_t take_turn(struct psi_placer_scope *s, uint64_t bytes)
     return s->tasks[at];
 }
 
-/* As device_function in device_setter.py: fields already set win. The strategy takes a turn unless they name another job. */
+/* The rule of device_function in TensorFlow's device_setter.py: fields that the object's own device sets take precedence. If
+ * these fields name no other job, the strategy chooses a task. */
 static void apply_setter(struct psi_placer_scope *s, bool ps_op, uint64_t bytes, struct psi_request_place *place)
 {
     const struct psi_device *inner = &place->device;

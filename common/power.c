@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading libm. Happy path: dlopen(), dlsym(), once in a process. See power.h. */
+/* libm is loaded by dlopen() at the first call; power.h says why. */
 #include "power.h"
 
 #include "status.h"

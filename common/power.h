@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pow(), log() and cos() of the C library's libm, which is loaded at the first call: a psd that computes none of them stays 300
- * KiB smaller. Any thread; the first call may block for the file. Every glibc has libm.so.6 beside it; a machine without it ends
- * the program.
- */
+/* pow(), log() and cos() of libm, loaded at the first call: a psd that never calls them needs 300 KiB less. Any thread; the first
+ * call may block. If libm.so.6 is missing, which every glibc has, the program ends. */
 #ifndef PSI_POWER_H
 #define PSI_POWER_H
 

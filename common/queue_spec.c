@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Happy path: each field is checked on its own, then against the kind. Failure: the error names the first field that does not
- * fit, with its value; of two specs, the first field that differs, with both values. */
+ * fit, and its value. For two specs that differ it names the first such field, and both values. */
 #include "queue_spec.h"
+
+#include "rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +20,8 @@ const char *psi_queue_kind_name(uint32_t kind)
         return "WORK";
     case PSI_QUEUE_ACCUMULATOR:
         return "ACCUMULATOR";
+    case PSI_QUEUE_SPARSE_ACCUMULATOR:
+        return "SPARSE_ACCUMULATOR";
     }
     return "invalid";
 }
@@ -45,7 +49,7 @@ static ps_status check_components(const struct psi_queue_spec *spec, struct psi_
 ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err)
 {
     const bool shuffle = spec->kind == PSI_QUEUE_SHUFFLE, work = spec->kind == PSI_QUEUE_WORK,
-               sums = spec->kind == PSI_QUEUE_ACCUMULATOR;
+               sums = psi_queue_accumulates(spec->kind), sparse = spec->kind == PSI_QUEUE_SPARSE_ACCUMULATOR;
     if (!shuffle && !work && !sums && spec->kind != PSI_QUEUE_FIFO) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "kind %" PRIu32 " is unknown", spec->kind);
     }
@@ -68,9 +72,12 @@ ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err
         return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu32 " epochs; %s", spec->epochs,
                         work ? "at least 1 is needed" : "only WORK has epochs");
     }
-    if (sums ? spec->reduction != PSI_REDUCTION_MEAN && spec->reduction != PSI_REDUCTION_SUM : spec->reduction != 0) {
+    const uint32_t last = sparse ? PSI_REDUCTION_MEAN_OF_ALL : PSI_REDUCTION_SUM;
+    if (sums ? spec->reduction < PSI_REDUCTION_MEAN || spec->reduction > last : spec->reduction != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "reduction %" PRIu32 "; %s", spec->reduction,
-                        sums ? "1 (mean) or 2 (sum) is needed" : "only an accumulator has one");
+                        sparse ? "1 (mean), 2 (sum) or 3 (mean of all) is needed"
+                        : sums ? "1 (mean) or 2 (sum) is needed"
+                               : "only an accumulator has one");
     }
     ps_status st = check_components(spec, err);
     if (st != PS_OK) {
@@ -85,7 +92,8 @@ ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err
                         "an accumulator has one component, float32 or float64 of a declared shape; this is %s of %s",
                         ps_dtype_name(first->dtype), first->shaped ? "a declared shape" : "any shape");
     }
-    return PS_OK;
+    uint64_t rows = 0, columns = 0;
+    return sparse ? psi_rows_of("a sparse accumulator", &first->shape, first->dtype, &rows, &columns, err) : PS_OK;
 }
 
 static int64_t capacity_of(const struct psi_queue_spec *spec)
@@ -128,7 +136,8 @@ static const char *component_text(const struct psi_queue_spec *spec, uint32_t i,
     return buf;
 }
 
-/* Fail with "queue 'q' exists at T with WHAT A; asked for with WHAT B; ...". */
+/* A queue exists with another spec than the requested one: fail with `reason` and the text "queue 'NAME' exists at WHERE with
+ * WHAT HAVE; asked for with WANT; ...". */
 static ps_status differ(ps_reason reason, const char *name, const char *where, const char *what, const char *have,
                         const char *want, struct psi_err *err)
 {
@@ -151,7 +160,7 @@ static ps_status compare_number(const char *what, uint64_t have, uint64_t want, 
 
 static const char *reduction_name(uint32_t reduction)
 {
-    return reduction == PSI_REDUCTION_SUM ? "SUM" : "MEAN";
+    return reduction == PSI_REDUCTION_SUM ? "SUM" : reduction == PSI_REDUCTION_MEAN_OF_ALL ? "MEAN_OF_ALL" : "MEAN";
 }
 
 static const char *capacity_text(int64_t capacity, char *buf, size_t n)

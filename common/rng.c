@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Philox4x32-10, the initializers on top of it, splitmix64. Element i of a variable takes the block with key = seed and
+/* Philox4x32-10, the initializers on top of it, splitmix64. Element i of a variable takes the block with key = seed and
  * counter = (i, FNV-1a of the name): two 64-bit words r0, r1.
  *   uniform  u = top 53 (f64) or 24 (f32) bits of r0 / 2^53 (2^24);  x = low + (high - low) u, kept below high
  *   normal   u = (top 53 bits of r0 + 1) / 2^53 in (0, 1], v = top 53 bits of r1 / 2^53;
@@ -11,8 +10,7 @@
  *            (He et al. 2015; TensorFlow 1.15's variance_scaling: the divisor is the standard deviation that truncation leaves)
  * float16 and bfloat16 take the float32 value (uniform) or the double (normal) and round it.
  * ln and cos are evaluated here, because libm's differ in the last bit between CPUs; errors are a few 1e-16. No failure
- * modes: arguments are checked by the caller and asserted.
- */
+ * modes: arguments are checked by the caller and asserted. */
 #include "rng.h"
 
 #include "half.h"
@@ -69,9 +67,9 @@ static double log_unit(double x)
 {
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof(bits));
-    int e = (int)(bits >> 52) - 1022; /* x is normal: not below 2^-53 */
+    int e = (int)(bits >> 52) - 1022; /* x is a normal number, because it is not below 2^-53 */
     bits = (bits & 0xfffffffffffff) | (uint64_t)1022 << 52;
-    double m = 0; /* in [1/2, 1) */
+    double m = 0; /* m is in [1/2, 1) */
     memcpy(&m, &bits, sizeof(m));
     if (m < 0.70710678118654752) {
         m *= 2;
@@ -112,7 +110,7 @@ static double bits53(uint64_t r)
     return (double)(r >> 11) * 0x1p-53;
 }
 
-/* The next number below a finite x that is not the lowest. Not nextafter(): psd would need libm for it, 300 KiB of its memory. */
+/* The next number below a finite x that is not the lowest. Not nextafter(), because libm would cost psd 300 KiB of memory. */
 static float below_f32(float x)
 {
     uint32_t bits = 0;
@@ -202,10 +200,9 @@ static void fill_same(double value, ps_dtype dtype, uint64_t count, void *dst)
     }
 }
 
-/* The parameters that a random initializer has for a shape. */
 struct law {
-    double low, high;    /* uniform */
-    double mean, stddev; /* normal */
+    double low, high;
+    double mean, stddev;
     bool is_normal, truncated;
 };
 
@@ -261,7 +258,7 @@ ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape 
     const bool by_fans =
         init->kind == PS_INIT_GLOROT_UNIFORM || init->kind == PS_INIT_HE_NORMAL || init->kind == PS_INIT_HE_UNIFORM;
     if (!by_fans || init->fan == PS_FAN_IN_OUT || ps_shape_elements(shape) == 0) {
-        return plain; /* without elements there are no values, and no fans to divide by */
+        return plain; /* nothing to convert; a variable without elements has no values, and its fans, a divisor, may be 0 */
     }
     const struct law l = law_of(init, shape);
     plain.kind = l.is_normal ? PS_INIT_TRUNCATED_NORMAL : PS_INIT_UNIFORM;
@@ -270,8 +267,8 @@ ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape 
     return plain;
 }
 
-/* x = mean + stddev z with |z| <= 2. Further draws use the name with one, two, ... NULs behind it, which no variable has. 1 in
- * 22 is drawn again; after 64 draws (1 in 10^85) the mean is taken. */
+/* x = mean + stddev z with |z| <= 2. Further draws use the hash of the name with one, two, ... NULs appended, which no variable's
+ * name has. 1 in 22 values is drawn again; after 64 draws (1 in 10^85) the value is the mean. */
 static double truncated_normal(uint64_t seed, uint64_t name_hash, uint64_t element, double mean, double stddev)
 {
     for (int draw = 0; draw < 64; draw++) {

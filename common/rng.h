@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers that are a function of their arguments: counter-based ones for initializers, a small state generator for
- * everything else. Only + - * / sqrt and integer operations, so that every IEEE machine gives equal bits (built without
- * floating-point contraction). Not for secrets. Pure, any thread. */
+/* Random numbers as functions of their arguments: counter-based for initializers, a small generator for all else. Only + - * /
+ * sqrt and integers, without contraction, so that every IEEE machine gives equal bits. Not for secrets. Pure, any thread. */
 #ifndef PSI_RNG_H
 #define PSI_RNG_H
 
@@ -10,22 +9,21 @@
 /** Philox4x32-10 (Salmon et al. 2011): four words from a 128-bit counter and a 64-bit key. */
 void psi_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/**
- * Write elements first .. first + count - 1 of a variable's initial value to dst (count elements of dtype). Element i is a
+/** Write elements first .. first + count - 1 of a variable's initial value to dst (count elements of dtype). Element i is a
  * function of (initializer, dtype, shape, seed, name, i) only, so any split of the range gives equal bytes.
  *
- * init     passed psi_initializer_check() for dtype and shape (asserted); of any layout of fans.
+ * init     has passed psi_initializer_check() for dtype and shape (asserted); any layout of fans.
  * name     the full variable name, NUL-terminated.
- * dst      aligned for dtype.
- */
+ * dst      aligned for dtype. */
 void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, uint64_t seed, const char *name,
                    uint64_t first, uint64_t count, void *dst);
 
-/** TensorFlow's _compute_fans: () 1,1; (n) n,n; (i,o) i,o; (... i,o) receptive field times i and o. */
+/** Number of inputs and outputs of a layer with weights of this shape, as by TensorFlow's _compute_fans. () gives 1, 1; (n): n,
+ * n; (i, o): i, o; (.., i, o): the product of the other dimensions times i, and times o. */
 void psi_compute_fans(const ps_shape *shape, double *out_fan_in, double *out_fan_out);
 
-/** Make init independent of a layout of fans: equal values for a variable of this shape, described without a layout. Every owner
- * understands it, also of a release without layouts. init has passed psi_initializer_check() for the shape. */
+/** Returns an initializer that gives a variable of this shape the same values as init, but names no layout of fans (ps_fan), so
+ * that a ps of a release without layouts understands it. init has passed psi_initializer_check() for the shape. */
 ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape *shape);
 
 /** Next value of splitmix64 (Steele, Lea and Flood 2014); any initial state. */

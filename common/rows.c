@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rows.h. Happy path: one pass over the indices of a segment. Failure: indices that do not rise, or that no row has. */
+/* Rows of a shape, and the check of a segment. Failure: an index not above the one before it, or not below the number of rows. */
 #include "rows.h"
 
 #include "shape.h"
@@ -13,7 +13,7 @@ ps_status psi_rows_of(const char *name, const ps_shape *shape, ps_dtype dtype, u
                         dtype == PS_STRING ? "holds strings, which are read and assigned whole" : "is a scalar");
     }
     for (uint32_t i = 1; i < shape->rank; i++) {
-        columns *= (uint64_t)shape->dims[i]; /* psi_shape_check() has seen that no product of dimensions overflows */
+        columns *= (uint64_t)shape->dims[i]; /* cannot overflow: psi_shape_check() has checked the product of all dimensions */
     }
     if (columns * ps_dtype_bytes(dtype) > PSI_ROW_BYTES_MAX) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE,
@@ -25,7 +25,6 @@ ps_status psi_rows_of(const char *name, const ps_shape *shape, ps_dtype dtype, u
     return PS_OK;
 }
 
-/* Name the first index that is wrong. There is one. */
 static ps_status fail_index(const uint8_t *indices, uint64_t count, uint64_t first, uint64_t before, uint64_t rows,
                             struct psi_err *err)
 {
@@ -50,13 +49,13 @@ static ps_status fail_index(const uint8_t *indices, uint64_t count, uint64_t fir
 ps_status psi_rows_check(const uint8_t *indices, uint64_t count, uint64_t first, uint64_t before, uint64_t rows,
                          struct psi_err *err)
 {
-    uint64_t next = before + 1; /* without one before: 0 */
+    uint64_t next = before + 1; /* least index that may come; before UINT64_MAX (there is none before) gives 0 */
     bool good = true;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t index = psi_rows_index(indices, i);
         good = good && index >= next;
         next = index + 1;
     }
-    /* they rise, so that the last one is the highest; one of UINT64_MAX makes next 0 */
+    /* the indices rise, so the last one, next - 1, is the highest; next is 0 if it was UINT64_MAX */
     return count == 0 || (good && next != 0 && next <= rows) ? PS_OK : fail_index(indices, count, first, before, rows, err);
 }

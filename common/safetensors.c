@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Safetensors headers through jansson.
- *
- * Reading. Happy path: length -> the entries of the JSON, one after the other -> each wanted one: a new name, dtype, shape,
- * offsets -> sorted by offset, all entries lie one behind the other from 0 to the end of the file; if some are not wanted, the
- * others do not overlap. Failure modes: a wanted entry that the format does not allow, or that cannot be computed without
- * overflow; the error names the tensor. No number is used before it was compared with the size of the file.
- * Writing. Happy path: the offsets are dealt out, the header is padded with blanks to a multiple of 8.
- */
+/* Safetensors headers through jansson. Reading: length -> entries, one by one -> for each wanted entry a new name, dtype, shape,
+ * offsets -> sorted by offset, wanted values cover the file without holes, or, beside unwanted ones, do not overlap. Failure: a
+ * wanted entry that the format does not allow, or that overflows; the error names the tensor. No number is used before it was
+ * compared with the file's size. Writing: offsets are dealt out, the header is padded with blanks to a multiple of 8. */
 #include "safetensors.h"
 
 #include "json.h"
@@ -52,14 +47,14 @@ const struct psi_tensor_type *psi_tensor_type_of(ps_dtype dtype)
 #define PICKLE "; this is a pickle, as PyTorch's older files are: save the tensors by safetensors"
 #define HTML "; this is a page of HTML, as a download that failed leaves: get the file again"
 
-/* Names another format that people keep values in; "": unknown. */
+/* Returns the text of an error for a file of another format, found by its first bytes; "": the format is unknown. */
 static const char *other_format(const uint8_t prefix[PSI_SAFETENSORS_PREFIX])
 {
     static const struct {
         const char *begin, *text;
     } known[] = {
         {"PK\003\004", "; this is a zip file, as PyTorch's .pt and NumPy's .npz are: save the tensors by safetensors"},
-        {"\200\002", PICKLE}, /* the second byte is the protocol of pickles */
+        {"\200\002", PICKLE}, /* the second byte is the version of the pickle protocol */
         {"\200\003", PICKLE},
         {"\200\004", PICKLE},
         {"\200\005", PICKLE},
@@ -135,7 +130,7 @@ static ps_status read_shape(const char *name, const json_t *list, ps_shape *out,
     return PS_OK;
 }
 
-/* Elements times size. False: more than 64 bits can count. A dimension of 0 gives 0, in any place. */
+/* Number of elements times element size. False: above 64 bits. A dimension of 0 gives 0, in any place. */
 static bool value_bytes(const ps_shape *shape, uint32_t element_bytes, uint64_t *out)
 {
     uint64_t bytes = element_bytes;
@@ -177,7 +172,6 @@ static ps_status read_offsets(const json_t *list, uint64_t data_bytes, struct ps
     return PS_OK;
 }
 
-/* Read a tensor's entry of the header into t, whose name is set. */
 static ps_status read_tensor(const json_t *entry, uint64_t data_bytes, struct psi_tensor *t, struct psi_err *err)
 {
     static const char *const fields[] = {"dtype", "shape", "data_offsets"};
@@ -216,7 +210,7 @@ static ps_status read_metadata(const json_t *object, struct psi_safetensors *out
     if (out->metadata == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for __metadata__");
     }
-    /* the cast: jansson's iteration takes no const object, but changes nothing */
+    /* the cast removes const, because jansson's macro takes no const object; nothing is changed */
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         struct psi_tensor_metadata *m = &out->metadata[out->metadata_count];
@@ -243,7 +237,7 @@ static int by_begin(const void *a, const void *b)
     return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Check that values lie one behind the other, from the first byte to the last. holes: part of the file is not looked at. */
+/* Check that the values cover the file without overlap. holes: some tensors are not in the table, so holes are allowed. */
 static ps_status check_cover(const struct psi_safetensors *s, bool holes, struct psi_err *err)
 {
     uint64_t at = 0;
@@ -278,12 +272,11 @@ struct reading {
     const struct psi_tensor_reader *reader;
     struct psi_safetensors *out;
     size_t capacity;
-    struct psi_map names; /* names of the wanted tensors */
+    struct psi_map names;
     bool metadata;
-    bool parts; /* some tensors are not in the table */
+    bool parts; /* some tensors of the file stay out of the table, so the values in the table need not cover the file */
 };
 
-/* Read the wanted tensor t, which has its name. */
 static ps_status read_named(struct reading *r, const char *value, size_t bytes, struct psi_tensor *t, struct psi_err *err)
 {
     char what[PSI_QUOTE_MAX + 16];
@@ -301,10 +294,10 @@ static ps_status read_named(struct reading *r, const char *value, size_t bytes, 
     return st == PS_OK ? psi_map_put(&r->names, t->name, n, t->name, NULL, err) : st;
 }
 
-/* Read one entry. A refused one stays out of the table, so that a header full of them takes no memory. */
+/* Read one entry. A refused entry stays out of the table, so that a header full of refused entries takes no memory. */
 static ps_status read_entry(struct reading *r, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
-    struct psi_err own = {0}; /* the caller's err may be NULL, and `refused` needs the text */
+    struct psi_err own = {0}; /* error for reader->refused(), because the caller's err may be NULL */
     struct psi_tensor *tensors = psi_grow(r->out->tensors, r->out->tensor_count, &r->capacity, sizeof(*tensors));
     r->out->tensors = tensors != NULL ? tensors : r->out->tensors;
     char *copy = tensors != NULL ? psi_strndup(name, strlen(name)) : NULL;
@@ -395,7 +388,8 @@ const char *psi_safetensors_metadata(const struct psi_safetensors *s, const char
     return NULL;
 }
 
-/* Not json_object(): a program that links this library may have a function of that name (psctl has). */
+/* Return a new empty JSON object; NULL: no memory. json_pack() makes it, so that a program that links this library may have a
+ * function json_object() of its own. */
 static json_t *new_object(void)
 {
     return json_pack("{}");
@@ -422,7 +416,8 @@ static ps_status lay_out(struct psi_tensor *tensors, size_t count, struct psi_er
     return PS_OK;
 }
 
-/* By hand, because json_pack() cannot make a list of any length. */
+/* Make the entry of t in the header. NULL: no memory. The list of dimensions is built by single calls, because json_pack() cannot
+ * make a list of variable length. */
 static json_t *entry_of(const struct psi_tensor *t)
 {
     json_t *shape = json_array();

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * * See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the
- * blocks of each value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of
- * their block as they come. Failure: the first error ends the reading of a file.
- */
+/* See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks
+ * of each value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of their
+ * block as they come. Failure: the first error ends the reading of a file. */
 #include "saved.h"
 
 #include "crc32c.h"
@@ -18,7 +16,7 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10, PIECE_BYTES = 1 << 20, MANIFEST_PIECE_BYTES = 64 << 10 };
-enum { SKIPPED_BYTES = 64 << 10 }; /* a shorter gap is read through: a second request would take longer */
+enum { SKIPPED_BYTES = 64 << 10 }; /* a shorter gap between wanted values is read as well: two requests would take longer */
 _Static_assert(PIECE_BYTES % PSI_STATE_BLOCK_BYTES == 0, "a piece has whole blocks");
 
 static ps_status lost(struct psi_err *err, const char *why)
@@ -41,12 +39,10 @@ const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf)
     return buf;
 }
 
-/* ---- a file, piece by piece ---- */
-
 struct pieces {
     const struct psi_saved_io *io;
     const struct psi_saved_file *file;
-    uint64_t at; /* offset of the next piece */
+    uint64_t at;
     uint8_t *memory;
 };
 
@@ -66,7 +62,7 @@ static void pieces_pass(struct pieces *p, uint64_t bytes)
     }
 }
 
-/* Read the next piece, of `most` bytes at most. out_bytes 0: the file is over, and has its length. */
+/* Read the next piece, of at most `most` bytes. out_bytes 0: the file has ended where it should. */
 static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, struct psi_err *err)
 {
     uint64_t left = p->file->bytes - p->at;
@@ -88,15 +84,13 @@ static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, s
     return st;
 }
 
-/* ---- the manifest ---- */
-
 static int by_task(const void *a, const void *b)
 {
     const struct psi_saved_file *x = a;
     const struct psi_saved_file *y = b;
     int order = strcmp(x->job, y->job);
     order = order != 0 ? order : (x->task > y->task) - (x->task < y->task);
-    order = order != 0 ? order : (x->kind < y->kind) - (x->kind > y->kind); /* the state first */
+    order = order != 0 ? order : (x->kind < y->kind) - (x->kind > y->kind); /* the state file comes first */
     return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
@@ -124,15 +118,16 @@ static ps_status take_files(struct psi_saved *saved, struct psi_err *err)
     if (saved->files == NULL) {
         return no_memory(err);
     }
-    while (st == PS_OK && saved->file_count < saved->what.file_count) { /* psi_manifest_check() has counted the entries */
+    for (uint32_t i = 0; st == PS_OK && i < saved->what.file_count; i++) { /* psi_manifest_check() has counted the entries */
         st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
-        st = st == PS_OK ? take_file(&item, &saved->files[saved->file_count++], err) : st;
+        if (st == PS_OK && item.kind != PS_FILE_NOTE) {
+            st = take_file(&item, &saved->files[saved->file_count++], err);
+        }
     }
     qsort(saved->files, saved->file_count, sizeof(*saved->files), by_task);
     return st;
 }
 
-/* Read the whole manifest file of a task. */
 static ps_status read_manifest(const struct psi_saved_io *io, const struct psi_saved_file *of, uint64_t number,
                                struct psi_buf *out, ps_v1_SaveItem *what, struct psi_err *err)
 {
@@ -162,7 +157,7 @@ ps_status psi_saved_open(struct psi_saved *saved, uint64_t number, const struct 
         if (one == PS_OK) {
             return take_files(saved, err);
         }
-        if (one != PS_NOT_FOUND && st == PS_NOT_FOUND) { /* the first error that tells more than NOT_FOUND */
+        if (one != PS_NOT_FOUND && st == PS_NOT_FOUND) { /* of all errors report the first that says more than NOT_FOUND */
             st = one;
             *err = own;
             psi_err_prefix(err, "checkpoint %llu: the manifest of /job:%s/task:%u", (unsigned long long)number, tasks[i].job,
@@ -179,14 +174,12 @@ void psi_saved_close(struct psi_saved *saved)
     saved->files = NULL;
 }
 
-/* ---- entries of the state ---- */
-
 struct state_reading {
     const struct psi_saved *saved;
     const struct psi_saved_file *file;
     struct psi_saved_state *out;
     struct psi_u64_map by_creation; /* creation -> index + 1 */
-    uint32_t version;               /* format of the state, from its head */
+    uint32_t version;               /* version of the file format */
 };
 
 static ps_status take_head(struct state_reading *r, struct psi_code *k, struct psi_err *err)
@@ -211,10 +204,10 @@ static ps_status take_head(struct state_reading *r, struct psi_code *k, struct p
 
 static bool can_be(const struct psi_saved_variable *v)
 {
-    static const struct psi_part no_part;
     if (!psi_dtype_known((uint32_t)v->dtype) || psi_shape_check(&v->shape, NULL) != PS_OK ||
         psi_variable_name_check(v->name, strlen(v->name), NULL) != PS_OK || v->file == 0 ||
-        psi_optimizer_check_shape(&v->optimizer, v->name, v->dtype, &v->shape, &no_part, NULL) != PS_OK) {
+        psi_part_check(&v->part, &v->shape, v->name, NULL) != PS_OK ||
+        psi_optimizer_check_shape(&v->optimizer, v->name, v->dtype, &v->shape, &v->part, NULL) != PS_OK) {
         return false;
     }
     uint64_t elements = (uint64_t)ps_shape_elements(&v->shape);
@@ -247,6 +240,7 @@ static ps_status take_variable(struct state_reading *r, struct psi_code *k, stru
                                    .shape = x.shape,
                                    .optimizer = x.optimizer,
                                    .atomic = x.atomic,
+                                   .part = x.part,
                                    .order = x.order,
                                    .file = x.file,
                                    .creation = x.creation,
@@ -254,6 +248,7 @@ static ps_status take_variable(struct state_reading *r, struct psi_code *k, stru
                                    .version = x.version,
                                    .array_count = 1};
     bool has_value = !x.queue && x.initialised;
+    psi_part_whole_name(&v.part, x.name, v.whole);
     memcpy(v.container, x.container, strlen(x.container) + 1);
     memcpy(v.name, x.name, strlen(x.name) + 1);
     memcpy(v.powers, x.powers, sizeof(v.powers));
@@ -356,14 +351,13 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
     case PSI_STATE_SUMS:
         st = take_sums(r, &k, err);
         break;
-    default: /* entries that neither psctl nor an export needs */
+    default: /* neither psctl nor an export needs these kinds of entries */
         return psi_state_kind_known(e->kind) ? PS_OK : lost(err, "an entry of a kind that is not known");
     }
     psi_code_over(&k);
     return st == PS_OK ? k.st : st;
 }
 
-/* Check that each value has a file and CRCs. */
 static ps_status check_state(const struct psi_saved_state *s, struct psi_err *err)
 {
     for (size_t i = 0; i < s->variable_count; i++) {
@@ -427,14 +421,12 @@ ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_s
     return st;
 }
 
-/* ---- values ---- */
-
-/* A tensor of a file of values, and the array that the tensor holds. */
 struct tensor {
     const struct psi_tensor *is;
     struct psi_saved_variable *variable;
     uint32_t which;
-    uint64_t from; /* offset in the array: the bytes of strings lie behind their offsets */
+    /* where the tensor's bytes begin in the array: 0; for a string variable's characters: after the offsets (common/blob.h) */
+    uint64_t from;
 };
 
 static int by_begin(const void *a, const void *b)
@@ -445,7 +437,7 @@ static int by_begin(const void *a, const void *b)
     return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Find the array of v that a tensor is: suffix is the tensor's name behind the colon, or empty. */
+/* Find which array of variable v a tensor holds. suffix: what follows the colon in the tensor's name: a slot; "": the value. */
 static bool find_place(const struct psi_saved_variable *v, const char *suffix, struct tensor *out)
 {
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
@@ -472,7 +464,7 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
            out->is->end - out->is->begin == bytes_of(v, out->which);
 }
 
-/* All tensors, each of a variable of the state; by where they lie. */
+/* List the file's tensors in out, by offset, each with its variable in the state. Fails if a tensor has no variable. */
 static ps_status deal(const struct psi_saved_io *io, const struct psi_safetensors *table, struct psi_saved_state *state,
                       uint32_t file, struct tensor *out, struct psi_err *err)
 {
@@ -519,9 +511,9 @@ static ps_status feed(const struct tensor *t, const uint8_t *p, size_t n, struct
 
 struct values_reading {
     struct tensor *tensors;
-    size_t count, next; /* next: the tensor that is being read */
-    uint64_t at;        /* offset in the values */
-    uint64_t run_end;   /* offset in the values at which the next run is looked for */
+    size_t count, next;
+    uint64_t at;
+    uint64_t run_end; /* how far can be read without a gap; then next_run() finds the next part */
     psi_saved_wanted_fn wanted;
     psi_saved_sink_fn sink;
     void *ctx;
@@ -532,12 +524,11 @@ static bool is_wanted(const struct values_reading *r, const struct tensor *t)
     return r->wanted == NULL || r->wanted(r->ctx, t->variable, t->which);
 }
 
-/* The next bytes of the values. */
 static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n, struct psi_err *err)
 {
     ps_status st = PS_OK;
     while (st == PS_OK && n > 0) {
-        while (r->tensors[r->next].is->end == r->at) { /* they have no holes: one that goes on here is there */
+        while (r->tensors[r->next].is->end == r->at) { /* skip tensors that end here; there are no gaps, so another one follows */
             r->next++;
         }
         struct tensor *t = &r->tensors[r->next];
@@ -560,7 +551,7 @@ static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n
     return st;
 }
 
-/* Behind what has been read and what nobody wants; at most SKIPPED_BYTES of that between others are read with them. */
+/* Skip unwanted values, and set run_end to how far is to be read next: wanted values, and gaps of up to SKIPPED_BYTES. */
 static void next_run(struct values_reading *r, struct pieces *p)
 {
     uint64_t began = r->at;
@@ -636,7 +627,7 @@ static ps_status read_values(struct pieces *p, struct psi_saved_state *state, st
         if (r->at == r->run_end) {
             next_run(r, p);
         }
-        uint64_t left = r->run_end - r->at; /* 0: the file should be over */
+        uint64_t left = r->run_end - r->at; /* 0: the file should end here */
         st = pieces_next(p, left > 0 && left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, &got, err);
         st = st == PS_OK ? take_piece(r, p->memory, got, err) : st;
     }
@@ -662,8 +653,6 @@ ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_
     return st;
 }
 
-/* ---- verify ---- */
-
 struct verifying {
     const struct psi_saved *saved;
     const struct psi_saved_io *io;
@@ -683,7 +672,6 @@ static void say(struct verifying *v, const struct psi_saved_file *file, const st
     v->bad(v->ctx, file, err);
 }
 
-/* The manifest of this task is that of all. */
 static ps_status verify_manifest(struct verifying *v, const struct psi_saved_file *of)
 {
     const struct psi_buf *whole = &v->saved->manifest;
@@ -704,7 +692,6 @@ static ps_status verify_manifest(struct verifying *v, const struct psi_saved_fil
     return st;
 }
 
-/* files [count] of one task, the state first. */
 static void verify_task(struct verifying *v, const struct psi_saved_file *files, size_t count)
 {
     struct psi_saved_state state = {.variable_count = 0};

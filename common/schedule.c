@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Schedules: rows, formulas, checks, texts. See schedule.h.
+/* Schedules: rows, formulas, checks, texts. See schedule.h.
  *
- * Happy path: the rate at global step s is that of the warm-up while s < warmup_steps, and behind it that of the kind at
- * s - warmup_steps. With r the learning rate and p = s / decay_steps, in float64:
- *   warm-up                 warmup_rate + (r - warmup_rate) s / warmup_steps
+ * Happy path: while the global step g < warmup_steps, the rate is that of the warm-up; later it is that of the kind, at step
+ * s = g - warmup_steps. With r the learning rate and p = s / decay_steps, in float64:
+ *   warm-up                 warmup_rate + (r - warmup_rate) g / warmup_steps
  *   constant                r
  *   exponential_decay       r decay_rate^p                                      staircase: floor(p) in place of p
  *   inverse_time_decay      r / (1 + decay_rate p)                              staircase: floor(p) in place of p
@@ -14,9 +13,8 @@
  *   cosine_decay_restarts   r ((1 - alpha) m_mul^i (1 + cos(pi q)) / 2 + alpha), q = the share of period i that is over; period i
  *                           has first_decay_steps t_mul^i steps
  * Sources: TensorFlow 1.15 python/training/learning_rate_decay.py; for the warm-up TensorFlow 2.13
- * keras/optimizers/schedules/learning_rate_schedule.py CosineDecay.
- * Failure: what a text or a message says wrong is refused with the parameter named; a rate of checked parameters cannot fail.
- */
+ * keras/optimizers/schedules/learning_rate_schedule.py CosineDecay. Failure: a text or a message with a wrong parameter is
+ * refused, naming the parameter. The rate of checked parameters cannot fail. */
 #include "schedule.h"
 
 #include "name.h"
@@ -109,9 +107,7 @@ static uint32_t boundary_count(const ps_optimizer *opt)
     return count;
 }
 
-/* ---- rates ---- */
-
-/* The largest whole number that is not above x >= 0. floor() may be a call of libm. */
+/* The largest whole number <= x, x >= 0. Not floor(), which may be a call of libm. */
 static double whole(double x)
 {
     return x < 9007199254740992.0 ? (double)(uint64_t)x : x;
@@ -143,7 +139,7 @@ static double piecewise(const ps_optimizer *opt, double at)
     return rate;
 }
 
-/* Periods that are over before the end of period i - 1, in first_decay_steps. */
+/* Begin of period i, in units of first_decay_steps. */
 static double begin_of(double t_mul, double i)
 {
     return t_mul == 1 ? i : (1 - psi_pow(t_mul, i)) / (1 - t_mul);
@@ -154,7 +150,7 @@ static double restarts(const ps_optimizer *opt, double at)
     const double t_mul = opt->schedule_numbers[1], m_mul = opt->schedule_numbers[2], alpha = opt->schedule_numbers[3];
     const double p = at / opt->schedule_numbers[0];
     double i = t_mul == 1 ? whole(p) : whole(psi_log(1 - p * (1 - t_mul)) / psi_log(t_mul));
-    if (p >= begin_of(t_mul, i + 1)) { /* the quotient of the logarithms was rounded down */
+    if (p >= begin_of(t_mul, i + 1)) { /* correct i: because logarithms are rounded, it may be 1 too low or too high */
         i++;
     } else if (i > 0 && p < begin_of(t_mul, i)) {
         i--;
@@ -193,15 +189,14 @@ double psi_schedule_rate(const ps_optimizer *opt, uint64_t step)
     }
 }
 
-/* ---- checks ---- */
-
 static ps_status wrong(const ps_optimizer *opt, const struct psi_hyper *h, double value, const char *must, struct psi_err *err)
 {
-    return psi_fail(err, PS_INVALID_ARGUMENT, "schedule %s: %s is %.15g, it must be %s", rows[opt->schedule].name, h->name, value,
-                    must);
+    char standard[80];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "schedule %s: %s is %.15g, it must be %s%s", rows[opt->schedule].name, h->name,
+                    value, must, psi_standard_text(h, standard, sizeof(standard)));
 }
 
-/* Boundaries rise, and behind each of them, and only there, is a rate that the variable can have. */
+/* Check that the boundaries rise, and that behind each boundary, and only there, is a rate within the variable's dtype. */
 static ps_status check_lists(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err)
 {
     const struct psi_hyper *boundaries = &rows[PS_SCHEDULE_PIECEWISE_CONSTANT].parameters[0], *values = boundaries + 1;
@@ -230,7 +225,6 @@ static ps_status check_lists(const ps_optimizer *opt, ps_dtype dtype, struct psi
     return PS_OK;
 }
 
-/* The lowest rate of opt is 0. */
 static bool ends_with_none(const ps_optimizer *opt)
 {
     static const uint8_t places[] = {
@@ -282,10 +276,8 @@ ps_status psi_schedule_check(const ps_optimizer *opt, ps_dtype dtype, struct psi
 bool psi_schedule_equal(const ps_optimizer *a, const ps_optimizer *b)
 {
     const size_t from = offsetof(ps_optimizer, schedule);
-    return memcmp((const char *)a + from, (const char *)b + from, sizeof(*a) - from) == 0;
+    return memcmp((const char *)a + from, (const char *)b + from, PSI_SCHEDULE_BYTES) == 0;
 }
-
-/* ---- texts ---- */
 
 const char *psi_schedule_format(const ps_optimizer *opt, char *buf, size_t n)
 {
@@ -329,7 +321,7 @@ static ps_status parse_fail(const char *text, const struct psi_schedule_row *row
                     psi_quote(quoted, sizeof(quoted), text, strlen(text)), known[0] == '\0' ? "it has none" : known);
 }
 
-/* "0.1/0.01": at most `most` numbers. Returns the character behind them; NULL: it is no list. */
+/* Parse a list "0.1/0.01" of at most `most` numbers. Returns the character behind it; NULL: it is no list. */
 static const char *parse_list(const char *p, uint32_t most, double *out, uint32_t *out_count)
 {
     for (*out_count = 0; *out_count < most; p++) {
@@ -346,7 +338,6 @@ static const char *parse_list(const char *p, uint32_t most, double *out, uint32_
     return NULL;
 }
 
-/* What the text has said so far. */
 struct said {
     uint32_t boundaries, values;
     bool names[PSI_SCHEDULE_PARAMETERS_MAX];
@@ -363,9 +354,19 @@ static ps_status parse_one(const char **at, const struct psi_schedule_row *row, 
         h++;
     }
     const char *end = h->name != NULL && (*at)[n] == '=' ? parse_list(*at + n + 1, LIST + 1, list, &count) : NULL;
-    if (end == NULL || (!is_list(h) && count > 1) || (h->range == PSI_SWITCH && !psi_range_has(h->range, list[0])) ||
-        (h->range == PSI_RISING && count > LIST)) {
+    if (h->name != NULL && is_list(h) && count == LIST + 1 && (end == NULL || h->range == PSI_RISING)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "schedule %s: %s has too many numbers; allowed: %d boundaries, and a value more", row->name, h->name,
+                        LIST);
+    }
+    if (end == NULL || (!is_list(h) && count > 1)) {
         return parse_fail(*at, row, err);
+    }
+    if (h->range == PSI_SWITCH && !psi_range_has(h->range, list[0])) { /* psi_hyper_set() would take any other number for 1 */
+        return wrong(opt, h, list[0], psi_range_text(h->range), err);
+    }
+    if (said->names[h - row->parameters]) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "schedule %s: %s is given twice", row->name, h->name);
     }
     if (!is_list(h)) {
         psi_hyper_set(opt, h, list[0]);
@@ -413,7 +414,7 @@ ps_status psi_schedule_parse(const char *text, ps_optimizer *opt, struct psi_err
     if (row == NULL) {
         return unknown(text, n, err);
     }
-    memset((char *)&made + from, 0, sizeof(made) - from);
+    memset((char *)&made + from, 0, PSI_SCHEDULE_BYTES);
     made.schedule = (uint32_t)(row - rows);
     for (const struct psi_hyper *h = row->parameters; h->name != NULL; h++) {
         if (!is_list(h) && !isnan(h->standard)) {
@@ -434,6 +435,9 @@ ps_status psi_schedule_parse(const char *text, ps_optimizer *opt, struct psi_err
     if (said.values != said.boundaries + (made.schedule == PS_SCHEDULE_PIECEWISE_CONSTANT)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "schedule %s: %u values; allowed: %u, one more than boundaries", row->name,
                         said.values, said.boundaries + 1);
+    }
+    if (made.warmup_steps == 0 && made.warmup_rate > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "schedule %s: warmup_rate is of a warm-up: give warmup_steps, too", row->name);
     }
     *opt = made;
     return PS_OK;

@@ -25,7 +25,7 @@ ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err)
         return psi_fail(err, PS_INVALID_ARGUMENT, "shape of rank %" PRIu32 ": at most %d dimensions are allowed", shape->rank,
                         PS_RANK_MAX);
     }
-    uint64_t bytes = 8; /* of the widest dtype, so that a shape is good or bad for all dtypes */
+    uint64_t bytes = 8; /* size of the widest dtype, so that a shape is good or bad for all dtypes */
     for (uint32_t i = 0; i < shape->rank; i++) {
         if (shape->dims[i] < 0) {
             return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -34,7 +34,8 @@ ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err)
         }
     }
     for (uint32_t i = 0; i < shape->rank; i++) {
-        const uint64_t dim = shape->dims[i] == 0 ? 1 : (uint64_t)shape->dims[i]; /* rows of (0, 10) have 10 elements each */
+        /* a dimension of 0 counts as 1, because rows of (0, 10) have 10 elements each */
+        const uint64_t dim = shape->dims[i] == 0 ? 1 : (uint64_t)shape->dims[i];
         if (!psi_mul_bytes(bytes, dim, &bytes) || bytes > PS_VARIABLE_BYTES_MAX) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: more than %" PRIu64 " elements%s",
                             psi_shape_format(shape, text, sizeof(text)), PS_VARIABLE_BYTES_MAX / 8,
@@ -75,7 +76,7 @@ const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n)
         used += (size_t)wrote;
     }
     PSI_IGNORE(snprintf(text + used, sizeof(text) - used, "%s", shape->rank == 1 ? ",)" : ")"));
-    PSI_IGNORE(snprintf(buf, n, "%s", text)); /* cut if the caller gave less than PSI_SHAPE_TEXT_MAX */
+    PSI_IGNORE(snprintf(buf, n, "%s", text)); /* cut if the caller's buffer has less than PSI_SHAPE_TEXT_MAX bytes */
     return buf;
 }
 

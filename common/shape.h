@@ -11,33 +11,32 @@
 /** *out = a * b. False: the product does not fit 64 bits, and *out is unchanged. */
 PSI_MUST bool psi_mul_bytes(uint64_t a, uint64_t b, uint64_t *out);
 
-/**
- * Check that a variable can have the shape: rank <= PS_RANK_MAX, every dimension >= 0. The product of the dimensions that are
- * not 0, times 8, is <= PS_VARIABLE_BYTES_MAX, so that no product of some of them overflows. With a dimension of 0 there are no
- * elements, and the value has no bytes.
- * Errors  PS_INVALID_ARGUMENT, naming the shape and the dimension.
- */
+/** Check that a variable can have the shape: rank <= PS_RANK_MAX, every dimension >= 0. The product of the dimensions that are
+ * not 0, times 8, is <= PS_VARIABLE_BYTES_MAX, so no computation of a size overflows. A dimension of 0 means no elements.
+ *
+ * Errors  PS_INVALID_ARGUMENT, naming the shape and the dimension. */
 PSI_MUST ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err);
 
-/** Rank and dimensions are equal (dims past the rank do not count). */
+/** True if rank and dimensions are equal; dims beyond the rank do not matter. */
 bool psi_shape_equal(const ps_shape *a, const ps_shape *b);
 
-/** As NumPy prints it: "()", "(10,)", "(64, 10)". A rank over the limit gives "(invalid rank N)". Returns buf. */
+/** Write the shape as NumPy does: "()", "(10,)", "(64, 10)". A rank over the limit gives "(invalid rank N)". Returns buf. */
 const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n);
 
-/** Check what a variable may be: dtype known, shape good, strings at most PS_STRING_ELEMENTS_MAX, atomic values within their
- * bound. Errors  PS_INVALID_ARGUMENT. */
+/** Check that a variable can have this dtype and shape: also not too many strings (PS_STRING_ELEMENTS_MAX), and not too large a
+ * size if it is atomic. Errors: PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_variable_check(ps_dtype dtype, const ps_shape *shape, bool atomic, struct psi_err *err);
 
-/** The number, from the wire or a file, is a dtype's (PS_DTYPE_NONE is none). */
+/** True if `number`, from the network or a file, is a dtype. PS_DTYPE_NONE is none. */
 bool psi_dtype_known(uint32_t number);
-/** Bytes that a unit of offsets and totals means in frames: those of an element; 1 for strings (bytes of the blob). */
+/** Returns the bytes of the unit in which frames count values: the size of an element; for strings 1 (blob.h encodes them). */
 uint32_t psi_wire_unit(ps_dtype dtype);
-/** Values of `dtype` may travel as `wire`: unchanged, or float32 as float16 or bfloat16. */
+/** True if values of `dtype` may be sent as `wire`: as they are, or float32 as float16 or bfloat16. */
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
-/** Begins the text about two definitions that differ: in dtype and shape, or else in the optimizer's kind, or else in atomic. */
+/** The reason for the error that an existing variable differs from the requested one: in dtype or shape if !same_shape; otherwise
+ * in the kind of optimizer if !same_optimizer; otherwise in `atomic`. */
 ps_reason psi_mismatch(bool same_shape, bool same_optimizer);
-/** The remedy, which ends that text. */
+/** End of the error's text: what the user can do. */
 #define PSI_MISMATCH_REMEDY "; another --container keeps the two apart, `psctl reset` takes the old one away"
 
 #endif

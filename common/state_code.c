@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See state_code.h. Happy path: a function for each type of a row, both ways; the functions of groups call them row by row.
- * Failure: a number above its row's bound, a text without its end, a count of more than there is: DATA_LOSS.
- */
+/* State files, written and read. state_rows.h describes each group of members by a table with a row for each member. A function
+ * for each type of member both writes and reads it; the function of a group calls these in the order of the rows. Failure:
+ * DATA_LOSS: a number above its row's bound, a text without its NUL, a count larger than the bytes that follow. */
 #include "state_code.h"
 
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers in memory are as in the file");
 
-enum { FORMAT_OF_COUNTS = 4 /* before, shapes had all dimensions, and NUMBERs no count */ };
+enum { FORMAT_OF_COUNTS = 4 /* first format with a count of NUMBERs, and without a shape's unused dimensions */ };
 
 static bool reads(const struct psi_code *k)
 {
@@ -23,7 +22,6 @@ void psi_code_wrong(struct psi_code *k, const char *what)
     }
 }
 
-/* There is no room, or not so much. */
 static __attribute__((noinline)) bool make_room(struct psi_code *k, size_t n)
 {
     if (k->st == PS_OK && reads(k)) {
@@ -34,7 +32,7 @@ static __attribute__((noinline)) bool make_room(struct psi_code *k, size_t n)
     return k->st == PS_OK;
 }
 
-/* In line: n is known there. */
+/* Write the n bytes at p, or read n bytes to p. Always inlined: n is a constant in the callers, so memcpy() becomes a move. */
 static inline __attribute__((always_inline)) void code_raw(struct psi_code *k, void *p, size_t n)
 {
     size_t room = reads(k) ? k->left : k->out->capacity - k->out->len;
@@ -66,7 +64,8 @@ static void code_flag(struct psi_code *k, bool *x)
     *x = byte == 1;
 }
 
-/* n things of `each` bytes; read where they lie. */
+/* Write the n things of `each` bytes at p, or read n things, which are not copied. Returns their address; when reading, they lie
+ * in the memory of k->in. NULL: k has failed. */
 static const void *code_array(struct psi_code *k, const void *p, uint64_t n, size_t each)
 {
     if (k->st != PS_OK) {
@@ -149,7 +148,8 @@ static void code_numbers(struct psi_code *k, double *x, uint32_t bound)
     }
 }
 
-/* As many groups are to follow. Each has a byte at least. */
+/* Check a count of groups that follow in the entry: it is at most bound and, when an entry is read, not above the bytes that are
+ * left, because each group takes at least one. */
 static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
 {
     check_bound(k, count, bound);
@@ -157,8 +157,6 @@ static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
         psi_code_wrong(k, "its end is missing");
     }
 }
-
-/* ---- groups ---- */
 
 #define CODE_PLAIN(m, bytes)                                                                                                     \
     do {                                                                                                                         \
@@ -219,7 +217,8 @@ static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
 
 static void code_dims(struct psi_code *k, ps_shape *x)
 {
-    uint32_t n = k->version < FORMAT_OF_COUNTS ? PS_RANK_MAX : x->rank; /* within its bound, or nothing more is done */
+    /* x->rank is at most PS_RANK_MAX: reading a larger rank has failed before */
+    uint32_t n = k->version < FORMAT_OF_COUNTS ? PS_RANK_MAX : x->rank;
     code_raw(k, x->dims, n * sizeof(x->dims[0]));
 }
 

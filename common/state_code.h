@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the rows of state_rows.h say, in memory and as bytes: for each group a structure psi_state_<group> and a function of that
- * name, which appends the structure's members to k->out, or reads them (k->out NULL) from k->in, in the order of the rows.
- *
- * Names, texts, bytes and CRCs that are read stay where they lie. Failure: the first one stays in k->st, DATA_LOSS or
- * RESOURCE_EXHAUSTED, and nothing is written or read behind it; a structure that is read is to be zero before, and then has in
- * it what was read until then. What a number may be beyond its row is the caller's to check. Any thread.
- */
+/* Structures and functions that are made from the rows of state_rows.h. Each group of rows has a structure psi_state_<group> and
+ * a function of that name, which appends the structure's members to k->out in the order of the rows, or, if k->out is NULL, reads
+ * them from k->in. Names, texts, bytes and CRCs that are read stay where they lie. Failure: k->st keeps the first error,
+ * DATA_LOSS or RESOURCE_EXHAUSTED, and nothing is written or read after it. A structure to be read must be zero before; after an
+ * error it has what was read so far. A number is compared only with its row's bound; the caller checks all else. Any thread. */
 #ifndef PSI_STATE_CODE_H
 #define PSI_STATE_CODE_H
 
@@ -17,15 +14,15 @@
 #include "queue_spec.h"
 #include "state_rows.h"
 
-enum { PSI_STATE_WHO_MAX = 133, PSI_STATE_CHIEF_TEXT_MAX = 95 }; /* those of psd_record.who and psd_chief.text */
+enum { PSI_STATE_WHO_MAX = 133, PSI_STATE_CHIEF_TEXT_MAX = 95 }; /* longest psd_record.who and psd_chief.text, without NUL */
 
 struct psi_code {
-    struct psi_buf *out; /* NULL: it reads */
+    struct psi_buf *out; /* buffer that is written; NULL: `in` is read */
     const uint8_t *in;
     size_t left;
-    uint32_t version; /* of the format */
-    uint32_t numbers; /* NUMBERs that its last COUNTED says and that are not read or written yet */
-    const char *what; /* the entry's name, for errors */
+    uint32_t version; /* format of the state file */
+    uint32_t numbers; /* how many NUMBERs of the last COUNTED are still to be read or written */
+    const char *what; /* name of the entry, for errors */
     ps_status st;
     struct psi_err *err;
 };
@@ -69,9 +66,9 @@ PSI_STATE_GROUPS(PSI_STATE_GROUP)
 #undef PSI_STATE_GROUP
 #undef PSI_STATE_MEMBER
 
-/** DATA_LOSS, unless something was wrong before. */
+/** Make k fail with DATA_LOSS because of `what`, a text for people, unless k has failed already. */
 void psi_code_wrong(struct psi_code *k, const char *what);
-/** Behind an entry that is read: zeros up to a multiple of 8, and nothing more. */
+/** Check the end of an entry that was read: padding up to a multiple of 8, whose bytes are not compared, and no more. */
 void psi_code_over(struct psi_code *k);
 
 #endif

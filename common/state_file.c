@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See state_file.h. Happy path: a block's CRC is compared, its payload joins what the last block left, whole entries go out. */
+/* Happy path: the CRC of a block is compared, its payload is appended to the incomplete entry of the blocks before, and whole
+ * entries go to the caller. Failure: DATA_LOSS, which says what is wrong where. */
 #include "state_file.h"
 
 #include "crc32c.h"
@@ -40,14 +41,13 @@ static ps_status take_end(struct psi_state_reader *r, const struct psi_state_ent
     return end.count == r->entry_count && end.sum == r->entry_sum ? PS_OK : psi_fail(err, PS_DATA_LOSS, "entries are missing");
 }
 
-/* Check that the file begins with the entries that say whose state it is. */
+/* Check that the file begins with the entries HEAD and TASK, which say whose state it is. */
 static ps_status check_order(const struct psi_state_reader *r, uint32_t kind, struct psi_err *err)
 {
     bool good = (r->entry_count == 0) == (kind == PSI_STATE_HEAD) && (r->entry_count == 1) == (kind == PSI_STATE_TASK);
     return good ? PS_OK : psi_fail(err, PS_DATA_LOSS, "it does not begin with whose state it is");
 }
 
-/* Give all whole entries to the caller. */
 static ps_status entries(struct psi_state_reader *r, psi_state_entry_fn fn, void *ctx, struct psi_err *err)
 {
     size_t at = 0;
@@ -118,9 +118,6 @@ ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_
     return st == PS_OK && r->block_number * PSI_STATE_BLOCK_BYTES == r->file_bytes ? check_end(r, err) : st;
 }
 
-/* ---- written ---- */
-
-/* A writer of memory that is there. */
 static struct psi_code code_into(struct psi_buf *b)
 {
     return (struct psi_code){.out = b, .version = PSI_STATE_VERSION};
@@ -129,7 +126,7 @@ static struct psi_code code_into(struct psi_buf *b)
 void psi_state_seal(uint8_t *block, uint32_t number)
 {
     struct psi_state_block_end end = {.number = number};
-    for (int i = 0; i < 2; i++) { /* the CRC covers the number */
+    for (int i = 0; i < 2; i++) { /* two passes: the first writes the block's number, the second the CRC, which covers it */
         struct psi_buf b = {
             .data = block, .len = PSI_STATE_PAYLOAD_BYTES, .capacity = PSI_STATE_BLOCK_BYTES, .max = PSI_STATE_BLOCK_BYTES};
         struct psi_code k = code_into(&b);

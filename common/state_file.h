@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The state file of a checkpoint: what a task remembered, as entries in blocks (docs/DURABILITY.md, section 3). This is its
- * framing, for all readers: psd that loads it (psd/store/load.c), and programs that only verify it or want its values (saved.h).
- *
- * Happy path: psi_state_begin() -> block after block, each compared with its CRC and its number; whole entries go to the caller,
- * in order, without the last one, which has their count and CRC -> psi_state_is_over(). Failure: DATA_LOSS says what is wrong
- * where. Nothing is used before its block's CRC is right.
- */
+/* The framing of a checkpoint's state file: what a task remembered, as entries in blocks (docs/DURABILITY.md, section 3). For all
+ * readers: psd, which loads it (psd/store/load.c), and programs that verify it or read its values (saved.h). Happy path:
+ * psi_state_begin() -> block after block, each compared with its CRC and its number; whole entries go to the caller, in order,
+ * without the last one, which has their count and CRC -> psi_state_is_over(). Failure: DATA_LOSS says what is wrong where.
+ * Nothing is used before its block's CRC is right. */
 #ifndef PSI_STATE_FILE_H
 #define PSI_STATE_FILE_H
 
 #include "state_code.h"
 
-/* A block: payload, and BLOCK_END of state_rows.h; an entry: ENTRY_HEAD, and as many bytes as that says. */
+/* A block: payload, and BLOCK_END of state_rows.h. An entry: ENTRY_HEAD, and as many bytes as its head says. */
 #define PSI_STATE_BLOCK_BYTES ((size_t)64 << 10)
 #define PSI_STATE_PAYLOAD_BYTES (PSI_STATE_BLOCK_BYTES - 8)
 #define PSI_STATE_ENTRY_HEAD_BYTES ((size_t)16)
@@ -38,27 +35,30 @@ typedef ps_status (*psi_state_entry_fn)(void *ctx, const struct psi_state_entry 
 
 struct psi_state_reader {
     uint64_t file_bytes, block_number;
-    struct psi_buf stream; /* of an entry that is not whole yet */
+    struct psi_buf stream; /* bytes of an entry that is not whole yet */
     uint64_t entry_count;
     uint32_t entry_sum; /* CRC32C of all entries so far */
-    uint32_t file_sum;  /* CRC32C of all blocks without their own CRCs, with which it would only depend on the number of blocks */
-    uint32_t count_sum; /* CRC32C of all blocks with their own CRCs */
+    uint32_t file_sum;  /* CRC32C of all blocks, each without its own CRC */
+    uint32_t count_sum; /* CRC32C of all blocks with their own CRCs; depends on the number of blocks only */
     bool ended;
 };
 
-/** r is set in any case: psi_state_fini(). DATA_LOSS: no state file has that size. */
+/** Begin to read a state file of file_bytes. r is set on failure as well: the caller calls psi_state_fini(). DATA_LOSS: no state
+ * file has that size. */
 ps_status psi_state_begin(struct psi_state_reader *r, uint64_t file_bytes, struct psi_err *err) PSI_MUST;
 void psi_state_fini(struct psi_state_reader *r);
-/** After all was read: the file has this CRC of a manifest. A CRC of psd's first releases fits every file of that many blocks. */
+/** True if the file, which was read whole before, has this CRC from the manifest. psd's first releases wrote a CRC that fits
+ * every file with this number of blocks. */
 bool psi_state_is(const struct psi_state_reader *r, uint32_t sum);
-/** Take the next PSI_STATE_BLOCK_BYTES. DATA_LOSS, RESOURCE_EXHAUSTED, and what fn returns. */
+/** Check the next block, of PSI_STATE_BLOCK_BYTES, and call fn for each entry that is whole now. Errors: DATA_LOSS,
+ * RESOURCE_EXHAUSTED, those of fn. */
 ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_state_entry_fn fn, void *ctx,
                           struct psi_err *err) PSI_MUST;
-/** The end of a block that is written, whose payload is there. */
+/** Finish a block whose payload has been written: write its number and its CRC behind the payload. */
 void psi_state_seal(uint8_t *block, uint32_t number);
-/** The head of an entry that is written, which has room for it before its bytes. */
+/** Write the head of an entry to the PSI_STATE_ENTRY_HEAD_BYTES at `entry`, which `bytes` bytes of the entry follow. */
 void psi_state_entry_begin(uint8_t *entry, uint64_t bytes, enum psi_state_kind kind);
-/** All blocks were there, and good. */
+/** True if all blocks of the file were read, and were good. */
 bool psi_state_is_over(const struct psi_state_reader *r);
 
 #endif

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The bytes of a state file (docs/DURABILITY.md, section 3), a row each. Of these rows are made: the structures that hold what an
- * entry says and the functions that write and read it (state_code.h), so the writer (psd/store/entry.c) and both readers
- * (psd/store/entry_load.c, saved.c), and the tables of DURABILITY (scripts/state).
+/* The bytes of a state file (docs/DURABILITY.md, section 3): one row for each member of an entry. state_code.h makes of these
+ * rows the structures of entries, and the functions by which the writer (psd/store/entry.c) and both readers
+ * (psd/store/entry_load.c, saved.c) work. scripts/state makes of them the tables of DURABILITY.
  *
  * R(type, member, bound, there, what it is). The types:
  *   U8 to U64, I64, F32, F64   a number, little-endian; bound: the largest one that an unsigned one may be, 0: any
  *   FLAG                       a byte, 0 or 1
  *   NAME, TEXT                 u16 length, at most bound, the bytes and a NUL; a TEXT may be none: length 65535, and nothing
  *   ID                         `bound` bytes as they are
- *   COUNTED                    u32 count of the NUMBERs behind it: `bound`; formats 1 to 3 have not the count, and `member` of
- * them NUMBER                     f64, 0 where the count says that it is not there; COUNTED_END: there are no more DIMS i64 for
- * each of `rank`; formats 1 to 3: for each of PS_RANK_MAX ALIGN                      zeros up to a multiple of 8 of the entry
+ *   COUNTED                    u32 count, at most `bound`, of the NUMBERs behind it; formats 1 to 3: no count, `member` NUMBERs
+ *   NUMBER                     f64; 0 if the count ends before it. COUNTED_END: no NUMBER follows
+ *   DIMS                       i64 for each of `rank` dimensions; formats 1 to 3: for each of PS_RANK_MAX
+ *   ALIGN                      zeros up to a multiple of 8 of the entry
  *   BYTES, SUMS                as many bytes, or u32, as member `bound` says
  *   COMPONENTS                 as many COMPONENT groups as member `bound` says
  *   COUNT, COUNT64             u32, u64: how many groups of the next kind follow; at most `bound`, 0: any
  *   anything else              the rows of that group
  * there: ALL; SINCE(n), BEFORE(n): in formats from n on, or below n; OF(flag): where that member is true.
  *
- * A row is added at the end of its group, with SINCE() the next format; PSI_STATE_VERSION rises, and tests/golden/state gets a
- * file. Only a NUMBER behind the last one, with the bound of its COUNTED raised, needs no new format.
- */
+ * To add a row: put it at the end of its group with SINCE() of the next format, raise PSI_STATE_VERSION, and add a file to
+ * tests/golden/state. A NUMBER behind the last one needs no new format: raise the bound of its COUNTED. */
 #ifndef PSI_STATE_ROWS_H
 #define PSI_STATE_ROWS_H
 
 enum { PSI_STATE_VERSION = 5 };
 
-/* E(kind, number, what it is: groups that it has, one behind the other) */
+/* E(kind, number of the kind in the file, what an entry of this kind describes) */
 #define PSI_STATE_ENTRIES(E)                                                                                                     \
     E(HEAD, 1, "whose state it is; the first one")                                                                               \
     E(TASK, 2, "numbers of the task; the second one")                                                                            \
@@ -94,7 +93,7 @@ enum { PSI_STATE_VERSION = 5 };
 #define PSI_ROWS_OPTIMIZER(R) \
     R(U32, kind, 0, ALL, "`ps_opt_kind`") \
     R(U32, nesterov, 1, ALL, "") \
-    R(COUNTED, 6, 14, ALL, "") \
+    R(COUNTED, 6, 15, ALL, "") \
     R(NUMBER, learning_rate, 0, ALL, "") \
     R(NUMBER, momentum, 0, ALL, "") \
     R(NUMBER, initial_accumulator, 0, ALL, "") \
@@ -109,6 +108,7 @@ enum { PSI_STATE_VERSION = 5 };
     R(NUMBER, l2, 0, ALL, "") \
     R(NUMBER, clip_value, 0, ALL, "") \
     R(NUMBER, ema, 0, ALL, "") \
+    R(NUMBER, ema_updates, 0, ALL, "") \
     R(COUNTED_END, , , ALL, "") \
     R(U32, schedule, 0, SINCE(5), "`ps_schedule_kind`") \
     R(SCHEDULE, schedule, 0, OF(schedule), "")
@@ -140,13 +140,13 @@ enum { PSI_STATE_VERSION = 5 };
     R(FLAG, shaped, 0, ALL, "its shape is declared") \
     R(SHAPE, shape, 0, ALL, "")
 #define PSI_ROWS_SPEC(R) \
-    R(U32, kind, 0, ALL, "FIFO 1, RANDOM_SHUFFLE 2, WORK 3, ACCUMULATOR 4") \
+    R(U32, kind, 0, ALL, "FIFO 1, RANDOM_SHUFFLE 2, WORK 3, ACCUMULATOR 4, SPARSE_ACCUMULATOR 5") \
     R(U32, component_count, PSI_QUEUE_COMPONENTS_MAX, ALL, "") \
     R(I64, capacity, 0, ALL, "below 0: unbounded") \
     R(U64, min_after_dequeue, 0, ALL, "") \
     R(U64, seed, 0, ALL, "") \
     R(U32, epochs, 0, ALL, "") \
-    R(U32, reduction, 0, ALL, "mean 1, sum 2") \
+    R(U32, reduction, 0, ALL, "mean 1, sum 2; sparse accumulators: mean of all gradients 3") \
     R(COMPONENTS, components, component_count, ALL, "")
 #define PSI_ROWS_VARIABLE(R) \
     R(NAME, container, PS_CONTAINER_BYTES_MAX, ALL, "") \
@@ -222,7 +222,7 @@ enum { PSI_STATE_VERSION = 5 };
 #define PSI_ROWS_PUSHES(R) \
     R(COUNT, count, PS_WINDOW, ALL, "PUSHes")
 #define PSI_ROWS_SCALARS(R) \
-    R(COUNTED, 7, 18, ALL, "") \
+    R(COUNTED, 7, 21, ALL, "") \
     R(NUMBER, rate, 0, ALL, "") \
     R(NUMBER, scale, 0, ALL, "") \
     R(NUMBER, alpha, 0, ALL, "") \
@@ -241,6 +241,9 @@ enum { PSI_STATE_VERSION = 5 };
     R(NUMBER, correction, 0, ALL, "") \
     R(NUMBER, share1, 0, ALL, "") \
     R(NUMBER, share2, 0, ALL, "") \
+    R(NUMBER, value_squares, 0, ALL, "LAMB, LARS: of the elements that were measured") \
+    R(NUMBER, step_squares, 0, ALL, "LAMB: of the steps of the same elements; LARS: of their gradient") \
+    R(NUMBER, moved, 0, ALL, "behind the gradient: elements moved (LAMB), or measured and moved (LARS)") \
     R(COUNTED_END, , , ALL, "") \
     R(U32, form, 1, ALL, "of the rule") \
     R(U32, reserved, 0, BEFORE(4), "0")
@@ -251,7 +254,7 @@ enum { PSI_STATE_VERSION = 5 };
     R(U64, total, 0, ALL, "elements; of rows: rows") \
     R(F32, scale, 0, ALL, "") \
     R(U8, kind, 0, ALL, "push 1, push and pull 2, assign 3, add 4, contribute 5, assign to slot 1 to 4: 6 to 9, of rows: " \
-      "push 10, add 11, subtract 12, update 13") \
+      "push 10, add 11, subtract 12, update 13, contribute 14, push and pull 15") \
     R(U8, wire, 0, ALL, "`ps_dtype`") \
     R(FLAG, init_only, 0, ALL, "") \
     R(U64, chief_number, 0, ALL, "") \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status names and error detail. Happy path: psi_fail() formats into the caller's psi_err. Texts may contain a peer's bytes, so
+/* Status names and error detail. psi_fail() formats into the caller's psi_err. Texts may contain a peer's bytes, so
  * control bytes become spaces and bytes that are not UTF-8 become '?'; a text that is too long is cut between characters. */
 #include "status.h"
 
@@ -73,10 +73,10 @@ const char *psi_applied_name(ps_applied applied)
     case PS_OUTCOME_UNKNOWN:
         return "outcome unknown";
     }
-    return "outcome unknown"; /* an unknown number promises nothing */
+    return "outcome unknown"; /* a number that only newer servers know */
 }
 
-/* Make the text UTF-8 without control bytes. was_cut: its last character may be cut in half. */
+/* Make the text UTF-8 without control bytes. was_cut: the last character may be incomplete. */
 static void clean_text(char *text, bool was_cut)
 {
     size_t len = strlen(text);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: open, read to the end, skip a byte order mark. Failure: UTF-16; no such file, not readable, more bytes than
- * allowed; memory. */
+/* Happy path: open, read to the end, skip a byte order mark. Failure: no such file, not readable, UTF-16, too long; memory. */
 #include "text_file.h"
 
 #include "utf8.h"
@@ -46,7 +45,7 @@ static ps_status skip_mark(struct psi_buf *out, struct psi_err *err)
 ps_status psi_text_file_read(const char *what, const char *path, size_t max_bytes, struct psi_buf *out, struct psi_err *err)
 {
     char shown[PSI_PATH_SHOWN];
-    psi_buf_init(out, max_bytes + 2 * STEP_BYTES); /* room for one step beyond the bound, and for a NUL behind */
+    psi_buf_init(out, max_bytes + 2 * STEP_BYTES); /* room for one read beyond max_bytes, and for a NUL */
     FILE *f = fopen(path, "re");
     if (f == NULL) {
         int why = errno;

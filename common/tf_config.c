@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Kubeflow's
  * TFJob with enableDynamicWorker writes "sparseCluster" instead, where a worker has itself and the ps tasks, and a ps task only
- * itself. Unknown keys are ignored, as by TensorFlow. Failure: not JSON, a wrong type, a task outside the cluster; the text names
- * the place. */
+ * itself. Unknown keys are ignored, as by TensorFlow. Failure, with place: not JSON, a wrong type, a task outside the cluster. */
 #include "cluster.h"
 
 #include "cluster_internal.h"
 #include "json.h"
 #include "name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static ps_status wrong_type(const char *place, const json_t *value, const char *wanted, struct psi_err *err)
@@ -55,7 +55,6 @@ static ps_status add_json_job(struct psi_cluster *c, const char *name, json_t *t
     return st;
 }
 
-/* Read a whole number from 0 on, given as a number or as a string of digits. */
 static bool read_index(const json_t *value, uint32_t *out)
 {
     if (json_is_integer(value)) {
@@ -86,15 +85,14 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, bool s
     }
     memcpy(self.job, json_string_value(type), json_string_length(type));
     if (!read_index(index, &self.task)) {
-        char quoted[PSI_QUOTE_MAX] = "";
+        char shown[PSI_QUOTE_MAX] = "";
         if (json_is_string(index)) {
-            psi_quote(quoted, sizeof(quoted), json_string_value(index), json_string_length(index));
+            psi_quote(shown, sizeof(shown), json_string_value(index), json_string_length(index));
+        } else if (json_is_number(index)) {
+            (void)snprintf(shown, sizeof(shown), "%.17g", json_number_value(index));
         }
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %s, it must be a whole number from 0 to %d",
-                        quoted[0] != '\0'       ? quoted
-                        : json_is_number(index) ? "out of range"
-                                                : psi_json_type_name(index),
-                        PS_TASKS_MAX - 1);
+                        shown[0] != '\0' ? shown : psi_json_type_name(index), PS_TASKS_MAX - 1);
     }
     if (!has_cluster) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "task is given, cluster is not");

@@ -4,6 +4,7 @@
 #include "tuple.h"
 
 #include "blob.h"
+#include "sparse.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +14,6 @@ uint64_t psi_tuple_padded(uint64_t n)
     return (n + 7) & ~UINT64_C(7);
 }
 
-/* Bytes of the values; 0 for strings. */
 static uint64_t value_bytes(ps_dtype dtype, const ps_shape *shape)
 {
     return (uint64_t)ps_shape_elements(shape) * ps_dtype_bytes(dtype);
@@ -22,6 +22,9 @@ static uint64_t value_bytes(ps_dtype dtype, const ps_shape *shape)
 uint64_t psi_tuple_fixed_bytes(const struct psi_queue_spec *spec)
 {
     uint64_t bytes = 0;
+    if (spec->kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+        return 0;
+    }
     for (uint32_t i = 0; i < spec->component_count; i++) {
         const struct psi_queue_component *c = &spec->components[i];
         if (!c->shaped || c->dtype == PS_STRING) {
@@ -104,7 +107,7 @@ ps_status psi_tuple_next(const struct psi_queue_component *c, const uint8_t **p,
     if (st != PS_OK) {
         return st;
     }
-    uint64_t padded = psi_tuple_padded(out->bytes); /* <= PS_VARIABLE_BYTES_MAX: both were bounded above */
+    uint64_t padded = psi_tuple_padded(out->bytes); /* cannot overflow: both terms were bounded above */
     if (padded > *left) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu64 " bytes of values, %" PRIu64 " are left", out->bytes, *left);
     }
@@ -122,7 +125,6 @@ ps_status psi_tuple_next(const struct psi_queue_component *c, const uint8_t **p,
     return st;
 }
 
-/* Check the bytes that stand for an element whose components take no bytes. */
 static ps_status check_nothing(const uint8_t *bytes, uint64_t n, struct psi_err *err)
 {
     static const uint8_t zeros[PSI_TUPLE_BYTES_MIN] = {0};
@@ -136,6 +138,9 @@ ps_status psi_tuple_check(const struct psi_queue_spec *spec, const uint8_t *byte
 {
     struct psi_tuple_part part;
     const uint8_t *const begin = bytes;
+    if (spec->kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+        return psi_sparse_check(spec, bytes, n, UINT64_MAX, err);
+    }
     for (uint32_t i = 0; i < spec->component_count; i++) {
         ps_status st = psi_tuple_next(&spec->components[i], &bytes, &n, &part, err);
         if (st != PS_OK) {

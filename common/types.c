@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The functions of ps_types.h: dtypes, shapes and the constructors of initializers and optimizers. A constructor with
- * arguments writes the next of 16 slots of its thread and returns a pointer to it; what it has no argument for has the standard
- * value of the optimizer's row. Nothing can fail.
- */
+/* The functions of ps_types.h: dtypes, shapes and constructors. A constructor with arguments writes the next of 16 structs of its
+ * thread; fields without an argument get the standard values of the optimizer's row. Nothing can fail. */
 #include "ps_types.h"
 
 #include "optimizer.h"
@@ -105,7 +102,7 @@ int64_t ps_shape_elements(const ps_shape *shape)
         overflow = overflow || __builtin_mul_overflow(elements, shape->dims[i], &elements);
     }
     if (zero) {
-        return 0; /* also if the other dimensions alone would overflow */
+        return 0; /* even if the product of the other dimensions overflows */
     }
     return overflow ? -1 : elements;
 }

@@ -6,7 +6,7 @@
 
 enum { NO_FIRST_BYTE = 9 };
 
-/* Number of bytes that a first byte has behind it; NO_FIRST_BYTE: none begins so. */
+/* Number of bytes that follow this first byte of a character; NO_FIRST_BYTE: no character begins with it. */
 static size_t bytes_behind(unsigned char first)
 {
     if (first < 0x80) {
@@ -79,7 +79,7 @@ const char *psi_utf8_shorten(const char *text, char *buf, size_t n)
     size_t head = (n - 4) / 2;
     size_t tail = len - (n - 4 - head);
     while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80) {
-        head--; /* leave out a character that would be cut */
+        head--; /* leaves out a character that would be cut */
     }
     while (((unsigned char)text[tail] & 0xc0) == 0x80) {
         tail++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways by container: see ways.h. Every function walks the text part by part. Failure: a bad text. */
+/* A choice by container: see ways.h. Every function reads the text anew, one part after the other. Failure: a bad text. */
 #include "ways.h"
 
 #include "name.h"
@@ -10,7 +10,6 @@
 
 const char *const psi_recover_ways[] = {"partial", "cut", NULL};
 
-/* A part of the text: WORD, for all containers, or CONTAINER=WORD. */
 struct part {
     const char *container, *word;
     size_t container_bytes, word_bytes;
@@ -27,7 +26,6 @@ static void trim(const char **at, size_t *n)
     }
 }
 
-/* Read the next part that is not empty; *at moves behind it. */
 static bool next(const char **at, struct part *out)
 {
     while (**at != '\0') {
@@ -51,7 +49,6 @@ static bool next(const char **at, struct part *out)
     return false;
 }
 
-/* Index of the part's word; -1: unknown. */
 static int word_of(const char *const *words, const struct part *part)
 {
     for (int i = 0; words[i] != NULL; i++) {
@@ -67,7 +64,7 @@ static bool is_for(const struct part *part, const char *container, size_t n)
     return !part->for_all && part->container_bytes == n && memcmp(part->container, container, n) == 0;
 }
 
-/* An earlier part of the text is for the container of this part. */
+/* True if an earlier part of the text is for the container of this part. */
 static bool is_second(const char *text, const struct part *part)
 {
     struct part before;

@@ -68,6 +68,10 @@ bench-scaling: bench-programs ##- CPU time by workers and ps tasks, up to 10,000
 bench-embedding: bench-programs ##- 4,096 rows of 1 M, gathered and trained with Adagrad, beside the same loops in the process
 	@PSD_BUILD=$(B) $(B)/tests/bench/embedding
 
+.PHONY: bench-zipf
+bench-zipf: bench-programs ##- pushes of rows by Zipf's law to an embedding of 1 GiB, beside a checkpoint and without
+	@PSD_BUILD=$(B) $(B)/tests/bench/zipf
+
 .PHONY: bench-memory
 bench-memory: bench-programs ##- 500,000 small variables, 10,000 emptied containers: resident memory beside what psctl status counts
 	@PSD_BUILD=$(B) $(B)/tests/bench/memory

@@ -5,10 +5,19 @@
 check-python: all wheel ## the Python package in a fresh virtual environment (PYTHON=interpreter: in that one; TORCH=1: with PyTorch; T=word)
 	@T='$(T)' tests/python/run $(B) dist/psd-$(VERSION)-py3-none-manylinux_2_34_x86_64.whl
 
-# ---- the wheel: the objects of this build, linked again with $ORIGIN as the place of libraries. scripts/wheel puts the shared libraries
-# beside them that are not part of glibc (Debian's static ones cannot be part of a shared library), and checks what the wheel's name promises.
+# ---- the wheel: the objects of this build, linked again with $ORIGIN as the place of libraries. libuv and OpenBLAS become a part of them;
+# scripts/wheel puts other shared libraries beside them that are not part of glibc, and checks what the wheel's name promises.
 W := $(B)/wheel
 , := ,
+UV_A := $(shell $(CC) -print-file-name=libuv_a.a)
+$(W)/libuv.a: $(UV_A)
+	@mkdir -p $(@D)
+	$(say) "  OBJCOPY  $@"
+	$(Q)objcopy $(foreach n,environ stderr in6addr_any,--redefine-sym $n=psw_$n) $< $@
+$(W)/uv_names.o: worker/python/uv_names.c $(B)/obj/flags
+	$(call compile,$<)
+WHEEL_UV := $(W)/libuv.a $(W)/uv_names.o
+WHEEL_LIBS = $(filter-out -luv,$(LIBS))
 # $(call wheel_link,FLAGS,LIBRARIES)
 define wheel_link
 	@mkdir -p $(@D)
@@ -16,21 +25,21 @@ define wheel_link
 	$(Q)$(LINK) $1 -Wl,-rpath,'$$ORIGIN/../_lib' -o $@ -Wl,--start-group $(filter %.o %.a,$^) -Wl,--end-group $2 && strip --strip-unneeded $@
 endef
 wheel_so = -shared $(MODE_SO) -Wl,-soname,$(notdir $@) -Wl,--exclude-libs,ALL
-$(W)/_lib/libpsd.so.$(SOVERSION): $(PSD_O) $(COMMON_O) $(NET_O) psd/libpsd.map $(B)/obj/libpsd.list $(B)/obj/link
-	$(call wheel_link,$(wheel_so) -Wl$(,)--version-script$(,)psd/libpsd.map,$(LIBS))
-$(W)/_lib/libpsworker.so.$(SOVERSION): $(WORKER_O) $(COMMON_O) $(NET_O) worker/libpsworker.map $(B)/obj/libpsworker.list $(B)/obj/link
-	$(call wheel_link,$(wheel_so) -Wl$(,)--version-script$(,)worker/libpsworker.map,$(LIBS))
+$(W)/_lib/libpsd.so.$(SOVERSION): $(PSD_O) $(COMMON_O) $(NET_O) psd/libpsd.map $(B)/obj/libpsd.list $(WHEEL_UV) $(B)/obj/link
+	$(call wheel_link,$(wheel_so) -Wl$(,)--version-script$(,)psd/libpsd.map,$(WHEEL_LIBS))
+$(W)/_lib/libpsworker.so.$(SOVERSION): $(WORKER_O) $(COMMON_O) $(NET_O) worker/libpsworker.map $(B)/obj/libpsworker.list $(WHEEL_UV) $(B)/obj/link
+	$(call wheel_link,$(wheel_so) -Wl$(,)--version-script$(,)worker/libpsworker.map,$(WHEEL_LIBS))
 $(W)/_lib/libpsworker_cpu.so: $(call obj,$(CPU_C)) $(COMMON_A) $(B)/obj/cpu.list $(B)/obj/link
 	$(call wheel_link,$(wheel_so),-Wl$(,)--as-needed $(subst -lblas,-l:libopenblas.a,$(BLAS_LIBS)) -lm)
-$(W)/_bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
-	$(call wheel_link,-pie,$(LIBS))
-$(W)/_bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link
-	$(call wheel_link,-pie,$(LIBS))
+$(W)/_bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(WHEEL_UV) $(B)/obj/link
+	$(call wheel_link,-pie,$(WHEEL_LIBS))
+$(W)/_bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(WHEEL_UV) $(B)/obj/link
+	$(call wheel_link,-pie,$(WHEEL_LIBS))
 # without npz: libzip would bring OpenSSL's libcrypto into the wheel, and NumPy reads npz
 $(W)/archive.o: worker/pstrain/data/archive.c $(B)/obj/flags | $(GEN_H) $(PUBLIC)
 	$(call compile,$<) -UPSI_ZIP
-$(W)/_bin/pstrain: $(filter-out %/data/archive.o,$(call obj,$(PSTRAIN_C))) $(W)/archive.o $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
-	$(call wheel_link,-pie,$(LIBS) $(ZLIB_LIBS))
+$(W)/_bin/pstrain: $(filter-out %/data/archive.o,$(call obj,$(PSTRAIN_C))) $(W)/archive.o $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(WHEEL_UV) $(B)/obj/link
+	$(call wheel_link,-pie,$(WHEEL_LIBS) $(ZLIB_LIBS))
 WHEEL_FILES := $(addprefix $(W)/_lib/,libpsd.so.$(SOVERSION) libpsworker.so.$(SOVERSION) libpsworker_cpu.so) $(addprefix $(W)/_bin/,psd psctl pstrain)
 .PHONY: wheel wheel-files
 wheel-files: $(WHEEL_FILES) ##- what tests/system/test_wheel.py looks at

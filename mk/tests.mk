@@ -52,7 +52,7 @@ $(SHIMS): $(B)/%.so: $(B)/obj/%.o $(B)/obj/link
 $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
 # what tests/system/test_bench.py, which sanitizers leave out, and test_cuda_plugin.py run
-BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/load $(B)/tests/bench/optim $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/scaling $(B)/tests/bench/steps $(B)/tests/bench/tls $(B)/tests/bench/tls_bare $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
+BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/embedding $(B)/tests/bench/load $(B)/tests/bench/optim $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/scaling $(B)/tests/bench/steps $(B)/tests/bench/tls $(B)/tests/bench/tls_bare $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
 WHEEL := $(if $(filter release,$(VARIANT)),wheel-files)
 TRANSPORT ?= plain
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT)) --transport $(TRANSPORT)

@@ -53,7 +53,7 @@ PATHS := -DPSI_PLUGINDIR='"$(PLUGINDIR)"' -DPSI_DATADIR='"$(PREFIX)/share/psd/da
 TESTS_QUICK := tests/unit/% tests/system/% tests/golden/% tests/parity/%
 # $(call flags_of,SOURCE)
 flags_of = $(BASE) $(if $(filter $(TESTS_QUICK),$1),$(MODE_TESTS)) \
-	$(if $(filter psd/optim/% worker/nn/kernels/cpu/% worker/ops/% worker/api/gradient.c common/half.c tests/bench/embedding.c,$1),$(MATHS)) \
+	$(if $(filter psd/optim/% worker/nn/kernels/cpu/% worker/ops/% worker/api/gradient.c common/half.c common/squares.c tests/bench/embedding.c,$1),$(MATHS)) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off -fno-math-errno) \
 	$(if $(filter common/crc32c.c,$1),$(if $(ISAL_LIBS),-DPSI_ISAL)) \
 	$(if $(filter common/net/tls/cipher_ipsec.c,$1),$(if $(filter yes,$(IPSEC_MB)),-DPSI_IPSEC_MB)) \

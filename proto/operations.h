@@ -8,7 +8,7 @@
 /* clang-format off */
 /* OP(name, number, fields and marks, flags that a request must have, that it may have,
  *    its meta: a message of control.proto or a structure of frame.h, its body: items of a list, or what the bytes are,
- *    the body of a good reply in these words, what it is for) */
+ *    the body of a reply without error, described in the same way, what the operation is for) */
 #define PS_OPERATIONS(OP) \
     /* session */ \
     OP(HELLO,        1,  NO_ID | LIST,    0,      0,     "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem", \
@@ -44,6 +44,10 @@
        "gradients of some rows, to which the optimizer is applied") \
     OP(SCATTER,      24, WHERE,           SEQ,    PARTS, "ps_rows_meta", "rows",           NULL, \
        "rows that are added, subtracted, or take the place of those that are there") \
+    OP(CONTRIBUTE_ROWS, 25, WHERE,        SEQ,    PARTS, "ps_contribute_rows_meta", "rows", NULL, \
+       "a member's gradients of some rows for a round: staged until the round is closed") \
+    OP(PUSHPULL_ROWS, 26, WHERE,          SEQ,    PARTS, "ps_rows_meta", "rows",           NULL, \
+       "gradients of some rows; the new values of these rows come back, segment by segment") \
     /* variables */ \
     OP(OPEN,         32, LIST,            0,      0,     NULL,           "NameItem",       "OpenAnswer", \
        "owner: names -> handles and state") \
@@ -77,6 +81,8 @@
     /* directory */ \
     OP(CREATE,       48, LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer", \
        "waits: get-or-create") \
+    OP(ADDRESSES,    46, LIST,            0,      0,     "Addresses",    NULL,             "TaskItem", \
+       "addresses of tasks with port 0 in the cluster, which have changed since a version") \
     OP(FIND,         49, LIST,            0,      0,     NULL,           "NameItem",       "CreateAnswer", \
        "names -> tasks") \
     OP(RESET,        50, 0,               0,      0,     "Wait",         "ContainerItem",  NULL, \
@@ -157,8 +163,10 @@
        "a member, with room for what it contributes") \
     OP(TASK_LEAVE,   87, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
        "members that are none any more, and what they contributed to the round that is collected") \
-    OP(PREPARE,      88, LIST,            0,      0,     NULL,           "RoundsItem, MemberItem", "MissingItem", \
-       "build the new values of a round; answered when they are built, or with what is missing") \
+    OP(PREPARE,      88, LIST,            0,      0,     NULL,           "RoundsItem, MemberItem", "PrepareAnswer", \
+       "build the new values of a round, or sum up their squares; answered when that is done, or with what is missing") \
+    OP(BUILD,        100, LIST,           0,      0,     NULL,           "RoundsItem, MemberItem", "PrepareAnswer", \
+       "build the new values of a round with the factor of all averages; answered as PREPARE") \
     OP(COMMIT,       89, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
        "the round is closed: the new values are the values") \
     OP(TASK_DONE,    90, 0,               0,      0,     NULL,           NULL,             NULL, \

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines, `serving:` lines -> until a signal or `psctl
- * shutdown`.
+/* psd, the daemon. It reads its settings, starts one libpsd server for each task, prints `ready:` and `serving:` lines, and ends
+ * at a signal or after `psctl shutdown`.
  *
- * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they serve or
- * have ended, and for the time to tell the service manager something (service.h).
+ * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they are
+ * ready, serve or have ended, and for the next message to the service manager (service.h).
  *
- * Failure modes: a wrong setting: message, exit 2; a task that cannot start: message, the others are stopped, exit 1; tasks that
- * do not end within the drain time: exit anyway, 1; a signal later than a second after the first: at once, 3.
- */
+ * Failure modes, with messages on standard error:
+ *   - A setting is wrong, or a task refuses it: exit 2.
+ *   - A task cannot start for another reason: the others are stopped, exit 1.
+ *   - Tasks do not end within the drain time and GRACE_MS: exit 1.
+ *   - The last checkpoint of a task is not saved: EXIT_LOST.
+ *   - A further signal, ONE_WISH_MS or more after the first, ends the tasks without a drain: EXIT_AT_ONCE. */
 #include "common/log.h"
 #include "common/net/net.h"
 #include "psd/daemon/live.h"
@@ -36,12 +38,12 @@
 enum {
     EXIT_SETTINGS = 2,
     EXIT_AT_ONCE = 3,
-    EXIT_LOST = 4,      /* the last checkpoint of a task could not be saved */
-    ONE_WISH_MS = 1000, /* signals within this time after the first one count as one: timeout(1) sends two */
-    GRACE_MS = 1000,    /* for threads to end after their drain time */
+    EXIT_LOST = 4,      /* the last checkpoint of some task could not be saved */
+    ONE_WISH_MS = 1000, /* signals that follow the first one within this time are ignored, because timeout(1) sends two */
+    GRACE_MS = 1000,    /* how long threads may take to end after their drain time (in which work is finished) */
     HELP_BYTES_MAX = 64 << 10,
-    FILES_WANTED = 1 << 16, /* descriptors */
-    OWN_FILES = 3           /* signals, the tasks' events, the service manager's socket */
+    FILES_WANTED = 1 << 16, /* limit of open descriptors that psd requests */
+    OWN_FILES = 3           /* descriptors of the main thread: signals, events of the tasks, service manager */
 };
 
 struct slot {
@@ -54,11 +56,9 @@ struct slot {
 static struct slot slots[PSD_OWN_TASKS_MAX];
 static uint32_t slot_count;
 static int event_fd = -1;
-static bool to_journal; /* standard error goes to the journal: its lines begin with a priority */
+static bool to_journal; /* standard error goes to systemd's journal: each line begins with its priority */
 static struct psd_service service;
 static struct psd_reload reload;
-
-/* ---- called on the tasks' threads ---- */
 
 static void on_log(void *ctx, int level, const char *line)
 {
@@ -66,7 +66,7 @@ static void on_log(void *ctx, int level, const char *line)
     (void)ctx;
     int n = snprintf(buf, sizeof(buf), "%s%s\n", to_journal ? psd_notify_priority(level) : "", line);
     size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(buf) ? (size_t)n : sizeof(buf) - 1;
-    PSI_IGNORE(write(STDERR_FILENO, buf, bytes)); /* one write per line keeps lines whole; a full disk must not stop training */
+    PSI_IGNORE(write(STDERR_FILENO, buf, bytes)); /* one write keeps the line whole; a failed write must not stop training */
 }
 
 static void write_line(void *data, enum psi_log_level level, const char *line)
@@ -77,7 +77,7 @@ static void write_line(void *data, enum psi_log_level level, const char *line)
 static void tell_main(void)
 {
     uint64_t one = 1;
-    PSI_IGNORE(write(event_fd, &one, sizeof(one))); /* cannot fill up: main reads, and there are few */
+    PSI_IGNORE(write(event_fd, &one, sizeof(one))); /* cannot fail: the eventfd's counter stays small */
 }
 
 static void on_ready(void *ctx, psd_server *server)
@@ -118,12 +118,10 @@ static ps_status on_config_set(void *ctx, psd_server *server, const char *name, 
     return psd_live_set(&slot->live, server, name, value, NULL, error, error_bytes);
 }
 
-/* ---- main thread ---- */
-
 static uint64_t now_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
@@ -156,11 +154,12 @@ static void say_address(const char *what, const struct slot *slot)
 {
     const char *address = psd_server_address(slot->server);
     (void)printf("%s: %s%s\n", what, strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
-    (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
+    /* a failed write is ignored: nobody may be reading standard output */
+    (void)fflush(stdout);
 }
 
-/* `ready:` lines, in the order of the tasks. After the last one the service manager is told. `serving:` lines follow as they
- * come. */
+/* Print `ready:` lines of tasks that have become ready, in the order of tasks. Once all are, tell the service manager, and print
+ * `serving:` lines of tasks that serve. */
 static void announce(void)
 {
     for (uint32_t i = 0; i < slot_count; i++) {
@@ -193,7 +192,7 @@ static bool all_ended(void)
     return true;
 }
 
-/* Returns the longest time in ms that a task may take. */
+/* Stop all tasks. Returns the longest drain time (in which a task finishes its work), in ms; 0 if at_once. */
 static int64_t stop_all(bool at_once)
 {
     int64_t longest = 0;
@@ -213,10 +212,9 @@ static void free_all(void)
     slot_count = 0;
 }
 
-/* The end of the process, asked for by signals. */
 struct ending {
-    uint64_t asked_ms; /* the first signal; 0: none */
-    uint64_t end_ms;   /* time at which the process ends in any case */
+    uint64_t asked_ms; /* time of the first signal; 0: none */
+    uint64_t end_ms;   /* when the process exits, even if tasks still run */
     int status;
 };
 
@@ -267,7 +265,7 @@ static int serve(int signal_fd)
             psd_service_reloading(&service, false, now_ms());
         }
     }
-    psd_service_stopping(&service, 0); /* clients asked all tasks to shut down */
+    psd_service_stopping(&service, 0); /* the loop ends also without a signal, when clients have stopped all tasks */
     for (uint32_t i = 0; ending.asked_ms == 0 && i < slot_count; i++) {
         if (!atomic_load(&slots[i].ready)) {
             return complain(1, "a task ended before it was ready: its log line start_refused says why it does not begin");
@@ -309,17 +307,17 @@ static int watch(int signal_fd, struct psd_settings *settings, int argc, char **
     return status;
 }
 
-/* The entry of the comma-separated list that belongs to own task i. */
+/* The part of --listen for task i of this process. split_listen() has succeeded. */
 static const char *listen_of(struct psd_settings *s, uint32_t i)
 {
     char *p = s->listen;
     for (uint32_t k = 0; k < i; k++) {
-        p += strlen(p) + 1; /* commas were replaced by split_listen() */
+        p += strlen(p) + 1; /* split_listen() has put NULs between the addresses */
     }
     return p;
 }
 
-/* Check that --listen has one address for each of several tasks. */
+/* Check that --listen has one address for each task, and replace the commas between them by NULs. */
 static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
 {
     uint32_t count = 1;
@@ -338,7 +336,8 @@ static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
     return PS_OK;
 }
 
-/* Check inherited sockets: all of them are for one task, or one for each. */
+/* Check that inherited sockets can be given to the tasks. INVALID_ARGUMENT: --listen is given too, or there are several tasks and
+ * not one socket for each. A single task takes all sockets. */
 static ps_status share_sockets(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     if (inherited > 0 && s->listen[0] != '\0') {
@@ -352,8 +351,7 @@ static ps_status share_sockets(const struct psd_settings *s, size_t inherited, s
     return PS_OK;
 }
 
-/* Check that descriptors are enough for everything that the process opens until each task has a connection, and one to each other
- * task's directory, so that no task starts half. */
+/* Check before any task starts that the process may open enough descriptors for all tasks and one connection each. */
 static ps_status check_files(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     psd_server_options o;
@@ -408,7 +406,7 @@ static int start_all(struct psd_settings *s, size_t inherited)
     return 0;
 }
 
-/* Read the signals of interest from a descriptor, and ignore those that would kill us for a fault of a peer or a disk. */
+/* Make a descriptor for the signals that end or reload the process. Ignore SIGPIPE and SIGXFSZ, which peers and disks cause. */
 static int take_signals(void)
 {
     sigset_t set;
@@ -427,11 +425,10 @@ static void raise_files_limit(void)
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
         files.rlim_cur = files.rlim_max < FILES_WANTED ? files.rlim_max : FILES_WANTED;
-        PSI_IGNORE(setrlimit(RLIMIT_NOFILE, &files)); /* on failure there are fewer connections */
+        PSI_IGNORE(setrlimit(RLIMIT_NOFILE, &files)); /* if it fails, fewer connections are possible */
     }
 }
 
-/* Start the tasks and serve; returns the exit status. */
 static int run(struct psd_settings *settings, size_t inherited, int argc, char **argv)
 {
     struct psi_err err = {.code = PS_OK};

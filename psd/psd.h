@@ -27,32 +27,29 @@ extern "C" {
 
 typedef struct psd_server psd_server;
 
-/** One log line (logfmt, no newline); level 0 debug, 1 info, 2 warning, 3 error. On the task's thread; must not block for long
- * and must not call psd_server_wait or psd_server_free. */
+/** Gets one log line (logfmt, no newline). level: 0 debug, 1 info, 2 warning, 3 error. Called on the task's thread: must not
+ * block for long, and must not call psd_server_wait or psd_server_free. */
 typedef void (*psd_server_log_fn)(void *ctx, int level, const char *line);
-/** Something happened to the server. On the task's thread; may call psd_server_address and psd_server_stop. */
+/** Called when the server is ready, serves or has ended. On the task's thread; may call psd_server_address, psd_server_stop. */
 typedef void (*psd_server_event_fn)(void *ctx, psd_server *server);
-/** Setting i for `psctl config`: false when there is none. On the task's thread; the texts stay valid while the server lives. */
+/** Returns setting i for `psctl config`; false: none. On the task's thread; texts stay valid while the server lives. */
 typedef bool (*psd_server_config_fn)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                                      const char **help, bool *reloadable);
 
-/* Three of psd_call_functions of ps_calls.h, for a table that is linked with this library; INVALID_ARGUMENT: call is NULL. */
+/* The functions of psd_call_functions (ps_calls.h), for a program linked with libpsd. INVALID_ARGUMENT: call is NULL. */
 PS_API bool psd_call_cancelled(const psd_call *call);
 PS_API ps_status psd_call_again(psd_call *call);
 PS_API ps_status psd_call_finish(psd_call *call, ps_status st, size_t out_bytes, const char *error);
 
-/** A setting that is a text. */
 enum { PSD_TEXT_BYTES_MAX = 511 };
 typedef struct psd_text {
     char text[PSD_TEXT_BYTES_MAX + 1];
 } psd_text;
 
-/**
- * The settings of a task that are numbers, and `recover`, one row each: type and field of psd_server_options; name, kind and
- * bounds of psd's flag and of its line in psd.conf; default, as in the field and as text; whether it may change while the task
- * runs; help. The field, its default, the flag, the file, `psctl config` and psd_server_set() come from the row. A program may go
- * beyond the bounds of the flag: times from 1 ms.
- */
+/** The numeric settings of a task, and `recover`, one row each: type and field of psd_server_options; name, kind and bounds
+ * (lowest, highest) of psd's flag and of its line in psd.conf; default, as the field's value and as text; true if it may change
+ * while the task runs; help. Field, default, flag, file, `psctl config` and psd_server_set() are made from the row. A program may
+ * set times down to 1 ms, below the bounds of the flag. */
 #define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
     ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
         "Listen on addresses that other machines reach, without a key file and certificates: everybody who reaches the port "    \
@@ -106,7 +103,7 @@ typedef struct psd_text {
         "all of them, by its size, and saved so. The directory task's counts.")                                                  \
     ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true,                                                               \
         "Log lines on standard error from this level on; those of the audit at each but off.")
-/* The rights that the roles of keys have where a program says nothing else; `psctl key new` prints these rows. */
+/* Default of psd_server_options.rights: what a peer may do by the role of its key. `psctl key new` prints these rows. */
 #define PSD_RIGHTS_OF_ROLES                                                                                                      \
     "role:ps *,@cluster train member; role:worker *,@cluster train member; role:admin *,@cluster all; role:monitor *,@cluster "  \
     "look"
@@ -115,88 +112,93 @@ enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };
 
 typedef struct psd_server_options {
     size_t struct_bytes; /* filled by psd_server_options_init */
-    /* the cluster: all NULL means that this task is the only one, at its own address */
+    /* The cluster. If all are NULL, this task is the only one, at its own address */
     const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p" */
     const char *ps_hosts;     /* "h:p,h:p": the cluster as two host lists; not together with cluster_spec */
     const char *worker_hosts;
-    const char *cluster_name; /* "psd"; clients that name another cluster are refused */
-    const char *job;          /* "ps" */
+    const char *cluster_name; /* default "psd"; clients that name another cluster are refused */
+    const char *job;          /* job of the task, default "ps" */
     uint32_t task_index;
-    /* where it listens */
-    uint32_t unix_mode;    /* of Unix socket files, 0600 */
-    const char *listen;    /* "h:p,unix:PATH"; port 0: any free one. NULL: the task's address in the cluster, or
-                              127.0.0.1:2222. With Unix sockets only, they are added to that address. */
-    const int *listen_fds; /* inherited listening sockets instead of addresses; taken over from psd_server_start on */
+    /* where the task listens */
+    uint32_t unix_mode; /* file mode (permissions) of Unix sockets, default 0600 */
+    /* "h:p,unix:PATH"; port 0: a free port. NULL: the task's address in the cluster, or 127.0.0.1:2222. If only Unix sockets are
+     * given, the task also listens at the address that NULL means. */
+    const char *listen;
+    /* listening sockets that the program has opened, in place of addresses; the server closes them, from psd_server_start() on */
+    const int *listen_fds;
     size_t listen_fd_count;
     PSD_SERVER_SETTINGS(PSD_SERVER_FIELD)
-    /* what the program hears */
+    /* callbacks to the program */
     psd_server_log_fn log; /* NULL: nothing is logged */
-    /* what the task can decide alone is decided; it may still wait for other tasks; may be NULL */
+    /* called when the task has started as far as it can without other tasks; clients may still have to wait. May be NULL */
     psd_server_event_fn ready;
-    psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
-    psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names,
-                                           and checkpoint_dir */
-    void *ctx;                       /* handed to each function of this structure, serving too */
-    const void *calls_before[4];     /* NULL; where `calls` was in headers without attach() */
-    uint32_t call_threads;           /* compute threads, made at the first call; 1 */
-    uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
-    const char *devices;             /* "CPU:0" and more, as "CPU:0,GPU:0": what psctl devices shows of this task */
-    /** A client wants to change a setting that may change (`psctl config set`): PS_OK when it is in force. NULL: none of
-     * config_row may. On the task's thread; log level and limits go through psd_server_set(). */
+    psd_server_event_fn ended; /* called when the task has ended, by psd_server_stop() or by a client's request; may be NULL */
+    /* returns the rows that `psctl config` shows. If this and config_set are NULL: PSD_SERVER_SETTINGS and checkpoint_dir */
+    psd_server_config_fn config_row;
+    void *ctx;                   /* first argument of each function in this structure */
+    const void *calls_before[4]; /* unused, all NULL: programs built with older headers have another kind of call table here */
+    uint32_t call_threads;       /* threads that run clients' calls, created at the first call; default 1 */
+    uint32_t calls_max;          /* calls queued and running; more get RESOURCE_EXHAUSTED; default 64 */
+    const char *devices;         /* devices that `psctl devices` shows for this task, as "CPU:0,GPU:0"; the first is "CPU:0" */
+    /** Called when a client asks to change a setting (`psctl config set`). PS_OK: the setting has changed. NULL: no setting of
+     * config_row may change. On the task's thread; to change the log level or a limit it calls psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
-    /** Directory for checkpoints: the task's part of it is JOB-INDEX below it, made where it is missing, and locked by the
-     * server. NULL or "": the task has none. */
+    /** Where checkpoints lie: the task uses the subdirectory JOB-INDEX, which the server makes if it is missing, and locks. NULL
+     * or "": the task saves none. */
     const char *checkpoint_dir;
-    /* once, after ready: all tasks that it waited for are there, and clients are served; may be NULL */
+    /* called once, after `ready`: the task no longer waits for other tasks, and serves clients; may be NULL */
     psd_server_event_fn serving;
-    psd_call_table calls; /* empty: the task runs no calls */
-    /* Who may connect, and what they may do (docs/SECURITY.md). With a key file or a certificate every TCP socket of the task is
-     * TLS 1.3, those of loopback and listen_fds included; with one of them or with rights, whoever has no row has no rights.
-     * NULL or "": not given. psd_server_reload() reads the files again. */
-    const char *key_file; /* each line is a client or task that may connect; the first line of role ps that says `use` is what
-                             this task shows to others, or else the first `use` line */
-    const char *tls_cert; /* PEM: the task's certificate, with the URI psd://CLUSTER/JOB/INDEX, and its chain, */
-    const char *tls_key;  /* its private key, */
-    const char *tls_ca;   /* the authority that signs certificates of peers. Certificate, key and authority: all three or none */
-    const char *tls_refused; /* URIs and serials of certificates that are refused, one a line */
-    const char *rights; /* rows: "key:ann model read; role:ps @cluster member"; "": none. NULL, and rights_file too, with a key
-                           file: PSD_RIGHTS_OF_ROLES */
-    const char *rights_file; /* more rows, one a line */
-    bool tls_crc;            /* CRCs of values under TLS as well, which has checksums of its own */
+    psd_call_table calls; /* functions that clients may call on this task; empty: none */
+    /* Who may connect, and what they may do (docs/SECURITY.md). With a key file or a certificate every TCP socket of the task
+     * speaks TLS 1.3, those of loopback and listen_fds included. With a key file, a certificate or rights, a peer has only the
+     * rights that some row gives it. NULL or "": not given. psd_server_reload() reads the files again. */
+    /* File with one line for each key of a client or task that may connect. Lines marked `use` are keys with which this side
+     * connects: this task uses the first `use` line of role ps or, without one, the first `use` line. */
+    const char *key_file;
+    /* PEM file: the task's certificate, with URI psd://CLUSTER/JOB/INDEX, and its chain; with tls_key and tls_ca only. */
+    const char *tls_cert;
+    const char *tls_key;     /* PEM file: the certificate's private key */
+    const char *tls_ca;      /* PEM file: the authority that signs certificates of peers */
+    const char *tls_refused; /* file of the URIs and serials of refused certificates, one on each line */
+    /* Rows of the table of rights, as "key:ann model read; role:ps @cluster member"; "": no rows. NULL: with a key file and no
+     * rights_file the rows are PSD_RIGHTS_OF_ROLES. */
+    const char *rights;
+    const char *rights_file; /* file of further rows, one on each line */
+    bool tls_crc;            /* true: values carry checksums (CRCs) under TLS as well, although TLS itself finds damaged bytes */
 } psd_server_options;
-/**
- * Let OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 does not: what a handshake makes of a key, which is as
- * good as the key, stays in freed memory until other data comes to lie there. A core of the program may have it.
+/** Make OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 leaves secrets of a handshake, which are as good as
+ * the key, in freed memory, where a core file may show them. The program must call this itself, because it replaces OpenSSL's
+ * allocator for all code in the process that uses this OpenSSL. psd calls it. It has no effect if OpenSSL is in use already. Not
+ * for a program that closes this library with dlclose(): OpenSSL stays loaded.
  *
- * For programs, because it replaces OpenSSL's allocator for everything in the process that uses the same OpenSSL. psd calls
- * it.
- * Where OpenSSL is in use already it changes nothing. Not for a program that closes this library with dlclose(): OpenSSL stays.
- *
- * Thread   any; before the first server with a key or certificate.
- */
+ * Thread   any; before the first server with a key or certificate. */
 PS_API void psd_server_wipe_freed(void);
-/** Defaults. Any thread. */
+/** Set the defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
 
 /**
- * Start one task. When it returns the sockets listen and connections are taken; options borrows. Blocks for name look-ups.
- * error gets the reason, in words for the person who chose the options. *out_server is written on PS_OK only; owns:
- * psd_server_free. Any thread.
- * Errors: INVALID_ARGUMENT (option, address, job or task not in the cluster, a symbolic link in checkpoint_dir), ALREADY_EXISTS
- * (address or checkpoint_dir in use), PERMISSION_DENIED (address not allowed, checkpoint_dir somebody else's), UNAVAILABLE (host
- * name does not resolve), NOT_FOUND (where checkpoint_dir is to be), DATA_LOSS (its disk fails), RESOURCE_EXHAUSTED.
+ * Start one task. When the call returns, the sockets listen and connections are accepted.
+ *
+ * options     borrows.
+ * out_server  written on PS_OK only; owns: psd_server_free().
+ * error       [error_bytes] gets the reason, in words for the person who chose the options.
+ *
+ * Thread   any. Blocks for name look-ups.
+ * Errors   INVALID_ARGUMENT (option, address, job or task not in the cluster, a symbolic link in checkpoint_dir), ALREADY_EXISTS
+ *          (address or checkpoint_dir in use), PERMISSION_DENIED (address not allowed, checkpoint_dir somebody else's),
+ *          UNAVAILABLE (host name does not resolve), NOT_FOUND (the parent of checkpoint_dir), DATA_LOSS (its disk fails),
+ *          RESOURCE_EXHAUSTED
  */
 PS_API ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes);
-/** Where it listens, with the real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH"; until psd_server_free. Any thread. */
+/** The address where the server listens, with its real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH". Valid until
+ * psd_server_free(). Any thread. */
 PS_API const char *psd_server_address(const psd_server *server);
-/** The session target of this task, "psd://127.0.0.1:2222"; until psd_server_free. Any thread. */
+/** The session target of this task, "psd://127.0.0.1:2222". Valid until psd_server_free(). Any thread. */
 PS_API const char *psd_server_target(const psd_server *server);
-/**
- * A server of its own cluster: task 0 of job `local`, on a free port of 127.0.0.1, which nothing else knows. Two of them share
- * nothing; what they hold ends with them. It takes the key file that a session of this process finds (PSD_KEY_FILE,
- * ~/.config/psd/key, /etc/psd/psd.keys), because that session never speaks plain text. TensorFlow:
- * tf.train.Server.create_local_server(). Errors and ownership as psd_server_start.
- */
+/** Start a server of its own cluster: task 0 of job `local`, on a free port of 127.0.0.1. Two such servers share nothing; what
+ * they hold ends with them. The server uses the key file that a session of this process finds (PSD_KEY_FILE, ~/.config/psd/key,
+ * /etc/psd/psd.keys), because a session with a key never speaks plain text. TensorFlow: tf.train.Server.create_local_server().
+ * Errors and ownership as psd_server_start. */
 PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, size_t error_bytes);
 /**
  * psd_server_create_local() with options: a call table, so that the server executes operations (ps_ops_table()), a
@@ -211,46 +213,46 @@ PS_API ps_status psd_server_create_local_with(const psd_server_options *options,
 /** Block until the server has ended, by psd_server_stop() or a client's request (`psctl shutdown`): tf.train.Server.join().
  * Another name of psd_server_wait(). */
 PS_API void psd_server_join(psd_server *server);
-/** Change a setting while it runs, by its field's name (PSD_SERVER_SETTINGS: those that may). Any thread; from the task's own
- * thread (callbacks of the options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change),
- * INVALID_ARGUMENT (the range; `recover`). */
+/** Change a setting while the server runs. name: a field of PSD_SERVER_SETTINGS whose row allows changes. Any thread; called on
+ * the task's own thread (in callbacks) it takes effect at once, from other threads soon. Errors: NOT_FOUND (no such setting, or
+ * only a restart changes it; the error's text lists the settings that can change), INVALID_ARGUMENT (value out of range, or the
+ * value of this setting is a text and not a number: use psd_server_set_text()). */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
-/** psd_server_set() with the value as the flag takes it ("64MiB", "2.5s", "partial,model=cut"): also `recover`, which is no
- * number. */
+/** psd_server_set() with the value as text, in the form of psd's flag ("64MiB", "2.5s"). Also for texts, such as `recover`. */
 PS_API ps_status psd_server_set_text(psd_server *server, const char *name, const char *text, char *error, size_t error_bytes);
 /**
- * Read the key file, the certificates and rights_file again, all of them or none: an error names the file and the line, and what
- * was in force stays. Then connections whose key or certificate is no longer good are closed (PS_REASON_REVOKED).
+ * Read the key file, the certificates and rights_file again, all of them or none: an error names the file and the line, and
+ * changes nothing. Then connections whose key or certificate is no longer good are closed (PS_REASON_REVOKED).
  *
- * rights   instead of psd_server_options.rights; NULL: the rows that are in force. Borrows.
+ * rights   in place of psd_server_options.rights; NULL: the present rows. Borrows.
  *
- * Thread   any. Blocks for files. What was read is in force soon after the call.
+ * Thread   any. Blocks for files. The new contents are in force soon after the call.
  * Errors   those of psd_server_start for these files.
  */
 PS_API ps_status psd_server_reload(psd_server *server, const char *rights, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
-/** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of
- * times; the earliest end counts. */
+/** Let the server finish what is in progress, for at most drain_ms (0: stop at once), then end. Returns at once. Any thread, any
+ * number of times; the call with the earliest end wins. */
 PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
-/** Block until it has ended, calls that run included (their cancel is called; a run() that goes on all the same delays it). A
- * write that the disk does not finish delays it by 5 s at most: what it needs is left behind until the write has ended, and so is
- * the lock of checkpoint_dir. Not on the task's thread. */
+/** Block until the server and its running calls have ended. Each running call gets cancel(); a run() that does not return delays
+ * the end without limit. A disk write that does not finish delays it by at most 5 s: the write's memory and the lock of
+ * checkpoint_dir then remain until it finishes. Do not call this on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);
-/** What a server holds: as of the last 50 ms. turns counts on as long as its thread is alive and not stuck. */
+/** Counts of a server, at most 50 ms old. turns counts the turns of its event loop: it rises unless the thread is stuck. */
 typedef struct psd_server_counts {
     uint64_t turns;
     uint32_t connections, sessions, variables;
     uint32_t reserved;
 } psd_server_counts;
-/** Any thread; zeros after its end. counts_bytes: sizeof(*out_counts). */
+/** Get the counts. After the server's end all are 0, except turns. counts_bytes: sizeof(*out_counts). Any thread. */
 PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts, size_t counts_bytes);
-/** True when it has ended. Any thread. */
+/** True if the server has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);
-/** The server has ended, and its last checkpoint could not be saved although something had changed. The log line
- * last_checkpoint_lost says why. False before its end. Any thread. */
+/** True if the server has ended and could not save a last checkpoint, although something had changed. The log line
+ * last_checkpoint_lost says why. Any thread. */
 PS_API bool psd_server_has_lost(const psd_server *server);
-/** Stop at once if it still runs, wait, free. NULL is fine. Not on the task's thread. */
+/** Stop the server at once if it still runs, wait, free. Not on the task's thread. */
 PS_API void psd_server_free(psd_server *server);
 /** libpsd's version, "0.1.0". Any thread. */
 PS_API const char *psd_server_version(void);

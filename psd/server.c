@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One task in a thread: joins core (task.h), sockets (common/net) and compute threads (calls.h).
+/* One task in its thread: joins the core (task.h), sockets (common/net) and compute threads (calls.h).
  *
- * Happy path: psd_server_start() (server_start.c) -> thread: connections become events of the core, and drain() carries out the
- * effects of each -> psd_server_stop(): listening ends, the core admits nothing new -> all is answered and sent: every
- * connection gets its end of stream -> the loop has no handle left -> ended.
+ * Happy path: psd_server_start() (server_start.c) starts the thread. Connections become events of the core, and drain() carries
+ * out the effects of each event. psd_server_stop() closes the listeners, and the core admits nothing new. When everything is
+ * answered and sent, each connection is shut down. The server has ended when its loop has no open handle.
  *
  *   RUNNING -> DRAINING (core finishes) -> FINISHING (connections end) -> CLOSING (handles close) -> ended
  *
- * Failure modes: an error at start is a text for the person who chose the options, and nothing stays open. Later the core
- * handles a connection that fails; without descriptors or memory new connections are closed or wait.
- */
+ * Failure modes (server_start.c has those of the start): the core handles connections that fail. Without memory or descriptors
+ * new connections are closed. Beyond connections_max new connections wait to be accepted. */
 #include "server.h"
 
 #include "common/abi.h"
@@ -24,12 +22,14 @@
 #include <time.h>
 
 enum {
-    GIVE_BACK_COUNT = 10000, /* names and the like that were freed: some 10 MB */
+    /* so many freed variables, names and sessions, some 10 MB, make it worth giving memory back to the system */
+    GIVE_BACK_COUNT = 10000,
     GIVE_BACK_MS = 1000,
-    DRAIN_TICK_MS = 10, /* while draining; the end is noticed at most so late */
-    DIAL_MS = 5000,     /* to another task, with look-up and all addresses */
+    DRAIN_TICK_MS = 10, /* while draining: time between two ticks, so that the end is noticed soon */
+    /* most time for opening a connection to another task, looking up its host and trying all addresses included */
+    DIAL_MS = 5000,
     FULL_LOG_INTERVAL_MS = 5000,
-    DISK_END_MS = 5000 /* wait for the operation that the disk carries out at the end */
+    DISK_END_MS = 5000 /* at the end: most time to wait for a running disk operation */
 };
 
 uint64_t psd_server_now_ms(void)
@@ -63,13 +63,13 @@ static void dial(struct psd_server *s, const struct psd_effect *effect)
         st = psi_dial_start(&s->net, effect->text, DIAL_MS, psd_secure_expect(s, effect->job, effect->task, expect), on_dialed, d,
                             NULL, &err);
     }
-    if (st != PS_OK) { /* told later: the failure is an event, and the effects must be carried out first */
+    if (st != PS_OK) { /* tell_failed_dial() reports it later: while effects are carried out the core must get no event */
         d->failed = true;
         (void)snprintf(d->why, sizeof(d->why), "%s", err.text);
     }
 }
 
-/* Returns false if there was nothing to carry out. */
+/* Do what the core wants for its dirty links (common/link.h), and carry out its effects. False: there were none. */
 static bool carry_out_effects(struct psd_server *s)
 {
     struct psi_link *link = NULL;
@@ -102,6 +102,7 @@ static bool carry_out_effects(struct psd_server *s)
             }
             break;
         case PSD_EFFECT_CALL:
+        case PSD_EFFECT_CALL_EARLY:
             psd_calls_run(&s->calls, &effect);
             break;
         case PSD_EFFECT_CALL_CANCEL:
@@ -115,7 +116,7 @@ static bool carry_out_effects(struct psd_server *s)
     return any;
 }
 
-/* Tell the core of one failed dial, which is an event. False: there was none. */
+/* If opening a connection could not even be started: tell the core of one such failure. False: there is none. */
 static bool tell_failed_dial(struct psd_server *s)
 {
     for (uint32_t i = 0; i < PSD_DIALS; i++) {
@@ -132,7 +133,7 @@ static bool tell_failed_dial(struct psd_server *s)
 static void on_work(uv_idle_t *idle)
 {
     struct psd_server *s = idle->data;
-    PSI_IGNORE(uv_idle_stop(idle)); /* always 0; drain() starts it again */
+    PSI_IGNORE(uv_idle_stop(idle)); /* stop the idle handle; drain() starts it again if work is left */
     psd_task_work(s->task);
     psi_net_settle(&s->net);
 }
@@ -147,7 +148,8 @@ static void drain(void *ctx)
         if (tell_failed_dial(s)) {
             continue;
         }
-        if (now - s->ticked_ms >= PSD_TICK_MS) { /* the clock goes on in a turn with much work too */
+        /* the loop's timer does not run while drain() finds work; without this the core's clock would stand still */
+        if (now - s->ticked_ms >= PSD_TICK_MS) {
             s->ticked_ms = now;
             psd_task_tick(s->task, now);
         } else {
@@ -168,8 +170,14 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 static void on_closed(void *ctx, struct psi_link *link, const char *why)
 {
     struct psd_server *s = ctx;
-    (void)why; /* the core logs what matters: most ends are ordinary */
+    (void)why; /* not logged here: the core itself logs those ends of connections that matter */
     psd_task_closed(s->task, link);
+}
+
+static void on_revoked(void *ctx, struct psi_link *link, const char *text)
+{
+    struct psd_server *s = ctx;
+    psd_task_revoked(s->task, link, text);
 }
 
 static void on_writable(void *ctx, struct psi_link *link)
@@ -202,6 +210,7 @@ const struct psi_net_ops psd_server_net_ops = {.bytes = on_bytes,
                                                .drain = drain,
                                                .released = on_released,
                                                .refused = psd_secure_refused,
+                                               .revoked = on_revoked,
                                                .listed = psd_secure_listed};
 
 static void on_accepted(void *ctx, int fd)
@@ -267,7 +276,8 @@ void psd_server_loop_close(struct psd_server *s)
     uv_close((uv_handle_t *)&s->wake, NULL);
 }
 
-/* One step towards the end, at every tick of a task that drains. */
+/* Call at every tick while draining. When all is answered and sent, go to FINISHING. When all connections have ended, or the
+ * drain time is over, close the loop. */
 static void wind_down(struct psd_server *s)
 {
     bool late = psd_server_now_ms() >= s->end_ms;
@@ -287,7 +297,7 @@ static void wind_down(struct psd_server *s)
     }
 }
 
-/* Give free pages back to the system after many small pieces were freed: the allocator keeps pages between pieces in use. */
+/* After many small pieces of memory were freed: give free pages, which the allocator would keep, back to the system. */
 static void give_back(struct psd_server *s)
 {
     uint64_t forgotten = psd_task_forgotten(s->task);
@@ -377,9 +387,9 @@ void *psd_server_thread(void *server)
     }
     psd_secure_say(s);
     psd_calls_attach(&s->calls, &s->call_task);
-    psi_net_settle(&s->net);                      /* what the core wants at the start: dial, log, ready */
-    PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
-    psd_calls_join(&s->calls);                    /* running calls use memory of the core */
+    psi_net_settle(&s->net);                      /* carries out the first effects of the new core: connect, log, report READY */
+    PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* runs until all handles are closed */
+    psd_calls_join(&s->calls);                    /* running calls use the core's memory */
     psd_calls_detach(&s->calls);
     if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
         psd_task_free(s->task);
@@ -397,7 +407,7 @@ void *psd_server_thread(void *server)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
     if (s->o.ended != NULL) {
-        s->o.ended(s->o.ctx, s); /* s outlives the call, because psd_server_wait() joins this thread */
+        s->o.ended(s->o.ctx, s); /* s stays valid: psd_server_wait() waits for this thread */
     }
     return NULL;
 }

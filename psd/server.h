@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server object of libpsd's shell, shared by server.c (runs), server_start.c (starts) and server_set.c (changes settings).
- * All of it belongs to the task's thread, except what is marked. */
+/* The server object of libpsd, for server.c (runs), server_start.c (starts), server_secure.c (keys and certificates) and
+ * server_set.c (changes settings). Fields belong to the task's thread unless they are marked. */
 #ifndef PSD_SERVER_H
 #define PSD_SERVER_H
 
@@ -22,23 +22,24 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
+enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants a tick at least every 100 ms */ };
 
 enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
 
-/* A dial that the core asked for. */
 struct psd_server_dial {
     struct psd_server *server;
-    bool failed; /* failed at once; the core does not know yet */
+    bool failed; /* the connection could not be opened, and the core gets to know this at the end of the event */
     char why[PSI_ERR_TEXT_MAX];
 };
 
 struct psd_server {
-    struct psd_server_options o; /* in force; strings and descriptors are the caller's: for psd_server_start() only */
+    /* options in force. Pointers in it are the caller's, and valid only in psd_server_start() */
+    struct psd_server_options o;
     struct psi_log log;
     struct psd_server_log peer_log;
     char name[PSI_TASK_NAME_MAX];
     char address[PS_ADDRESS_BYTES_MAX + 1];
+    bool any_port; /* the cluster spec gives this task port 0: it tells the directory on which port it listens */
     char target[PS_ADDRESS_BYTES_MAX + 8];
     struct psd_task *task;
     struct psd_listen listen;
@@ -53,31 +54,32 @@ struct psd_server {
         char devices[128];
     } call_texts;
     psd_call_task call_task;
-    struct psd_disk *disk; /* NULL: there is no directory for checkpoints */
+    struct psd_disk *disk; /* NULL: the task has no checkpoint_dir */
     uv_timer_t tick;
-    uv_idle_t work; /* runs while the core has something to compute */
+    uv_idle_t work; /* runs in each turn of the loop while the core has work */
     uv_async_t wake;
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
-    /* psd_task_forgotten() when memory was last given back to the system, and the time of that */
-    uint64_t forgotten, gave_back_ms;
+    uint64_t forgotten;    /* psd_task_forgotten() when free memory was last given back to the system */
+    uint64_t gave_back_ms; /* when free memory was last given back to the system */
     enum psd_phase phase;
-    uint64_t end_ms; /* DRAINING and later: when the server ends even if not all is sent */
+    uint64_t end_ms; /* DRAINING and later: at this time the server ends, even if not all is sent */
     struct psd_server_dial dials[PSD_DIALS];
     pthread_t thread;
     bool thread_joinable; /* under mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool loop_open;              /* under mutex: wake may be signalled */
+    bool loop_open;              /* under mutex: other threads may signal `wake` */
     bool stop_asked;             /* under mutex */
-    uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
+    uint64_t stop_end_ms;        /* under mutex: the earliest end that any caller asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
     struct psd_secure secure;
     char row_text[PSD_ROW_TEXT_BYTES];
-    char checkpoint_dir[768]; /* copy of the option, for clients; a longer one is cut; "": none */
-    atomic_bool lost;         /* read by psd_server_has_lost() */
-    _Atomic uint64_t turns;   /* for psd_server_get_counts(), as the three below */
+    char checkpoint_dir[768]; /* copy of the option, for clients; cut if too long; "": none */
+    atomic_bool lost;         /* result of psd_server_has_lost() */
+    /* turns: ticks so far, which rise unless the thread is stuck. turns and the next three are for psd_server_get_counts() */
+    _Atomic uint64_t turns;
     _Atomic uint32_t connections, sessions, variables;
 };
 
@@ -87,7 +89,7 @@ extern const struct psi_listener_ops psd_server_listener_ops;
 uint64_t psd_server_now_ms(void);
 void psd_server_on_tick(uv_timer_t *timer);
 void psd_server_on_wake(uv_async_t *async);
-/** Close every handle of the loop, and cancel running calls. */
+/** Close every handle of the loop, so that uv_run() ends, and cancel running calls. */
 void psd_server_loop_close(struct psd_server *s);
 void *psd_server_thread(void *server);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From psd_server_options to the core's configuration: defaults, checks, the cluster, the limits.
- * Failure modes: INVALID_ARGUMENT with a text for the person who chose the option; nothing is half done.
- */
+/* Makes the core's configuration from psd_server_options: checks, the cluster, the limits.
+ * Failure modes: INVALID_ARGUMENT with a text for the person who chose the option. */
 #include "server_config.h"
 
 #include "psd/settings/settings.h"
@@ -16,7 +14,7 @@
 
 enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
 
-/* Check "CPU:0,GPU:0": TYPE:INDEX, each once, with CPU:0, where soft placement goes. */
+/* Check a list such as "CPU:0,GPU:0": each TYPE:INDEX once, and CPU:0 among them, because soft placement needs it. */
 static ps_status check_devices(const char *devices, struct psi_err *err)
 {
     struct psd_task_config config;
@@ -112,7 +110,8 @@ ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_clus
         return st;
     }
     if (psi_cluster_job_count(c) > 0) {
-        return check_task(c, o->job, o->task_index, err);
+        st = check_task(c, o->job, o->task_index, err);
+        return st == PS_OK ? psi_cluster_directory_check(c, err) : st;
     }
     if (o->task_index != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u needs a cluster that has it: none is given", o->task_index);
@@ -125,7 +124,7 @@ uint32_t psd_server_config_files(const psd_server_options *o)
     uint32_t addresses = 1;
     uint32_t disk = o->checkpoint_dir != NULL && o->checkpoint_dir[0] != '\0' ? PSD_DISK_DESCRIPTORS : 0;
     if (o->listen_fd_count > 0) {
-        return (uint32_t)o->listen_fd_count + 1 + disk; /* one more for each listener, as a spare (listener.c) */
+        return (uint32_t)o->listen_fd_count + 1 + disk; /* 1: the spare descriptor of the listeners (listener.c) */
     }
     for (const char *p = o->listen != NULL ? o->listen : ""; *p != '\0'; p++) {
         addresses += *p == ',' ? 1 : 0;

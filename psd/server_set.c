@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings that may change while a server runs: psd_server_set(), psd_server_set_text(); and these settings for clients, if the
- * program has no rows of its own. Happy path: name and value are checked -> on the task's own thread in force at once; otherwise
- * kept, and the thread is woken. Failure modes: unknown name (the text lists the names), value out of range. */
+/* Settings that may change while a server runs: psd_server_set(), psd_server_set_text(), and the rows of `psctl config` for a
+ * program without its own. Happy path: name and value are checked, and the task's thread puts the value into force, at once or
+ * when it is woken. Failure modes: an unknown name (the text lists the names), a value out of range. */
 #include "server.h"
 
 #include "server_config.h"
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 enum {
-    CONNECTIONS_RESERVE = 64, /* beside the sessions: psctl, other tasks, connections being replaced */
+    CONNECTIONS_RESERVE = 64, /* connections beyond the sessions: psctl, other tasks, and those that are being replaced */
     DESCRIPTORS_RESERVE = 64
 };
 
@@ -71,7 +71,7 @@ static ps_status find(const psd_server *s, const char *name, enum psd_row *out_r
     return *out_row < PSD_ROWS ? PS_OK : unknown(name != NULL ? name : "", err);
 }
 
-/* Give the task this row's value: at once on its own thread; otherwise its loop is woken and takes it. */
+/* Give the task a new value of setting `row`. If the task's thread calls, it is in force at once, else when the loop wakes up. */
 static void give(psd_server *s, enum psd_row row, const psd_server_options *values)
 {
     (void)pthread_mutex_lock(&s->mutex);
@@ -133,7 +133,7 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
             return true;
         }
     }
-    if (live++ == i) { /* a client asks where checkpoints are; default: there are none */
+    if (live++ == i) { /* the last row is no setting that may change: it tells clients where checkpoints are */
         *name = "checkpoint_dir";
         *value = s->checkpoint_dir;
         *default_value = "";
@@ -146,6 +146,7 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
 
 ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes)
 {
-    enum psd_row row = psd_row_find(name, false); /* clients can name rows only */
+    /* always found: CONFIG_SET refuses names that are not reloadable, and each reloadable setting has a row */
+    enum psd_row row = psd_row_find(name, false);
     return psd_server_set_text(server, psd_row_field(row), value, error, error_bytes);
 }

@@ -5,22 +5,22 @@
 
 #include "psd/settings/settings.h"
 
-/* Values given by other threads and not yet in force. Under the server's mutex. */
+/* Values of settings that were given, and that the task's thread must still put into force. Under the server's mutex. */
 struct psd_server_sets {
     bool given[PSD_ROWS];
-    psd_server_options values; /* of the rows in given */
+    psd_server_options values;
 };
 
-/** Put the values in force that other threads have given. On the task's thread. */
+/** Put the values of psd_server_sets into force at the task. On the task's thread. */
 void psd_server_sets_apply(psd_server *s);
-/** psd_server_config_fn and psd_server_options.config_set for a program without its own; server is a psd_server. On the task's
+/** psd_server_config_fn and psd_server_options.config_set for a program without its own. server: a psd_server. On the task's
  * thread. A value's text is valid until the next call. */
 bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,
                     const char **help, bool *reloadable);
 PSI_MUST ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes);
-/** The calling thread is the task's thread of s from now on. */
+/** Call on the task's thread of s: from now on psd_server_set() on this thread takes effect at once, without waking the loop. */
 void psd_server_is_mine(const psd_server *s);
-/** Connections that a server may have at a time: its sessions and some more, within the limit of open files. */
+/** How many connections a server may have: sessions_max and 64 more, but no more than the limit of open files allows. */
 uint32_t psd_server_connections_max(uint32_t sessions_max);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The start of a server. Happy path: options and cluster checked -> disk -> sockets -> core -> loop and listeners -> thread.
- * Failure modes: an error text for the person who chose the options; what was opened is closed again.
- */
+/* The start of a server. Happy path: check options and cluster; open disk and sockets; make the core, the loop and its listeners;
+ * start the thread. Failure modes: the error text is for the person who chose the options; what was opened is closed. */
 #include "server.h"
 
 #include "common/abi.h"
@@ -19,7 +17,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { ADDRESS_WAIT_MS = 1000, ADDRESS_PASSES_MS = 5000, ADDRESS_LOOK_MS = 50 };
+enum { ADDRESS_WAIT_MS = 5000, ADDRESS_LOOK_MS = 50 };
 
 static void write_line(void *data, enum psi_log_level level, const char *line)
 {
@@ -27,7 +25,7 @@ static void write_line(void *data, enum psi_log_level level, const char *line)
     s->o.log(s->o.ctx, (int)level, line);
 }
 
-/* The address by which a session reaches the task: where it listens, or what the cluster says if it listens on every address. */
+/* Set the address that sessions with this task use: where it listens or, if that is every interface, `home` in the cluster. */
 static void name_target(struct psd_server *s, const char *home)
 {
     bool every = strncmp(s->address, "0.0.0.0:", 8) == 0 || strncmp(s->address, "[::]:", 5) == 0;
@@ -35,11 +33,11 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* How long to retry while the port is in use. A process that was just killed frees the lock of the task's directory first, and
- * its sockets a little later. With psd_listen.passes the port becomes free by itself. */
-static uint64_t address_wait_ms(const struct psd_server *s)
+/* True if an address that is in use may become free in a few seconds: psd_listen.passes says so, or a killed process of this task
+ * may have had it. This is likely if the task has a disk: its lock is free again a little before the process's sockets are. */
+static bool may_become_free(const struct psd_server *s)
 {
-    return s->listen.passes ? (uint64_t)ADDRESS_PASSES_MS : s->disk != NULL ? (uint64_t)ADDRESS_WAIT_MS : 0;
+    return s->listen.passes || s->disk != NULL;
 }
 
 static ps_status open_sockets(struct psd_server *s, const char *home, struct psi_err *err)
@@ -49,18 +47,37 @@ static ps_status open_sockets(struct psd_server *s, const char *home, struct psi
     const uint64_t began_ms = psd_server_now_ms();
     const bool any_peer = o->insecure_any_peer || psd_secure_has_tls(&s->secure);
     ps_status st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, any_peer, err);
-    if (st == PS_ALREADY_EXISTS && s->listen.passes) {
-        psi_log_event(&s->log, PSI_LOG_WARN, "address_in_use", PSI_KV("task", s->name), PSI_KV("ms", address_wait_ms(s)),
+    if (st == PS_ALREADY_EXISTS && may_become_free(s)) {
+        psi_log_event(&s->log, PSI_LOG_WARN, "address_in_use", PSI_KV("task", s->name), PSI_KV("ms", (int)ADDRESS_WAIT_MS),
                       PSI_KV("msg", err->text));
     }
-    while (st == PS_ALREADY_EXISTS && psd_server_now_ms() - began_ms < address_wait_ms(s)) {
-        (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
+    while (st == PS_ALREADY_EXISTS && may_become_free(s) && psd_server_now_ms() - began_ms < ADDRESS_WAIT_MS) {
+        (void)nanosleep(&pause, NULL); /* sleep: nothing reports that the port is free; the server does nothing else yet */
         st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, any_peer, err);
     }
     return st;
 }
 
-/* Open the sockets, and make the cluster agree with where they listen. */
+/* If the cluster has port 0 for the task: replace it there by the port on which the task listens. */
+static ps_status take_port(struct psd_server *s, struct psi_cluster *c, struct psi_err *err)
+{
+    const psd_server_options *o = &s->o;
+    struct psi_address at, home;
+    char text[PS_ADDRESS_BYTES_MAX + 1];
+    ps_status st = psi_address_parse(psi_cluster_task_address(c, o->job, o->task_index), true, &home, err);
+    st = st == PS_OK ? psi_address_parse(s->address, false, &at, err) : st;
+    if (st == PS_OK && at.kind != PSI_ADDRESS_TCP) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has %s at port 0, and it listens at no TCP port", s->name);
+    }
+    if (st == PS_OK) {
+        home.port = at.port;
+        st = psi_cluster_set_address(c, o->job, o->task_index, psi_address_format(&home, text, sizeof(text)), err);
+    }
+    name_target(s, st == PS_OK ? text : NULL);
+    return st;
+}
+
+/* Open the sockets, and write the address at which they listen into the cluster. */
 static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, struct psi_err *err)
 {
     const psd_server_options *o = &s->o;
@@ -80,6 +97,10 @@ static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, s
     }
     s->secure.insecure = psd_listen_is_open(&s->listen) && !psd_secure_has_tls(&s->secure);
     (void)psd_listen_address(&s->listen, s->address, sizeof(s->address));
+    s->any_port = !alone && psi_address_any_port(home);
+    if (s->any_port) {
+        return take_port(s, c, err);
+    }
     name_target(s, alone ? NULL : home);
     if (alone) {
         return psi_cluster_add_job(c, o->job, s->address, err);
@@ -100,6 +121,12 @@ static ps_status call_check(void *shell, uint32_t row, const void *in, size_t in
     return r->check != NULL ? r->check(s->o.calls.ctx, in, in_bytes, error, error_bytes) : PS_OK;
 }
 
+static bool call_early(void *shell, uint32_t row)
+{
+    const struct psd_server *s = shell;
+    return psd_call_row_is_early(&s->o.calls, row);
+}
+
 static ps_status config_set(void *shell, const char *name, const char *value, char *error, size_t error_bytes)
 {
     struct psd_server *s = shell;
@@ -113,7 +140,7 @@ static void call_finished(void *ctx, uint64_t id, uint64_t kernel_ns, ps_status 
     psd_task_call_ran(s->task, id, kernel_ns);
     psd_task_call_finished(s->task, id, st, reason, out_bytes, error);
     psi_net_settle(&s->net);
-    psi_spin_stir(&s->net.spin); /* another request may follow the answer soon, as a push follows a pull */
+    psi_spin_stir(&s->net.spin); /* poll for a while: after an answer the next request often follows soon */
 }
 
 static void call_copy(void *ctx, struct psd_copy *copy)
@@ -154,8 +181,9 @@ static ps_status open_disk(struct psd_server *s, struct psi_err *err)
     if (s->o.checkpoint_dir == NULL || s->o.checkpoint_dir[0] == '\0') {
         return PS_OK;
     }
-    (void)snprintf(s->checkpoint_dir, sizeof(s->checkpoint_dir), "%s", s->o.checkpoint_dir); /* options are borrowed */
-    (void)snprintf(who, sizeof(who), "%s of cluster %s", s->name, s->o.cluster_name);        /* fits: the parts were checked */
+    /* copied, because options are borrowed */
+    (void)snprintf(s->checkpoint_dir, sizeof(s->checkpoint_dir), "%s", s->o.checkpoint_dir);
+    (void)snprintf(who, sizeof(who), "%s of cluster %s", s->name, s->o.cluster_name); /* fits: the parts were checked */
     ps_status st = psd_disk_new(s->o.checkpoint_dir, s->o.job, s->o.task_index, who, &s->disk, err);
     psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint_dir");
     return st;
@@ -164,7 +192,7 @@ static ps_status open_disk(struct psd_server *s, struct psi_err *err)
 static uint64_t clock_ns(void *server)
 {
     struct timespec now;
-    (void)server; /* all tasks have one clock */
+    (void)server; /* all tasks use one clock */
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -179,15 +207,18 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     config.task = s->o.task_index;
     config.call_name = call_name;
     config.call_check = call_check;
+    config.call_early = call_early;
     config.config_set = s->o.config_set != NULL ? config_set : NULL;
     config.shell = s;
     config.clock_ns = clock_ns;
     config.identify = psd_secure_identify;
+    config.address_of = psd_secure_address_of;
     config.handshakes = psd_secure_handshakes;
     config.insecure = s->secure.insecure;
     config.has_disk = s->disk != NULL;
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "%s", c->name);
     (void)snprintf(config.address, sizeof(config.address), "%s", s->address);
+    config.any_port = s->any_port;
     psd_server_config_limits(&s->o, &config);
     if (s->o.config_row == NULL && s->o.config_set == NULL) {
         config.config_row = psd_server_row;
@@ -206,7 +237,6 @@ static const char *text_of(const char *text)
     return text != NULL ? text : "";
 }
 
-/* Make what the call table hears of the task. */
 static ps_status make_call_task(struct psd_server *s, const struct psi_cluster *c, struct psi_err *err)
 {
     struct psd_server_call_texts *texts = &s->call_texts;
@@ -235,7 +265,7 @@ static ps_status make_call_task(struct psd_server *s, const struct psi_cluster *
     return PS_OK;
 }
 
-/* Make loop, net and listeners. On failure everything that was opened is closed again. */
+/* Make loop, net and listeners. On failure all that was made is closed again. */
 static ps_status make_loop(struct psd_server *s, struct psi_err *err)
 {
     ps_status st = psi_net_loop_init(&s->loop, 0, err);
@@ -247,12 +277,12 @@ static ps_status make_loop(struct psd_server *s, struct psi_err *err)
         PSI_ASSERT(uv_loop_close(&s->loop) == 0);
         return st;
     }
-    PSI_IGNORE(uv_timer_init(&s->loop, &s->tick)); /* always 0 */
+    PSI_IGNORE(uv_timer_init(&s->loop, &s->tick)); /* always returns 0 */
     s->tick.data = s;
-    PSI_IGNORE(uv_idle_init(&s->loop, &s->work)); /* always 0 */
+    PSI_IGNORE(uv_idle_init(&s->loop, &s->work)); /* always returns 0 */
     s->work.data = s;
     int rc = uv_async_init(&s->loop, &s->wake, psd_server_on_wake);
-    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
+    PSI_ASSERT(rc == 0); /* cannot fail: the loop has already opened the descriptor that uv_async_init() needs */
     s->wake.data = s;
     PSI_IGNORE(uv_timer_start(&s->tick, psd_server_on_tick, PSD_TICK_MS, PSD_TICK_MS)); /* fails for closing handles only */
     psd_calls_open(&s->calls, &s->loop, &calls_task, s);
@@ -266,7 +296,7 @@ static ps_status make_loop(struct psd_server *s, struct psi_err *err)
     }
     if (st != PS_OK) {
         psd_server_loop_close(s);
-        PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* close callbacks only */
+        PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* runs close callbacks only */
         psi_net_fini(&s->net);
         PSI_ASSERT(uv_loop_close(&s->loop) == 0);
     }
@@ -277,7 +307,7 @@ static ps_status start_thread(struct psd_server *s, struct psi_err *err)
 {
     sigset_t all;
     sigset_t before;
-    sigfillset(&all); /* also SIGPIPE: a write to a closed peer must give EPIPE */
+    sigfillset(&all); /* no signal is handled on this thread; with SIGPIPE blocked, writing to a closed peer gives EPIPE */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     s->thread_joinable = true;
     int rc = pthread_create(&s->thread, NULL, psd_server_thread, s);
@@ -286,13 +316,13 @@ static ps_status start_thread(struct psd_server *s, struct psi_err *err)
         return PS_OK;
     }
     psd_server_loop_close(s);
-    PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* close callbacks only */
+    PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* runs close callbacks only */
     psi_net_fini(&s->net);
     PSI_ASSERT(uv_loop_close(&s->loop) == 0);
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the task: %s", strerror(rc));
 }
 
-/* Take the call table of a program that was compiled before tables had attach(): it lies elsewhere in the options. */
+/* Take the call table of a program that was compiled with an old header, where its fields lie elsewhere in the options. */
 static void take_older_calls(psd_server_options *o)
 {
     struct older_calls {
@@ -356,7 +386,7 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         st = psd_server_config_cluster(&s->o, c, err);
     }
     if (st == PS_OK) {
-        st = psd_secure_init(&s->secure, &s->o, err);
+        st = psd_secure_init(&s->secure, &s->o, c, err);
     }
     if (st == PS_OK) {
         st = open_disk(s, err);
@@ -391,7 +421,7 @@ fail:
         psi_cluster_fini(c);
         psi_free(c);
     }
-    PSI_IGNORE(psd_disk_end(s->disk, UINT32_MAX, NULL, NULL)); /* returns at once: no task has asked for anything */
+    PSI_IGNORE(psd_disk_end(s->disk, UINT32_MAX, NULL, NULL)); /* returns at once, because no operation was begun */
     psd_task_free(s->task);
     if (calls) {
         psd_calls_fini(&s->calls);
@@ -410,7 +440,7 @@ ps_status psd_server_create_local(psd_server **out_server, char *error, size_t e
     return psd_server_create_local_with(NULL, out_server, error, error_bytes);
 }
 
-/* Options of a server that is the only task of its own cluster. */
+/* Change the options into those of a task that is a cluster by itself. INVALID_ARGUMENT: some option contradicts that. */
 static ps_status make_local(psd_server_options *o, struct psi_err *err)
 {
     psd_server_options defaults;

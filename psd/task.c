@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The task as its shell sees it: from new to free, the events of its connections, and time. rpc/ interprets the bytes, base/
- * queues what the shell has to do.
+/* The functions of task.h: a task from new to free, the events of its connections, and time. psd/rpc interprets the bytes,
+ * psd/base queues effects for the shell.
  *
- * Happy path: new -> accepted -> bytes (rpc/dispatch.c) ... tick ... -> closed -> free. Failure: a connection that misbehaves is
- * closed (psd_conn_close), the task goes on; without memory a connection or request is refused.
- */
+ * Happy path: psd_task_new(), then for each connection psd_task_accepted(), psd_task_bytes() (rpc/dispatch.c) and
+ * psd_task_closed(), psd_task_tick() as time passes, and psd_task_free(). Failure: a connection that misbehaves is closed
+ * (psd_conn_close()), and the task goes on. Without memory a connection or request is refused. */
 #include "psd/base/disk.h"
 #include "psd/base/events.h"
 #include "psd/base/loop.h"
@@ -24,11 +23,13 @@
 #include "common/hash.h"
 #include "common/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
-    CROWDED_HELLO_MS = 250, /* a client says HELLO with its first bytes */
-    LOOK_TICKS = 8          /* ticks in which each of many connections and records is looked at once */
+    CROWDED_HELLO_MS = 250, /* longest wait for a client's HELLO while few connections are left; clients send it with their first
+                             * bytes */
+    LOOK_TICKS = 8          /* ticks in which each connection and each record is examined once, if there are many */
 };
 
 void psd_task_config_init(struct psd_task_config *config)
@@ -57,7 +58,7 @@ void psd_task_config_init(struct psd_task_config *config)
 
 void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o)
 {
-/* times are narrower in the core; other types are equal */
+/* casts of psd_server_options fields: times have 64 bits there, 32 bits in the core */
 #define AS_TIME (uint32_t)
 #define AS_BOOL
 #define AS_BYTES
@@ -76,13 +77,7 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
     psd_store_set_budget(&t->store, t->config.memory_budget_bytes);
 }
 
-/* ---- connections ---- */
-
-/* At the end of an event: requests that wait at a changed queue have their turn; then everything lets go of connections that
- * ended in the event, which may end further ones. */
-/* ---- ready, serving ---- */
-
-/* True if this task is the only one of the directory's job, so that it waits for no other. */
+/* True if this task is the only one of the directory's job, and so waits for no other. */
 static bool is_alone(const struct psd_task *t)
 {
     uint32_t count = 0;
@@ -92,8 +87,8 @@ static bool is_alone(const struct psd_task *t)
     return count == 1 && t->peers[t->self].own_job;
 }
 
-/* True if the task knows what it can know without other tasks: what its disk has, and, if it is alone in its job, what it begins
- * with. */
+/* True if the task is as far as it can come alone: its disk is read and, if its job has no other task, it is decided whether it
+ * begins empty or with a checkpoint. */
 static bool knows_alone(const struct psd_task *t)
 {
     if (t->beside == NULL) {
@@ -103,27 +98,25 @@ static bool knows_alone(const struct psd_task *t)
     return !t->beside->undecided && (!waits || t->loading);
 }
 
-/* True if the task serves: clients are let in, and their requests are not put off. */
+/* True if the task serves: it accepts clients, and does not delay their requests. */
 static bool serves(const struct psd_task *t)
 {
     struct psi_err err;
     bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
     if (!t->is_directory) {
         const struct psd_conn *c = t->peers[t->directory].conn;
-        bool told = c != NULL && (c->begun || t->beside == NULL); /* without a disk the task begins with nothing */
+        /* a task without a disk begins empty, and need not wait for the directory's word */
+        bool told = c != NULL && (c->begun || t->beside == NULL);
         return here && told && c->list == PSD_LIST_TAKEN;
     }
-    for (uint32_t i = 0; here && i < t->peer_count; i++) {
-        here = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
-    }
-    return here;
+    return here && psd_loader_all_here(t);
 }
 
-/* Emit READY and SERVING, once each. Without memory for the effect a later event emits it. */
+/* Tell the shell READY and SERVING, each once. Without memory for an effect, a later event tells it. */
 static void announce(struct psd_task *t)
 {
     if (!t->said_ready && !t->given_up && t->refused != NULL && is_alone(t)) {
-        t->given_up = psd_effect(t, PSD_EFFECT_SHUTDOWN, ""); /* the log line start_refused says why */
+        t->given_up = psd_effect(t, PSD_EFFECT_SHUTDOWN, ""); /* event start_refused says why */
     } else if (!t->said_ready && !t->given_up && knows_alone(t)) {
         t->said_ready = psd_effect(t, PSD_EFFECT_READY, "");
     }
@@ -133,6 +126,8 @@ static void announce(struct psd_task *t)
     }
 }
 
+/* End an event: remove references to ended connections, and do all that is due. This may end further connections, or make
+ * messages of the directory to itself; so repeat until there are none. */
 static void settle(struct psd_task *t)
 {
     do {
@@ -176,6 +171,16 @@ void psd_task_rights_set(struct psd_task *t, struct psi_rights *rights)
     settle(t);
 }
 
+void psd_task_revoked(struct psd_task *t, struct psi_link *link, const char *text)
+{
+    char said[PSI_ERR_TEXT_MAX];
+    if (link->owner != NULL) {
+        PSI_IGNORE(snprintf(said, sizeof(said), "REVOKED: %s at %s", text, t->name)); /* a longer text is cut */
+        psd_conn_fault(t, link->owner, PS_PERMISSION_DENIED, PS_REASON_REVOKED, said);
+        settle(t);
+    }
+}
+
 void psd_task_crowded(struct psd_task *t, bool crowded)
 {
     t->crowded = crowded;
@@ -199,7 +204,7 @@ struct psi_link *psd_task_dialed(struct psd_task *t, enum psd_dial dial, void *s
     struct psi_link *link = c == NULL ? NULL : c->link;
     bool closed = c != NULL && c->closing;
     settle(t);
-    if (closed) { /* the shell does not know the link, and must get no effect about it */
+    if (closed) { /* the shell never got this link, so no effect may name it */
         psi_list_remove(&link->dirty);
         psi_link_free(link);
     }
@@ -265,10 +270,11 @@ void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason
 
 bool psd_task_has_work(const struct psd_task *t)
 {
-    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
-           psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
-           psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) || psd_publishes_have_work(t) ||
-           psd_loader_has_work(t) || psd_saver_have_work(t); /* the last two work at the end of the event */
+    return psd_slow_has_work(t) || psd_moves_have_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) ||
+           psd_full_has_work(t) || psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) ||
+           psd_emptying_has_work(t) || psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) ||
+           psd_publishes_have_work(t) || psd_loader_has_work(t) ||
+           psd_saver_have_work(t); /* the loader and the saver need no call: they work at the end of each event */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -276,6 +282,9 @@ void psd_task_work(struct psd_task *t)
     struct psd_conn *c = psd_slow_has_work(t) ? psd_slow_work(t) : NULL;
     if (c != NULL) {
         psd_dispatch_rest(t, c);
+    }
+    if (psd_moves_have_work(t)) {
+        psd_moves_work(t);
     }
     if (psd_held_has_work(t)) {
         psd_dispatch_rest(t, psd_held_work(t));
@@ -310,9 +319,8 @@ void psd_task_work(struct psd_task *t)
     settle(t);
 }
 
-/* ---- time ---- */
-
-/* True if a peer beats and does not read. Otherwise its queued replies, copies of values too, would stay in memory. */
+/* True if the peer has taken none of its waiting replies for a lease. Its beats may still come; but unless the connection ends,
+ * the replies, with copies of values, stay in memory. */
 static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
 {
     const struct psi_outq *q = &c->link->out;
@@ -324,8 +332,8 @@ static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
     return t->now_ms - c->stuck_since_ms >= t->config.lease_ms;
 }
 
-/* True if half a segment has held one of the task's buffers for too long. A slow link may take its time as long as bytes come; if
- * no buffer is left for others, the whole segment must come in that time. */
+/* True if an incomplete segment uses a shared buffer for too long. A slow connection is accepted as long as bytes come; but while
+ * all buffers are in use, the whole segment must come in time. */
 static bool segment_late(const struct psd_task *t, struct psd_conn *c)
 {
     uint32_t have = c->link->in.have;
@@ -359,7 +367,7 @@ static void tick_conn(struct psd_task *t, struct psd_conn *c)
     }
 }
 
-/* How many of `count` things a tick looks at, so that each is looked at once in LOOK_TICKS ticks. */
+/* How many of `count` objects one tick examines, so that LOOK_TICKS ticks examine all of them once. */
 static uint32_t looks(const struct psd_task *t, uint32_t count)
 {
     uint32_t share = (count + LOOK_TICKS - 1) / LOOK_TICKS;
@@ -367,7 +375,7 @@ static uint32_t looks(const struct psd_task *t, uint32_t count)
     return share > least ? share : least;
 }
 
-/* Look at the connections that were not looked at for the longest time, and move them to the end of the list. */
+/* Examine the connections that were examined longest ago, and move them to the end of the list. */
 static void tick_conns(struct psd_task *t)
 {
     for (uint32_t left = looks(t, t->conn_count); left > 0 && !psi_list_empty(&t->conns); left--) {
@@ -377,13 +385,14 @@ static void tick_conns(struct psd_task *t)
     }
 }
 
-/* A moment of the past, moved by the time in which this task itself stood still; never later than now. */
+/* The time from which a peer's silence counts: moment_ms (when it was last heard) + grace_ms (how long this process itself stood
+ * still), at most now. */
 static uint64_t excused(const struct psd_task *t, uint64_t moment_ms, uint64_t grace_ms)
 {
     return t->now_ms - moment_ms < grace_ms ? t->now_ms : moment_ms + grace_ms;
 }
 
-/* True if the session's lease is over: it was silent for so long, or has had no connection. */
+/* True if the session counts as gone: without a connection for a lease, or not heard for a lease before its connection ended. */
 static bool is_away(const struct psd_task *t, const struct psd_record *r)
 {
     return t->now_ms - r->idle_since_ms >= t->config.lease_ms || r->idle_since_ms - r->heard_ms >= t->config.lease_ms;
@@ -414,7 +423,6 @@ static void tick_record(struct psd_task *t, struct psd_record *r)
     }
 }
 
-/* Look at the records behind the last one that was looked at. */
 static void tick_records(struct psd_task *t)
 {
     void *value = NULL;
@@ -439,7 +447,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
         return;
     }
     t->last_tick_ms = now_ms;
-    /* this process was not running, so no peer is to blame for its silence */
+    /* no tick for a quarter of a lease: this process stood still, so it may not have heard its peers */
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0;
     if (grace > 0) {
         struct psi_list *it = NULL;
@@ -510,7 +518,7 @@ bool psd_task_drained(const struct psd_task *t)
             return false;
         }
     }
-    return psd_calls_drained(t) && psd_shards_drained(t) && psd_saver_drained(t);
+    return psi_list_empty(&t->moves) && psd_calls_drained(t) && psd_shards_drained(t) && psd_saver_drained(t);
 }
 
 const char *psd_task_lost_text(const struct psd_task *t)
@@ -520,9 +528,6 @@ const char *psd_task_lost_text(const struct psd_task *t)
                                    : NULL;
 }
 
-/* ---- life ---- */
-
-/* Make a task of the same cluster that serves nobody. */
 static ps_status beside_new(struct psd_task *t, struct psd_task **out, struct psi_err *err)
 {
     struct psd_task_config config = t->config;
@@ -550,7 +555,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     uint64_t map_seed[2] = {psd_random(t), psd_random(t)};
     t->now_ms = t->started_ms = t->last_tick_ms = t->rate_at_ms = t->directory_heard_ms = t->dial_at_ms = now_ms;
     t->life = psd_random(t);
-    t->challenge = t->life >> 1; /* so that it can rise */
+    t->challenge = t->life >> 1; /* a random start; halved, so that counting up from it cannot overflow */
     psi_list_init(&t->conns);
     psi_list_init(&t->ended);
     psi_list_init(&t->dead);
@@ -570,6 +575,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->rate_sets);
     psi_list_init(&t->full);
     psi_list_init(&t->held);
+    psi_list_init(&t->moves);
     psi_list_init(&t->building);
     psi_list_init(&t->groups);
     psi_list_init(&t->trainings);
@@ -577,6 +583,9 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->looped);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
+    for (uint32_t i = 0; i < PSD_PLACES; i++) {
+        psi_list_init(&t->places[i]);
+    }
     psi_map_init_borrowing(&t->records, map_seed);
     psi_map_init_borrowing(&t->owners, map_seed);
     psi_map_init(&t->presences, map_seed);
@@ -612,7 +621,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
         t->said_ready = t->free_buffers != NULL && t->beside == NULL && psd_effect(t, PSD_EFFECT_READY, "");
-        /* a task with a disk emits it when the disk was read */
+        /* a task with a disk says READY when it has read the disk */
         bool good = t->free_buffers != NULL && (t->said_ready || t->beside != NULL);
         st = good ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
@@ -633,12 +642,13 @@ void psd_task_free(struct psd_task *t)
         return;
     }
     psd_cut_end(t);
-    t->consume = NULL; /* the end of a process changes nothing that is remembered */
+    t->consume = NULL; /* freeing the state below is no change to be reported */
     if (t->beside != NULL) {
-        psd_source_init(&t->beside->source); /* its connection is freed below; a start that fails there would use the link */
+        /* a load ends when the loop below frees its connection, and must not use the connection then */
+        psd_source_init(&t->beside->source);
     }
     struct psi_list *it = NULL;
-    while ((it = psi_list_first(&t->conns)) != NULL) { /* one connection may end others */
+    while ((it = psi_list_first(&t->conns)) != NULL) { /* ending one connection may end others */
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
         psd_task_closed(t, link);
         psi_link_free(link);
@@ -679,13 +689,11 @@ void psd_task_free(struct psd_task *t)
         psi_free(t->free_buffers[i]);
     }
     psi_free(t->free_buffers);
-    psi_free(t->peers);
+    psd_peers_free(t);
     psi_rights_free(t->rights);
     psi_cluster_fini(&t->cluster);
     psi_free(t);
 }
-
-/* ---- for the shell's status ---- */
 
 uint32_t psd_task_session_count(const struct psd_task *t)
 {
@@ -702,7 +710,6 @@ uint32_t psd_task_variable_count(const struct psd_task *t)
     return t->store.variable_count - t->store.queue_count;
 }
 
-/* Assert that the budget's counts match what exists. */
 static void check_counted(const struct psd_task *t)
 {
     const uint64_t *counted = t->store.counted;
@@ -732,7 +739,7 @@ static void check_counted(const struct psd_task *t)
 void psd_task_check_invariants(const struct psd_task *t)
 {
     const struct psd_peer *self = &t->peers[t->self];
-    /* the task itself counts as a task that is here, without a connection */
+    /* the task's own entry always counts as connected, but has no connection */
     PSI_ASSERT(self->listed && self->heard && self->conn == NULL);
     psd_store_check_invariants(&t->store);
     uint64_t cursor = 0;

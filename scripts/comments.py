@@ -3,7 +3,7 @@
 import re
 
 TOKEN = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-MARK = re.compile(r"(?:remembered|derived|volatile)(?: \(\w+\))?:\s*")  # of a field of state, as scripts/lint/fields reads it
+MARK = re.compile(r"\A(?:remembered|derived|volatile)(?: \(\w+\))?:\s*")  # of a field of state, as scripts/lint/fields reads it
 
 
 def comments(text):

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The libuv loop between the pure core and common/net, on a thread of the session, or in turns on the caller's thread. The only
+/* The libuv loop between the pure core and common/net, on a thread of the session, or in turns on the caller's thread. The only
  * file of the library that knows sockets and loops.
  *
- * Happy path: psi_io_submit() puts a work into the queue and wakes the loop if it sleeps -> before the loop sleeps again,
+ * Happy path: psi_io_submit() puts a work into the queue and wakes the loop if it sleeps. Before the loop sleeps again,
  * on_prepare() or on_wake() calls run_works(), which gives the core the time, runs every queued work and lets psi_net_settle()
- * carry out the effects, so that all of them leave in one write -> common/net turns bytes of connections into core events and
- * drains as well -> drain() calls done() of finished requests, on this thread.
+ * carry out the effects, so that all of them leave in one write. common/net turns bytes of connections into events of the core.
+ * After works and after bytes, drain() calls done() of finished requests, on this thread.
  *
  * By the caller: psi_io_turn() runs the loop until an event. The loop may have watchers that epoll gets only in the next turn;
  * `unsettled` notes this, and psi_io_due_ms() then asks for the turn at once.
  *
  * Failure modes: the core hears of a failed dial and tries again after its back-off; a loop that was set up does not fail.
- * psi_io_close() ends connections and dials at once, but does not wait for a running name look-up (common/net/dial.h).
- */
+ * psi_io_close() ends connections and dials at once, but does not wait for a running name look-up (common/net/dial.h). */
 #define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "io.h"
 
@@ -33,40 +31,39 @@
 #include <time.h>
 #include <uv.h>
 
-/* Largest number of loop runs in psi_io_turn(io, 0): the second one arms what the first has made. More would let one quick task
- * keep the other sessions of this thread waiting. */
+/* Most runs of the loop in psi_io_turn(io, 0). The second run serves the watchers that the first has made; more runs would let a
+ * stream of quick events hold the caller. */
 enum { IO_SETTLE_MAX = 2 };
-enum { IO_WORKS_MAX = 8 };  /* rounds of works before a look at the sockets: callbacks may submit without end */
-enum { IO_TICK_MS = 25 };   /* the core asks for a tick every 50 ms at least */
-enum { IO_DIAL_MS = 5000 }; /* one attempt: look-up and all addresses; the core's own deadlines run as well */
+enum { IO_WORKS_MAX = 8 };  /* how often queued works may run before sockets are served: works may submit works for ever */
+enum { IO_TICK_MS = 25 };   /* period of psi_client_tick(), which the core needs every 50 ms at least */
+enum { IO_DIAL_MS = 5000 }; /* longest attempt to connect: look-up and all addresses; the core has deadlines of its own */
 
-/* A dial in progress, or a spare record for one. */
 struct io_dial {
     struct psi_io *io;
     struct psi_list link; /* in io->dials or io->spare_dials */
     uint32_t task;
 };
 
-/* A list of the loops that run on this thread: a callback of one session may drive another session. */
+/* Entry of a list of the loops that run on this thread: a callback of one session may drive another session. */
 struct io_running {
     const struct psi_io *io;
     const struct io_running *outer;
 };
 static _Thread_local const struct io_running *running;
 
-/* A turn in progress: what turn_end() restores. */
+/* A psi_io_turn() in progress, with what its end restores: the loop of the outer turn and the signal mask. */
 struct io_turn {
     struct io_running self;
     bool blocked;    /* the turn has blocked SIGPIPE */
     sigset_t before; /* if blocked: the signal mask before the turn */
-    bool take;       /* if blocked: no SIGPIPE was pending, so turn_end() consumes a pending one */
+    bool take;       /* if blocked: no SIGPIPE was pending before the turn, so turn_end() consumes one that the turn has caused */
 };
 
 struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    void (*stop_asked)(void *log_ctx); /* NULL: called already, or not wanted */
+    void (*stop_asked)(void *log_ctx); /* NULL: not wanted, or called already */
     bool (*poked)(void *log_ctx, struct psi_client *c);
     void (*drained)(void *log_ctx);
     uv_loop_t loop;
@@ -78,35 +75,35 @@ struct psi_io {
     struct psi_list dials, spare_dials; /* struct io_dial.link */
     pthread_t thread;                   /* unused if by_caller */
     bool by_caller;
-    uint64_t events;          /* loop thread: number of events so far; a turn ends when it changes */
-    bool stamps;              /* loop thread: the core gets nanoseconds before each event */
-    bool unsettled;           /* by_caller: the last turn had events */
-    bool ended;               /* loop thread: a request or call has ended since on_prepare() */
-    uint64_t turned_ms;       /* by_caller: end of the last turn, in ms */
-    uv_timer_t limit;         /* by_caller: ends the wait of a turn */
-    struct io_turn *turn;     /* by_caller: the turn in progress */
-    bool loop_open, net_open; /* initialised */
-    bool closing;             /* loop thread: the handles of the loop are being closed */
-    pthread_mutex_t lock;     /* protects queue, turning, watched and stop */
-    struct psi_list queue;    /* struct psi_io_work.link */
-    bool turning;             /* by_caller: a thread is in psi_io_turn() */
-    bool watched;             /* by_caller: psi_io_fd() was called: the program may wait for the descriptor between turns */
+    uint64_t events;      /* loop thread: number of events so far; a turn ends when it changes */
+    bool stamps;          /* loop thread: psi_client_time() tells the core the time in nanoseconds before each event */
+    bool unsettled;       /* by_caller: the last turn had events, so the next one is due at once */
+    bool ended;           /* loop thread: a request or call has ended since on_prepare() */
+    uint64_t turned_ms;   /* by_caller: end of the last turn, in ms */
+    uv_timer_t limit;     /* by_caller: ends the wait of a turn */
+    struct io_turn *turn; /* by_caller: the turn in progress */
+    bool loop_open, net_open;
+    bool closing;          /* loop thread: the handles of the loop are being closed */
+    pthread_mutex_t lock;  /* protects queue, turning, watched and stop */
+    struct psi_list queue; /* struct psi_io_work.link */
+    bool turning;          /* by_caller: a thread is in psi_io_turn() */
+    bool watched;          /* by_caller: psi_io_fd() was called: the program may wait for the descriptor between turns */
     bool stop;
-    /* the loop looks at the queue only after a wake-up; set under the lock, by the loop when the queue is empty */
+    /* true: the loop looks at the queue only after a wake-up. The loop sets it under the lock when the queue is empty */
     atomic_bool asleep;
 };
 
 uint64_t psi_io_now_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
 uint64_t psi_io_now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -138,7 +135,8 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 {
     struct psi_io *io = ctx;
     io->events++;
-    atomic_store_explicit(&io->asleep, false, memory_order_relaxed); /* the loop looks at the queue before it sleeps */
+    /* the loop runs, and looks at the queue before it sleeps: psi_io_submit() need not wake it */
+    atomic_store_explicit(&io->asleep, false, memory_order_relaxed);
     stamp(io);
     psi_client_awake(io->client, psi_io_now_ms());
     psi_client_bytes(io->client, link, p, n);
@@ -182,15 +180,14 @@ static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
     }
 }
 
-/* Give the net the current keys for the next connection. */
+/* Make new connections use the TLS context with the keys that are current now. */
 static ps_status take_tls(struct psi_io *io, struct psi_err *err)
 {
     struct psi_tls *now = io->tls != NULL ? io->tls(io->tls_ctx) : NULL;
     return now != io->net.tls ? psi_net_set_tls(&io->net, now, false, err) : PS_OK;
 }
 
-/* Identity that the certificate of the server must have; NULL: any task's, because this session does not know yet which task is
- * at the address. */
+/* Identity that the server's certificate must have; NULL: that of any task, because the task at the address is not known yet. */
 static const char *expected(const struct psi_io *io, uint32_t task, char text[PSI_IDENTITY_BYTES_MAX + 1])
 {
     struct psi_uri uri = {.index = 0};
@@ -316,19 +313,19 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    /* fewer than before: a work ended without a request, or a request ended */
+    /* `pending`: requests before, plus one for each work. Fewer now: a request has ended, or a work has started none */
     io->ended = io->ended || psi_client_pending(io->client) < pending;
     return true;
 }
 
-/* Runs before the loop sleeps. */
+/* psi_net_ops.prepare: run the queued works before the loop sleeps. */
 static void on_prepare(void *ctx)
 {
     struct psi_io *io = ctx;
     io->ended = false;
     for (int i = 0; run_works(io); i++) {
         if (i == IO_WORKS_MAX) {
-            /* the handle is open, like the prepare handle; the rest of the works runs after a look at the sockets */
+            /* come back for the other works when the sockets were served. Cannot fail: the handle is open */
             PSI_IGNORE(uv_async_send(&io->wake));
             break;
         }
@@ -352,13 +349,13 @@ static void on_holds(void *ctx)
     struct io_turn *turn = io->turn;
     sigset_t pipe;
     if (turn == NULL || turn->blocked) {
-        return; /* the session's own thread has all signals blocked */
+        return; /* the session's own thread (turn NULL) blocks all signals; a second connection finds SIGPIPE blocked already */
     }
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
     turn->blocked = true;
-    /* if SIGPIPE was not blocked before, none can be pending */
+    /* if SIGPIPE was not blocked before the turn, none can have been pending */
     turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending();
 }
 
@@ -376,7 +373,7 @@ static void on_wake(uv_async_t *async)
     struct psi_io *io = async->data;
     PSI_IGNORE(run_works(io)); /* on_prepare() runs works that are submitted meanwhile */
     if (io->poked(io->log_ctx, io->client)) {
-        io->events++; /* ends a turn in progress, so that its thread checks whether its call was interrupted */
+        io->events++; /* ends a turn in progress; its thread then checks whether its call was interrupted */
         psi_net_settle(&io->net);
     }
     (void)pthread_mutex_lock(&io->lock);
@@ -387,7 +384,7 @@ static void on_wake(uv_async_t *async)
     }
 }
 
-/* Without a turn in progress no loop sleeps, so a wake-up is needed only if the program waits for the descriptor. */
+/* by_caller: between turns no thread sleeps in the loop, so a wake-up is needed only if the program waits for the descriptor. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
 {
     (void)pthread_mutex_lock(&io->lock);
@@ -423,7 +420,6 @@ static void *io_main(void *arg)
     return NULL;
 }
 
-/* Make the core from a config, and fill in this process and host. */
 static ps_status client_new(const struct psi_client_config *config, struct psi_client **out_client, struct psi_err *err)
 {
     uint8_t random[PSI_CLIENT_RANDOM_BYTES];
@@ -507,6 +503,11 @@ static const char *uri_of(void *shell)
     return who->kind == PSI_IDENTITY_CERT ? who->name : "";
 }
 
+static bool refused_by(void *shell)
+{
+    return psi_conn_is_refused(shell);
+}
+
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err)
 {
     struct psi_io *io = psi_calloc(1, sizeof(*io));
@@ -523,10 +524,11 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     psi_list_init(&io->queue);
     psi_list_init(&io->dials);
     psi_list_init(&io->spare_dials);
-    (void)pthread_mutex_init(&io->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&io->lock, NULL);
     atomic_init(&io->asleep, true);
     struct psi_client_config client = config->client;
     client.uri = uri_of;
+    client.refused = refused_by;
     ps_status st = client_new(&client, &io->client, err);
     if (st == PS_OK) {
         st = loop_init(io, err);
@@ -593,7 +595,7 @@ static void turn_end(struct psi_io *io, const struct io_turn *turn)
     running = turn->self.outer;
 }
 
-/* End a turn: submitted works make the descriptor readable again, if the program waits for it. */
+/* End a turn. If the program waits for the descriptor between turns, works make it readable: those submitted later, or left. */
 static void turn_over(struct psi_io *io)
 {
     (void)pthread_mutex_lock(&io->lock);
@@ -608,10 +610,11 @@ static void turn_over(struct psi_io *io)
 
 static void on_limit(uv_timer_t *timer)
 {
-    (void)timer; /* only ends the wait of uv_run() */
+    (void)timer;
 }
 
-/* Warn if there was no turn for longer than a lease: the tasks may have dropped this session. The core resumes it by itself. */
+/* Log a warning if psi_io_turn() was not called for PS_LEASE_MS: tasks may have dropped the session, which the core then
+ * resumes. */
 static void note_late(struct psi_io *io, uint64_t now_ms)
 {
     if (now_ms - io->turned_ms > PS_LEASE_MS) {
@@ -635,7 +638,7 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
         uv_update_time(&io->loop);
         PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails only without a callback */
         do {
-            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* the return value says that handles are left, which is always so */
+            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* the return value says only that handles are open */
         } while (io->events == seen && psi_io_now_ms() < end);
         PSI_IGNORE(uv_timer_stop(&io->limit)); /* always 0 */
         io->unsettled = true;

@@ -2,9 +2,9 @@
 /*
  * Key and certificate of a session.
  *
- * Happy path: options, environment or the default places name a key file -> read it -> make a TLS context. Before each connection
- * the files are checked, and read again if size, time or inode of one has changed. Failure modes: at the opening an error that
- * names the file; later the previous context stays, and the server reports what is wrong with it.
+ * Happy path: the key file that options, environment or the default places name is read, and a TLS context is made of it. Before
+ * each connection the files are checked, and read again if size, time or inode of one has changed. Failure modes: at the opening
+ * an error that names the file; later the previous context stays, and the server reports what is wrong with it.
  */
 #include "io_secure.h"
 
@@ -21,7 +21,7 @@
 
 enum { FILES = 4 };
 
-/* Identifies the content of a file. */
+/* A file's metadata at its last read. If one of them changes, the file is read again. */
 struct seen {
     ino_t inode;
     off_t bytes;
@@ -32,13 +32,14 @@ struct psi_secure {
     char *files[FILES]; /* key file, certificate, its key, authority; NULL: not given */
     struct seen seen[FILES];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
+    bool of_ps; /* the session's job is "ps": it dials with a key of role ps, if the file has one */
     struct psi_tls *tls;
 };
 
 static int64_t unix_s(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec;
 }
 
@@ -53,7 +54,7 @@ bool psi_secure_key_file(const ps_session_options *o, char *path)
     return !nowhere && psi_key_file_find(o->key_file, getenv(PSI_KEY_FILE_ENV), path);
 }
 
-/* Check the files; true: one has changed. A missing file is not a change. */
+/* True if a file has changed since its last read; a file that is missing now does not count. */
 static bool look(struct psi_secure *secure)
 {
     bool changed = false;
@@ -75,11 +76,13 @@ static ps_status read_files(const struct psi_secure *secure, struct psi_tls **ou
     struct psi_keys *keys = NULL;
     ps_status st = secure->files[0] != NULL ? psi_key_file_read(secure->files[0], &keys, err) : PS_OK;
     if (st == PS_OK) {
+        const bool as_ps = secure->of_ps && keys != NULL && psi_keys_first_use(keys, "ps", unix_s()) != NULL;
         const struct psi_tls_config config = {.cluster_name = secure->cluster_name,
                                               .keys = keys,
                                               .cert_file = secure->files[1],
                                               .key_file = secure->files[2],
                                               .ca_file = secure->files[3],
+                                              .dial_role = as_ps ? "ps" : NULL,
                                               .now_s = unix_s};
         st = psi_tls_new(&config, out, err);
     }
@@ -107,6 +110,7 @@ ps_status psi_secure_new(const ps_session_options *o, struct psi_secure **out, s
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the key of a session");
     }
     (void)snprintf(secure->cluster_name, sizeof(secure->cluster_name), "%s", o->cluster_name != NULL ? o->cluster_name : "");
+    secure->of_ps = o->job != NULL && strcmp(o->job, "ps") == 0;
     (void)look(secure);
     ps_status st = read_files(secure, &secure->tls, err);
     if (st != PS_OK) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Key and certificate of a session: found, read, and read again when a file has changed, so that the session continues after a
- * rotation of its key. One thread at a time.
- */
+/* Key and certificate of a session, read again when a file has changed, for a rotation of its key. One thread at a time. */
 #ifndef PSI_WORKER_IO_SECURE_H
 #define PSI_WORKER_IO_SECURE_H
 
@@ -10,18 +7,15 @@
 #include "worker/ps.h"
 
 struct psi_secure;
-struct psi_tls; /* common/net/tls/tls.h */
+struct psi_tls;
 
 /** Find the key file for a session with these options (ps_session_options.key_file). path [PATH_MAX]; false: none. */
 bool psi_secure_key_file(const ps_session_options *o, char *path);
-/**
- * Find and read the files that the options name.
+/** Find and read the files that the options name.
  *
  * out     owned by the caller: psi_secure_free(); NULL if there is neither a key nor a certificate. Written only on success.
- * Errors  as psi_key_file_read() and psi_tls_new()
- */
+ * Errors  as psi_key_file_read() and psi_tls_new() */
 PSI_MUST ps_status psi_secure_new(const ps_session_options *o, struct psi_secure **out, struct psi_err *err);
-/** NULL is fine. */
 void psi_secure_free(struct psi_secure *secure);
 /** TLS context for the next connection, owned by secure. A file that has changed since the last call is read first; if its
  * content is wrong, the previous context stays. secure: struct psi_secure; NULL returns NULL. */

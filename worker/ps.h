@@ -6,9 +6,9 @@
  * it, is asynchronous: caller-allocated requests, callbacks on the session's loop thread, no allocation in steady state. Layers
  * are in ps_nn.h.
  *
- * Sticky: the first such error of a session ends it. Every later call returns that error, and so does ps_session_close(). NULL
- * for an object or buffer is INVALID_ARGUMENT; functions without a status return 0, false, "" or NULL then. Ownership: "borrows"
- * (until the call returns), "keeps" (until the callback; the caller must not touch it), "owns" (the caller frees).
+ * Sticky errors: the first sticky error ends the session: every later call returns it, also ps_session_close(). NULL as an object
+ * or buffer is INVALID_ARGUMENT; functions without a status then return 0, false, "" or NULL. Ownership: "borrows" (until the
+ * call returns), "keeps" (until the callback; the caller must not touch it), "owns" (the caller frees).
  */
 #ifndef PS_H
 #define PS_H
@@ -26,9 +26,9 @@ typedef struct ps_variable ps_variable;
 
 /* ================================================= sessions ================================================= */
 
-/* PS_LOG_ERROR has one line: the first error of the session. */
+/* Levels of log lines. A session writes one line of level PS_LOG_ERROR: its first error. */
 typedef enum ps_log_level { PS_LOG_DEBUG = 0, PS_LOG_INFO = 1, PS_LOG_WARN = 2, PS_LOG_ERROR = 3 } ps_log_level;
-/** One log line without newline. Called on any thread of the library, by one thread at a time for each session. */
+/** A function that gets one log line, without newline. Called on any thread of the library, by one at a time for each session. */
 typedef void (*ps_log_fn)(void *ctx, ps_log_level level, const char *line);
 
 typedef enum ps_progress {
@@ -37,7 +37,8 @@ typedef enum ps_progress {
 } ps_progress;
 
 typedef struct ps_session_options {
-    size_t struct_bytes;      /* filled by ps_session_options_init */
+    size_t struct_bytes;      /* set by ps_session_options_init(). A comment below that begins with a number or a name gives the
+                               * default; all other defaults are NULL, 0 or false */
     const char *target;       /* address of any task: host:port, psd://host:port, grpc://host:port (TensorFlow's notation; the
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
     const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the target is asked */
@@ -47,26 +48,26 @@ typedef struct ps_session_options {
      * end with FAILED_PRECONDITION (CONFLICT) as soon as the first process is heard again. One process may have several
      * sessions */
     uint32_t task_index;
-    uint32_t spin_us; /* 50: time for which a waiting thread polls before it sleeps, if the last answers came within it and
-                       * there is a second CPU; 0: never */
+    uint32_t spin_us; /* 50: microseconds for which a waiting thread polls before it sleeps, if the last answers came that quickly
+                       * and there is a second CPU; 0: it never polls */
     int64_t operation_timeout_ms; /* 60,000 */
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;
-    ps_log_level log_level; /* PS_LOG_INFO: lines of lower levels are not made */
+    ps_log_level log_level; /* PS_LOG_INFO. The session makes no log lines of lower levels */
     ps_log_fn log;          /* NULL: standard error, or the descriptor of ps_log_to() */
     void *log_ctx;
     const char *program; /* shown to operators; NULL: the name in /proc/self/comm */
-    uint64_t seed;       /* for initializers; 0 is a seed like any other */
+    uint64_t seed;       /* of random initial values; 0 is a seed like any other */
     /* Container of variables outside ps_container_push(); NULL: "localhost". Sessions with different containers may be the same
      * task of one cluster. */
     const char *container;
-    bool allow_soft_placement; /* a variable for a device that its task lacks goes to CPU:0; false: an error */
-    /* log one line per object in creation order, found or created: "v1: (Variable): /job:ps/task:0/..." */
+    bool allow_soft_placement; /* true: CPU:0 is used in place of a device that a variable's task lacks; false: an error */
+    /* log a line for each object that is created or found, in this order: "v1: (Variable): /job:ps/task:0/..." */
     bool log_device_placement;
     bool fail_fast; /* a call to a task that refuses connections, or is no psd, is UNAVAILABLE after 0.3 s instead of at its
                      * deadline. For tools; a trainer waits for a task that is restarted */
     /* ps_pull() starts to read the values for the next ps_pull(), so that transfer and computation overlap, and values are one
-     * step older than without. false: values are from this call, or from the ps_push_pull() before it */
+     * step older than without `prefetch`. false: values are from this call, or from the ps_push_pull() before it */
     bool prefetch;
     ps_dtype wire_dtype;     /* PS_BF16 or PS_F16: dtype in which float32 values and gradients travel, unless the variable says
                               * otherwise; PS_DTYPE_NONE: float32 */
@@ -75,18 +76,18 @@ typedef struct ps_session_options {
     /* where layers (ps_nn.h) compute: "cpu", "gpu:0"; NULL: "cpu". A device that is missing is an error of ps_session_open()
      * (NOT_FOUND, UNIMPLEMENTED); with allow_soft_placement the CPU computes, and the placement log says so */
     const char *compute_device;
-    /* CPU threads for kernels, of the whole process, at most 1024; 0: unchanged (at first 1, or OPENBLAS_NUM_THREADS) */
+    /* CPU threads for kernels in the whole process, at most 1024. 0: unchanged; it starts as OPENBLAS_NUM_THREADS, or 1 */
     uint32_t compute_threads;
-    /* Time for which a request waits for a task to which the session was never connected, if its own timeout is longer; a
-     * monitored session does not try again then. 0, or more than ready_timeout_ms: ready_timeout_ms. Flag --timeout sets it */
+    /* Longest time for which a request waits for a task to which the session was never connected. A monitored session fails after
+     * this time, without a recovery. 0, or more than ready_timeout_ms: ready_timeout_ms. Set by --timeout */
     uint32_t start_timeout_ms;
     /* Identity of this session (docs/SECURITY.md). With a key or a certificate all TCP connections use TLS 1.3. A file that has
      * changed is read again for the next connection. */
-    const char *key_file; /* the file's first line that is marked `use` and has not expired. NULL: the file that PSD_KEY_FILE
-                           * names, else ~/.config/psd/key, else /etc/psd/psd.keys, if it exists; with tls_cert no key. "": no
-                           * key */
+    const char *key_file; /* file of keys: the session uses its first line that is marked `use` and has not expired. "": no key.
+                           * NULL: with tls_cert no key; otherwise the file that PSD_KEY_FILE names, else ~/.config/psd/key, else
+                           * /etc/psd/psd.keys, if it exists */
     const char *tls_cert; /* PEM: certificate with its chain. All three of tls_*, or none */
-    const char *tls_key;  /* PEM: its private key */
+    const char *tls_key;  /* PEM: private key of the certificate in tls_cert */
     const char *tls_ca;   /* PEM: authority that signs the tasks' certificates */
 } ps_session_options;
 /** Defaults. Any thread. */
@@ -96,18 +97,18 @@ PS_API void ps_session_options_init(ps_session_options *options);
  * a pipe, on a thread of its own. A line is its level (one digit), a blank, the text and a newline, cut to 4,096 bytes, in one
  * write. A line that the descriptor does not take, because it is non-blocking and full, is lost.
  *
- * fd  keeps, until the next call. -1: standard error, without the level, as at first.
+ * fd  keeps, until the next call. -1: standard error, without the level, as before the first call.
  *
  * Thread   any.
  */
 PS_API void ps_log_to(int fd);
 /**
- * Let OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 does not: what a handshake makes of a key, which is as
- * good as the key, stays in freed memory until other data comes to lie there. A core of the program may have it.
+ * Let OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 leaves secrets of a handshake, which are as good as the
+ * key, in freed memory, and a core file of the program may have them.
  *
- * For programs, because it replaces OpenSSL's allocator for everything in the process that uses the same OpenSSL. psctl and
- * pstrain call it.
- * Where OpenSSL is in use already it changes nothing. Not for a program that closes this library with dlclose(): OpenSSL stays.
+ * A program decides, because this replaces OpenSSL's allocator for all code in the process that uses this OpenSSL. psctl and
+ * pstrain call it. It has no effect if OpenSSL is in use already. Not for a program that closes this library with dlclose():
+ * OpenSSL stays loaded.
  *
  * Thread   any; before the first session with a key or certificate.
  */
@@ -130,8 +131,9 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
  * Open a session with options from the command line. Takes its flags out of argv and leaves the others: --cluster --ps_hosts
  * --worker_hosts --cluster_name --job_name --task_index --target --container --steps --seed --timeout --log_level --wire_dtype
  * --placement --fresh --allow_soft_placement --log_device_placement --prefetch --sync --sync_workers --replicas_to_aggregate
- * --on_worker_loss --staleness --device --threads --checkpoint_dir --key_file --tls_cert --tls_key --tls_ca --help. In
- * names `_` stands for `-`, and `--flag=value` is `--flag value`.
+ * --on_worker_loss --staleness --device --threads --checkpoint_dir --key_file --tls_cert --tls_key --tls_ca --help; and for
+ * --cluster: --ps_tasks --ps_per_node --worker_tasks --base_port --directory_port --ps_pods --worker_pods --rendezvous
+ * --address_suffix. In names `-` and `_` are equal, and `--flag=value` is `--flag value`.
  *
  * Without cluster flags TF_CONFIG is used, else PSD_TARGET (one address; psctl alone takes several), else 127.0.0.1:2222. --fresh
  * (the chief resets the container) and --placement balanced without a cluster spec ask the cluster in this call, and block for
@@ -195,7 +197,7 @@ PS_API const char *ps_role_key_file(const ps_role *role);
  * A member of rounds (ps_session_sync()) without an error has finished: the others go on without it, which is no loss. A member
  * with an error, or after ps_session_leave(), counts as lost. Calls that wait in other threads (training, variables, queues,
  * work, accumulators, barriers) end at once with CANCELLED (PS_REASON_CLOSING), as by ps_interrupt(), and this call waits for
- * their return. Calls that begin later end with FAILED_PRECONDITION (CLOSING). Neither is an error of the session.
+ * their return. Calls that begin later end with FAILED_PRECONDITION (CLOSING). These are no errors of the session.
  *
  * s        NULL is allowed. Freed.
  *
@@ -224,27 +226,27 @@ PS_API void ps_session_leave(ps_session *s);
  *
  * ps_step_done()   the next call continues the same step, which counts once, unless the session was recovered in between
  * ps_pull()        values that have not come are torn until the next call has returned PS_OK
- * ps_param_get()   does not wait; the next ps_session_ready(), or another call that gets, gets the parameter
+ * ps_param_get()   does not wait; the next ps_session_ready(), or the next call that needs a parameter, gets the parameter
  * ps_param_grad()  does not wait for the parameter's last push, which goes on: it returns another buffer
  * ps_should_stop() returns true if interrupted in a recovery of a monitored session, or in a hook. The next call goes on there
  *
  * Calls that can be interrupted: those that wait for a task, or for a call of another thread.
  *   ps_session_ready, ps_session_wait_cluster, ps_session_job_done, ps_barrier, ps_barrier_within, ps_wait_ready, ps_wait_step
  *   ps_stop, ps_sync_finish, ps_progress_run, ps_pull, ps_pull_param, ps_push, ps_push_pull, ps_step_done, ps_should_stop
- *   ps_param_grad; ps_param_get in a scope of PS_REUSE_ALWAYS
+ *   ps_param_grad, ps_embedding_pull, ps_embedding_ahead; ps_param_get in a scope of PS_REUSE_ALWAYS
  *   ps_variable_get, ps_variables_get, ps_variable_find, ps_global_step_get, ps_variable_delete, ps_report_uninitialized
- *   calls to the task of a variable: ps_variable_read, _assign, _init, _push and similar, ps_variable_set_rate, ps_set_rates
+ *   calls to the task of a variable: ps_variable_read, _assign, _init, _push, _set_rate, ps_gather and similar; ps_set_rates
  *   ps_reset, ps_reset_containers, ps_reset_all, ps_export, ps_import, ps_checkpoint_save and all other ps_checkpoint_ calls
  *   ps_queue.h: all but the _start calls, ps_tuple_ calls, and those that tell name, device or spec of a queue
  *   ps_session_devices, ps_cluster_tasks, ps_cluster_info, ps_task_ calls, ps_rounds, ps_checkpoints, ps_call
  *   ps_ps_count, ps_task_count and ps_is_chief, which then return what is known
  *
- * Calls that cannot: ps_session_open and similar, ps_session_close and ps_session_leave, which take bounded time; ps_param_value
- * and the layers of ps_nn.h, which wait for a device at most; ps_file_check; and calls that contact nobody.
+ * Calls that cannot be interrupted: ps_session_open and similar, ps_session_close and ps_session_leave, which take bounded time;
+ * ps_param_value and the layers of ps_nn.h, which wait for a device at most; ps_file_check; and calls that contact nobody.
  *
- * A recovery of a monitored session ends too: the session stays lost, and the next call recovers it. A hook or a restore function
- * is not ended, but each call that it makes is. If the hook returns CANCELLED, the call to which the hook belongs returns
- * CANCELLED; made again, that call continues with this hook. ps_progress_run() returns; the next one continues.
+ * A recovery of a monitored session is interrupted too: the session stays lost, and the next call recovers it. A hook or a
+ * restore function is not ended, but each call that it makes is. If the hook returns CANCELLED, the call to which the hook
+ * belongs returns CANCELLED; made again, that call continues with this hook. ps_progress_run() returns; the next one continues.
  *
  * Thread   any, and in a signal handler: async-signal-safe, errno is kept. Not during or after ps_session_close(), which ends
  *          calls itself. Does nothing for NULL, for a session that was not opened, and in a child of fork().
@@ -252,10 +254,10 @@ PS_API void ps_session_leave(ps_session *s);
 PS_API void ps_interrupt(ps_session *s);
 
 /**
- * In a child of fork(): close the child's copies of the descriptors of the parent's sessions, and do nothing else. Without it the
- * tasks see no end of a parent that is killed while a child lives. Sessions of the parent stay refused here, and open there.
- * Does nothing in the process that opened them. Descriptors numbered 65536 and more stay open, and so may one that another thread
- * was opening during the fork.
+ * In a child of fork(): close the child's copies of the descriptors of the parent's sessions, and do nothing else. Without this
+ * call the tasks do not notice the end of a parent that is killed while a child lives. Calls with the parent's sessions stay
+ * refused in the child; the sessions stay open in the parent. Does nothing in the process that opened them. Descriptors numbered
+ * 65536 and more stay open, and so may one that another thread was opening during the fork.
  *
  * Thread   the child's only one, also in a handler of pthread_atfork(). Before the child opens files or sessions.
  *          Async-signal-safe.
@@ -263,9 +265,9 @@ PS_API void ps_interrupt(ps_session *s);
 PS_API void ps_after_fork_child(void);
 
 /**
- * Set a deadline for the session, for a program that must end in time: blocking calls without a timeout of their own, or with one
- * <= 0, end ms from now at the latest, and get 50 ms at least; the goodbye too. ms <= 0: each has the operation timeout again.
- * NULL is allowed.
+ * Set a deadline for the session, for a program that must end in time: ms from now. Blocking calls without a timeout of their
+ * own, or with a timeout <= 0, end at the deadline, and so does the goodbye of ps_session_close(); each gets at least 50 ms. ms
+ * <= 0: no deadline, and such calls have the operation timeout again. NULL is allowed.
  *
  * Thread   any, but not while a call of the session runs.
  */
@@ -273,20 +275,23 @@ PS_API void ps_session_set_deadline(ps_session *s, int64_t ms);
 
 /** First error of the session; PS_OK: none. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);
-/** Text of the first error, "" if there is none. Valid until close; of a monitored session until this thread's next call of it.
- * Any thread. */
+/** Text of the first error, "" if there is none. Valid until the session is closed; the text of a monitored session only until
+ * the next call of this thread with the session. Any thread. */
 PS_API const char *ps_session_error(ps_session *s);
-/** What the failed call may have changed at the tasks. */
+/** What the call that failed with the session's first error may have changed at the tasks. */
 PS_API ps_applied ps_session_error_applied(ps_session *s);
 /** Reason of the session's first error, for programs; PS_REASON_NONE: no error. Any thread. */
 PS_API ps_reason ps_session_reason(ps_session *s);
-/** Set the session's first error, e.g. a failure of the program itself. Does nothing if there is one already. Any thread. */
+/** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. An earlier
+ * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. But if the session is lost,
+ * and st is the code that its calls return, nothing is set, and the session recovers. Returns the session's first error. s NULL:
+ * INVALID_ARGUMENT. Any thread. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
 /**
  * Wait until all tasks that the cluster lists for these jobs are up at one time. A ps task is up while it is connected to the
  * directory. A task of another job is up while it serves and is connected, or while a session with its job and task_index holds a
- * lease; a session does so from its first request to a task on, also the session that makes this call.
+ * lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
  *
  * jobs        "ps,worker"; blanks are allowed; borrows.
  * timeout_ms  <= 0: the operation timeout.
@@ -299,14 +304,14 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
 
 /**
  * Wait at a barrier until count callers, from any sessions, have come to it; then all return, and the name is free for the next
- * barrier. The barrier is at the directory task. The name lies in the container, and behind the prefix, of the thread's scopes.
+ * barrier. The barrier is at the directory task. The open scopes give the name its container and its prefix.
  *
- * count       callers, with this one. 0: all sessions of job worker that hold a lease when the last of them comes, and have the
- *             default container of the first that waits (other programs on the cluster do not count). Each session counts once,
- *             and callers that are no workers wait with them. A worker that has not started holds no lease: call
- *             ps_session_wait_cluster(s, "worker", 0) first to wait for all workers of the cluster spec.
- * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The directory stops waiting up to 0.25 s earlier; of a
- *             timeout below 0.5 s at half of it.
+ * count       number of callers, this one included. 0: all workers, that is the sessions of job worker that hold a lease and
+ *             have the same default container as the first worker that waits. The barrier opens when each of these sessions
+ *             has called it once. Other callers wait with them. A worker that has not started holds no lease:
+ *             ps_session_wait_cluster(s, "worker", 0) waits for all workers of the cluster spec.
+ * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The directory stops waiting 0.12 to 0.25 s before the
+ *             timeout, or after half of a timeout below 0.24 s.
  *
  * A caller does not count any more after its deadline, the end of its session, or the end of its lease (a process that was
  * killed: after psd --lease, or at once when another process claims to be its task).
@@ -325,7 +330,8 @@ PS_API ps_status ps_barrier_within(ps_session *s, const char *name, int count, i
  * number is the highest index plus 1, so that all tasks agree. Any thread. */
 PS_API int ps_task_index(ps_session *s);
 PS_API int ps_task_count(ps_session *s);
-/** True if this session initialises variables: task 0 of job worker, the task of job chief, or a session without a job. */
+/** True if this session initialises variables: it is task 0 of job chief or master, or else of job worker, or has no job. In a
+ * monitored session: if it holds the chief's lease. */
 PS_API bool ps_is_chief(ps_session *s);
 /** Number of ps tasks of the cluster; 0 after a failure. Blocks until the cluster is known. */
 PS_API int ps_ps_count(ps_session *s);
@@ -346,15 +352,16 @@ PS_API int ps_ps_count(ps_session *s);
  * Thread   any, not in a callback. Several threads may use parameters of one session; a parameter and its buffers are for one
  *          thread at a time, and ps_pull() uses all of them.
  * Errors   sticky. At once: INVALID_ARGUMENT (name, shape, initializer, optimizer), ALREADY_EXISTS (PS_REUSE_NEVER),
- *          RESOURCE_EXHAUSTED, FAILED_PRECONDITION (in a callback). When it is got: those of ps_variable_get(), with its name.
+ *          RESOURCE_EXHAUSTED, FAILED_PRECONDITION (in a callback). When the parameter is got: those of ps_variable_get(), with
+ *          its name.
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);
 /**
- * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only ps_pull() changes it: values that come earlier go
- * to a second buffer, and ps_pull() exchanges the two. So call this again after each ps_pull(); without ps_push_pull() and
- * `prefetch` it is always the same buffer. Values that the program writes are seen by layers from the next call of this function
- * on; if another device computes, call this before each time.
+ * Value buffer in host memory, row-major; never NULL (zeros in a dummy). Only ps_pull() changes it: values that arrive earlier go
+ * to a second buffer, and ps_pull() exchanges the two buffers. So call this again after each ps_pull(); without ps_push_pull()
+ * and `prefetch` it is always the same buffer. A program that writes values calls this before each time that it writes them:
+ * layers that compute on another device then copy the buffer there again.
  */
 PS_API void *ps_param_value(ps_param *p);
 /**
@@ -370,17 +377,18 @@ PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* full name */
 PS_API ps_session *ps_param_session(ps_param *p);
-/** Version of the values of the last pull. *out_exact is false if a push was in progress, or parts had different versions. */
+/** Version of the values that p got last. *out_exact: false if the values may be of different versions, because a push was in
+ * progress while they were read, or because the parts of p had different versions. */
 PS_API uint64_t ps_param_version(const ps_param *p, bool *out_exact);
 /**
- * Keep the memory of p's buffers after ps_session_close(), for arrays that are made over it. May be repeated; each call needs a
+ * Keep the memory of p's buffers after ps_session_close(), for arrays that use this memory. May be repeated; each call needs a
  * ps_param_release(). After the close nothing but ps_param_release() may be called with p.
  *
  * Returns  p; NULL for NULL, and for the dummy of a session for which there was no memory.
  * Thread   any; not during or after ps_session_close().
  */
 PS_API ps_param *ps_param_hold(ps_param *p);
-/** End one ps_param_hold(). The last one after the close frees the buffers. NULL is allowed. Any thread. */
+/** Undo one ps_param_hold(). After ps_session_close() the last release frees the buffers. NULL is allowed. Any thread. */
 PS_API void ps_param_release(ps_param *p);
 /** ps_session_fail() of p's session. */
 PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
@@ -388,7 +396,7 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 /**
  * Make every variable of the session ready: the chief initialises uninitialised variables and seals all; the other sessions wait
  * for that. Also gets or creates global_step. Blocks: up to the operation timeout to get variables, then up to the ready timeout.
- * Several threads do it one after the other.
+ * Calls on several threads run one after the other.
  *
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member: it waits
  * for the next round, up to the ready timeout, if others are in the middle of one.
@@ -397,8 +405,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          DEADLINE_EXCEEDED    names variables and ps, or says that there is no chief. Also if an earlier training has left
  *                               other hyperparameters or rounds in force, and no chief of this training came: says what differs
  *          DATA_LOSS            a part of the model was lost, and is named: some variables are trained, sealed, or were given
- *                               values by another session, while others have none; also a variable that is new to a model that
- *                               was ready
+ *                               values by another session, while others have none; or the program has a variable that is new to a
+ *                               model that was ready
  *          ABORTED              there is a newer chief
  *          FAILED_PRECONDITION  the connected chief has put other hyperparameters in force than this program asks for, or rounds
  *                               that it does not ask for, or none where it does
@@ -406,7 +414,7 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          RESOURCE_EXHAUSTED   a ps has no room for this member's gradients or the new values
  *          INVALID_ARGUMENT     options differ from the chief's; parameters in several containers, or none with an optimizer; a
  *                               session without a job
- *          OUT_OF_RANGE         a recovered session: all others have finished meanwhile
+ *          OUT_OF_RANGE         the session was recovered, and all other workers have finished meanwhile
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets
@@ -417,9 +425,9 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
  * Pull all parameters into their value buffers, in order of creation. Blocks, up to the operation timeout, or twice that if
  * parameters are yet to be got. After an error the buffers may be torn (see ps_variable_read()).
  *
- * A parameter whose last push was a ps_push_pull() gets the values that came with it; the call waits for these and asks for
- * nothing. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
- * read begins. These have all gradients that this session pushed before the last ps_pull(), and may lack later ones.
+ * A parameter whose last push was a ps_push_pull() gets the values that came with it; the call waits for these and sends no
+ * request. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
+ * read begins. Those values have all gradients that this session pushed before the last ps_pull(), and may lack later ones.
  *
  * In rounds a member that has not completed its step gets the values of one round, if every member is needed for the next. A
  * session that is no member may get parameters of two rounds, and two rounds in one parameter of more than 64 KiB
@@ -430,19 +438,19 @@ PS_API ps_status ps_pull(ps_session *s);
 PS_API ps_status ps_pull_param(ps_param *p);
 /**
  * Push p's gradient buffer, which the library keeps until the push is acknowledged. Returns at once, unless parameters are yet to
- * be got, or the last push of p is not acknowledged, which it waits for. A gradient that a device has yet to compute is sent when
- * it is there; pulls of p and ps_session_close() wait for that. In rounds the push is this worker's contribution, which
+ * be got, or the last push of p is not acknowledged: then the call waits. A gradient that a device has yet to compute is sent
+ * when it is there; pulls of p and ps_session_close() wait for that. In rounds the push is this worker's contribution, which
  * ps_step_done() completes; a second push of p in a step is FAILED_PRECONDITION.
  */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
 /**
  * Add share x p's gradient buffer to the sum of p, in float32 and in the order of the calls: gradients of micro-batches. The next
- * ps_push() or ps_push_pull() of p sends the sum in place of the gradient buffer, and a sum begins anew with the call after it. A
- * step that is left out (PS_NAN_SKIP), and a recovery of the session, drop the sum.
+ * ps_push() or ps_push_pull() of p sends the sum in place of the gradient buffer, and a later ps_accumulate() begins another sum.
+ * A step that is skipped (PS_NAN_SKIP), and a recovery of the session, drop the sum.
  *
  * share    finite: 1 to add, 1 / micro-batches to average; no unit.
  *
- * Thread   that which computes the gradient. Blocks until the last push of p is acknowledged and the gradient is computed.
+ * Thread   the one that computes the gradient. Blocks until the last push of p is acknowledged and the gradient is computed.
  * Errors   sticky.
  *          INVALID_ARGUMENT    share is not finite
  *          RESOURCE_EXHAUSTED  no memory for the sum, as large as the gradient; kept from the first call on
@@ -453,40 +461,55 @@ PS_API ps_status ps_accumulate(ps_param *p, double share);
  * multiplies it by max_norm / norm if norm is larger than max_norm. The gradient itself stays as it is. One pass, sums in
  * float64.
  *
+ * p          if it is an embedding, the rows that are not in its buffer count as zeros.
  * max_norm   finite, > 0; no unit.
- * out_norm   the norm before, may be NULL. Without a finite norm the push has no limit, and the ps refuses it.
+ * out_norm   gets the norm before the limit; may be NULL. If the norm is not finite no limit is set, and the ps refuses the push.
  *
  * Thread     as ps_accumulate().
  * Errors     sticky.
  *            INVALID_ARGUMENT  max_norm is outside its range
- *            UNIMPLEMENTED     in rounds, where the average is what a limit is for
+ *            UNIMPLEMENTED     in rounds: ps_session_clip_norm() limits their averages
  * Source     TensorFlow 1.15 python/ops/clip_ops.py clip_by_norm; PyTorch torch/nn/utils/clip_grad.py.
  */
 PS_API ps_status ps_clip_norm(ps_param *p, double max_norm, double *out_norm);
 /**
  * Limit the norm of several gradients together, as ps_clip_norm(): each is multiplied by the same factor.
  *
- * params   [count], of one session, each once; borrows. Those that this step pushes: others keep the factor for their next push.
+ * params   [count], of one session, each once; borrows. Give only parameters that this step pushes: a parameter keeps the factor
+ *          until its next push.
  */
 PS_API ps_status ps_clip_global_norm(ps_param *const *params, size_t count, double max_norm, double *out_norm);
-/** Push as ps_push(), and receive the values after it for the next ps_pull(), in one round trip and while the program computes.
- * In a loop that pulls in each step the transfer takes place beside the layers that are still to be computed. The values lack
- * later pushes of other sessions. With ps_session_options.prefetch, and in rounds, it is ps_push(). */
+/** Push as ps_push() does, and receive the values with this push, which the next ps_pull() gives: one round trip, while the
+ * program computes the remaining layers. The values lack later pushes of other sessions. With ps_session_options.prefetch, and in
+ * rounds, the call only pushes, as ps_push(). */
 PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
 /**
- * End the step: wait until every push of it is acknowledged, then add one to the global step, exactly once. Blocks: up to the
- * operation timeout; in rounds the first step up to the ready timeout if that is longer, because workers may have to start.
+ * Make the next ps_push() or ps_push_pull() of p send a gradient from the program's memory instead of p's gradient buffer, so
+ * that the program need not copy it there. This holds until a push has accepted a gradient of p. If a push failed or was
+ * interrupted, and is not repeated, call this with NULL. If p has a sum of ps_accumulate(), that sum is sent instead.
  *
- * In rounds (ps_session_sync()) it completes this worker's contribution and waits for the end of the round: then the new values
- * are on all ps, and the global step is one more, for all workers together. Every parameter with an optimizer must have been
- * pushed in the step, else FAILED_PRECONDITION names the others. A contribution is dropped if enough others had completed the
- * round, or if its worker had been taken for lost: PS_OK, ps_dropped() counts it, and the next ps_pull() gets the values to go on
- * with. (If the directory was restarted too while the worker was lost, a contribution counts as dropped although the round may
- * have it.) With a bound on staleness it waits while this worker is too far ahead, then adds one.
+ * gradient  [elements of p] float32, host memory; keeps until that push is acknowledged: until ps_step_done() has returned 0 or
+ *           ps_session_close() has returned. If the memory changes before, the ps may apply a mixture of old and new values.
+ *           After a call that failed or was interrupted the push may be still under way. NULL: the gradient buffer again.
+ *
+ * Thread   as ps_accumulate(). Blocks never.
+ * Errors   sticky. UNIMPLEMENTED: p is an embedding.
+ */
+PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
+/**
+ * End the step: wait until every push of the step is acknowledged, then add one to the global step, exactly once. Blocks: up to
+ * the operation timeout; in rounds the first step up to the ready timeout if that is longer, because workers may have to start.
+ *
+ * In rounds (ps_session_sync()) the call completes this worker's contribution and waits for the end of the round: then the new
+ * values are on all ps, and the global step is one more, for all workers together. Every parameter with an optimizer must have
+ * been pushed in the step, else FAILED_PRECONDITION names those that were not. A contribution is dropped if enough others had
+ * completed the round, or if its worker counted as lost: PS_OK, ps_dropped() counts it, and the next ps_pull() gets the values to
+ * go on with. (If the directory was restarted too while the worker was lost, a contribution counts as dropped although the round
+ * may have it.) With bounded staleness the call waits while this worker is too far ahead, then adds one to the global step.
  *
  * A step that ends with an error is not counted, but its gradients are applied: ps_session_error_applied() says so. In rounds it
- * says PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. Threads that call this for one member make one
- * step after the other.
+ * says PS_OUTCOME_UNKNOWN if the round may still be closed with these gradients. If several threads call this
+ * for one member, each call ends a step of its own, one at a time.
  *
  * Errors   sticky.
  *          DEADLINE_EXCEEDED  names the workers that are missing, and for how long
@@ -512,7 +535,7 @@ PS_API ps_status ps_step_done(ps_session *s);
  *
  * file     path of the file, which is written whole or not at all, and replaces a file that is there. Copied.
  *
- * Thread   any, not in a callback. Call it on the thread that makes the steps: its track gets the span "step". Blocks shortly.
+ * Thread   any, not in a callback. Call it on the thread that makes the steps: its track gets the span "step". Blocks briefly.
  * Errors   not sticky: INVALID_ARGUMENT (file is NULL, empty, or no regular file), NOT_FOUND, PERMISSION_DENIED and others of the
  *          file system, which name the file; FAILED_PRECONDITION (a trace is under way). Failures to write the file are told by
  *          ps_trace_status() and the log (ev=trace_failed).
@@ -520,13 +543,13 @@ PS_API ps_status ps_step_done(ps_session *s);
  */
 PS_API ps_status ps_trace_next_step(ps_session *s, const char *file);
 /** How the last trace ended. PS_OK: its file is written. UNAVAILABLE: its step is not over. NOT_FOUND: there was none. Otherwise
- * why the file could not be written; ps_last_error() names it. Any thread. */
+ * why the file could not be written; ps_last_error() names the file. Any thread. */
 PS_API ps_status ps_trace_status(ps_session *s);
 /** Global step after the last ps_step_done() or ps_session_ready(). */
 PS_API int64_t ps_global_step(ps_session *s);
-/** True after a failure or --help, when the global step has reached --steps (logged if it had before this session began), and
- * after the cluster has asked this session to stop (ps_stop()). That does not interrupt blocking calls: ask before and after
- * them. */
+/** True when this program's loop must end: after a failure; after --help; when the global step has reached --steps (logged if it
+ * was reached before this session began); or when the cluster has asked this session to stop (ps_stop()). ps_stop() does not
+ * interrupt blocking calls: ask before and after them. */
 PS_API bool ps_should_stop(ps_session *s);
 /** What ps_should_stop() would return now, without its effects: no hook is called, no step begins, a lost monitored session is
  * not recovered, nothing is logged or waited for. False for a lost session that ps_should_stop() would recover. For threads
@@ -537,26 +560,27 @@ PS_API void ps_set_steps(ps_session *s, int64_t steps);
 /** The seed from --seed or the options. */
 PS_API uint64_t ps_seed(ps_session *s);
 /**
- * Ask every session that the directory knows now, also this one, to stop: ps_should_stop() becomes true there within a beat (2.5
- * s) and stays true. Sessions that are opened later are not concerned; a session that is away is told when it comes back. A
- * restarted directory forgets sessions that it has not told yet: ask again, which is always harmless. If the directory cannot be
- * reached, all other tasks are asked, within another timeout_ms: PS_OK if one of them has told the sessions that it knows.
- * Blocks.
+ * Ask every session that the directory knows now, also this one, to stop: ps_should_stop() becomes true in these sessions within
+ * a beat (2.5 s) and stays true. Sessions that are opened later are not asked; a session without a connection is asked when it
+ * reconnects. A restarted directory forgets which sessions it has still to ask: call this again, which is always harmless. If the
+ * directory cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has asked the
+ * sessions that it knows. Blocks.
  *
- * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; of several tasks the highest number.
+ * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; the highest number if all tasks were
+ *               asked.
  */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
 
 /**
  * End of a job: this trainer (a task of job worker, chief or master) is done. Waits for its pushes; a member of rounds leaves
- * them as finished. Afterwards ps_should_stop() is true, and ps_push() and ps_step_done() are FAILED_PRECONDITION; values can
- * still be read.
+ * the rounds as finished. Afterwards ps_should_stop() is true, and ps_push() and ps_step_done() are FAILED_PRECONDITION; values
+ * can still be read.
  *
- * The job is done when every trainer that the cluster lists is done; if it lists none, when one trainer is done and no trainer
- * that holds a lease is not. A program without a job counts while it is connected and knows a global step. A trainer that opens
- * another session is no longer done until it calls this again. When the job is done, ps_should_stop() becomes true in every
- * session within a beat, and tasks with exit_when_done end when no session is connected any more, a lease later at the latest:
- * whoever needs the values (a test, an export) reads them before.
+ * The job is done when every trainer that the cluster lists is done; if it lists none, when one trainer is done, and so is every
+ * trainer that holds a lease. A program without a job counts as a trainer while it is connected and knows a global step. A
+ * trainer that opens another session is no longer done until it calls ps_session_job_done() again. When the job is done,
+ * ps_should_stop() becomes true in every session within a beat, and tasks with exit_when_done end when no session is connected
+ * any more, a lease later at the latest: whoever needs the values (a test, an export) reads them before.
  *
  * Thread   any; blocks. Errors are not sticky, except for the session's own.
  * Errors   FAILED_PRECONDITION             the session is no trainer
@@ -568,15 +592,15 @@ PS_API ps_status ps_session_job_done(ps_session *s);
 /* ========================================= training in step with others ========================================= */
 
 typedef enum ps_sync_mode {
-    PS_SYNC_NONE = 0,     /* every worker at its own pace; a push is applied when it arrives */
+    PS_SYNC_NONE = 0,     /* every worker trains at its own pace; a push is applied when it arrives */
     PS_SYNC_ROUNDS = 1,   /* a step of all workers is one update, with the average of their gradients */
-    PS_SYNC_STALENESS = 2 /* each worker at its own pace, but at most `staleness` steps ahead of the slowest */
+    PS_SYNC_STALENESS = 2 /* each worker trains at its own pace, but is at most `staleness` steps ahead of the slowest */
 } ps_sync_mode;
 /* A worker is lost if its session ends, or is away for longer than the lease (psd --lease), before it has finished
  * (ps_session_close() without an error). */
 typedef enum ps_worker_loss {
-    PS_LOSS_WAIT = 0,   /* the others wait, until their deadline, for a session of the same task */
-    PS_LOSS_SHRINK = 1, /* the others go on without it */
+    PS_LOSS_WAIT = 0,   /* the other workers wait, until their deadline, for a new session of the lost worker's task */
+    PS_LOSS_SHRINK = 1, /* the others go on without the lost worker */
     PS_LOSS_FAIL = 2    /* the steps of all others fail with ABORTED */
 } ps_worker_loss;
 typedef struct ps_sync_options {
@@ -612,26 +636,66 @@ PS_API void ps_sync_options_init(ps_sync_options *options);
  *                   PS_FAILED_PRECONDITION the session is a member of rounds already
  */
 PS_API ps_status ps_session_sync(ps_session *s, const ps_sync_options *options);
-/** Number of this session's steps that were dropped in rounds: completed too late, or while it was taken for lost. Any thread. */
+typedef enum ps_norm_of {
+    PS_NORM_OF_ALL = 0, /* the norm of all averages together; all are multiplied by the same factor */
+    PS_NORM_OF_EACH = 1 /* the norm of each parameter's average; not for parameters in several parts */
+} ps_norm_of;
+/**
+ * Limit the Euclidean norm of the averages of rounds, from the next ps_session_ready() on: a round whose norm is larger than
+ * max_norm is applied with its averages multiplied by max_norm / norm. The ps tasks add up the squares in float64, by parameter
+ * in the order of their creation, so that the factor does not depend on how parameters are placed. All workers must ask for the
+ * same limit. A norm that is not finite sets no limit. ps_clip_norm() and ps_clip_global_norm() are for pushes without rounds.
+ *
+ * max_norm  finite, > 0; 0: no limit.
+ *
+ * Thread   any; contacts nobody.
+ * Errors   (sticky) PS_INVALID_ARGUMENT    max_norm or of is outside its range
+ *                   PS_FAILED_PRECONDITION the session is a member of rounds already
+ *          of ps_session_ready(): PS_INVALID_ARGUMENT, the session does not train in rounds; PS_UNIMPLEMENTED, a ps task is of a
+ *          release without this limit, or a parameter in parts with PS_NORM_OF_EACH
+ */
+PS_API ps_status ps_session_clip_norm(ps_session *s, double max_norm, ps_norm_of of);
+/* What the sum of the gradients of a row of an embedding is divided by when a round is closed. */
+typedef enum ps_rows_mean {
+    PS_ROWS_MEAN_OF_ALL = 0,  /* the number of the workers whose gradients the round takes */
+    PS_ROWS_MEAN_OF_THOSE = 1 /* the number of these workers that pushed the row, as SparseConditionalAccumulator of TensorFlow */
+} ps_rows_mean;
+/**
+ * Embeddings in rounds (ps_embedding_get()), from the next ps_session_ready() on. All workers must give the same numbers.
+ *
+ * Each worker reserves memory at the tasks for rows_per_step rows of each embedding: for each of them the bytes of the row, of
+ * its slots and of its gradient. A whole copy of an embedding is made for adam, adamw_tf, amsgrad and nadam only, whose pushes
+ * move all rows. A worker that pushes nothing to an embedding in a step contributes no rows to it.
+ *
+ * rows_per_step  different rows of an embedding, or of a part of one, that a worker may push in a step; > 0. ps_push() of more
+ *                fails with PS_RESOURCE_EXHAUSTED.
+ *
+ * Thread   any; contacts nobody.
+ * Errors   (sticky) PS_INVALID_ARGUMENT    rows_per_step is 0, or mean none of PS_ROWS_MEAN_*
+ *                   PS_FAILED_PRECONDITION the session is a member of rounds already
+ */
+PS_API ps_status ps_session_sync_rows(ps_session *s, uint32_t rows_per_step, ps_rows_mean mean);
+/** Number of this session's steps that rounds dropped: completed too late, or while the session counted as lost. Any thread. */
 PS_API int64_t ps_dropped(ps_session *s);
-/** This member has made its last step: the others no longer wait for it, and the session goes on as no member. PS_OK also if it
- * is no member. Blocks. Errors, not sticky: those of ps_step_done() but ABORTED. */
+/** End this session's membership of rounds or bounded staleness after its last step: other members no longer wait for it. The
+ * session stays open. PS_OK also if s is no member. Blocks. Errors, not sticky: those of ps_step_done() except ABORTED. */
 PS_API ps_status ps_sync_finish(ps_session *s);
 
 /* ========================================= PS_PROGRESS_CALLER ========================================= */
 
 /*
- * Sessions without a thread (there are short-lived ones for name look-ups). Blocking calls drive the session themselves, on the
- * calling thread; if several threads are in such calls, one drives and the others wait. Between blocking calls the program must
- * call ps_progress_run(): at least once per quarter of a lease (2.5 s). After a lease (10 s) without it tasks may have given the
- * session up: a log line says so, and the next call reconnects and resumes. Requests of ps_x_start() and ps_push() are sent when
+ * With PS_PROGRESS_CALLER a session has no thread, except short-lived ones for name look-ups. Blocking calls drive the session on
+ * the calling thread; if several threads are in such calls, one drives and the others wait. Between blocking calls the program
+ * must call ps_progress_run(), at least every quarter of a lease (2.5 s). After a lease (10 s) without it tasks may have dropped
+ * the session: a log line says so, and the next call reconnects and resumes. Requests of ps_x_start() and ps_push() are sent when
  * the session is driven next. The "loop thread" of callbacks is the thread that drives. SIGPIPE is blocked while the library
  * drives, and a SIGPIPE that its writes caused is consumed.
  *
  * A poll loop: wait until ps_progress_fd() is readable, for at most ps_progress_timeout_ms(), then call ps_progress_run(s, 0).
  */
-/** Let the session work until something happened, for at most timeout_ms (0: only what is due now). Callbacks run within this
- * call. Not in a callback. FAILED_PRECONDITION: the session has a thread, or another thread drives it. */
+/** Let the session send, receive and run its timers until there was an event, for at most timeout_ms (0: only what is due now).
+ * Callbacks run within this call. Not in a callback. FAILED_PRECONDITION: the session has a thread, or another thread drives
+ * it. */
 PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
 /** A descriptor, for polling only, that is readable when ps_progress_run() has something to do. -1: the session has a thread or
  * was not opened. It does not change until close, but a recovery of a monitored session (ps_monitored.h) replaces it: ask again
@@ -653,17 +717,17 @@ typedef enum ps_reuse {
     PS_REUSE_NEVER = 1, /* ALREADY_EXISTS for a name that this session has already got */
     PS_REUSE_ALWAYS = 2 /* NOT_FOUND for a name that the cluster does not have; nothing is created */
 } ps_reuse;
-/** with tf.variable_scope(name): names get the prefix "name/"; the innermost reuse other than AUTO holds. name NULL or "": no
- * prefix, only the reuse. */
+/** As `with tf.variable_scope(name)`: names get the prefix "name/"; the innermost reuse other than AUTO holds. name NULL or "":
+ * no prefix, only the reuse. */
 PS_API ps_status ps_variable_scope_push(ps_session *s, const char *name, ps_reuse reuse);
 PS_API ps_status ps_variable_scope_pop(ps_session *s);
-/** with tf.container(name). */
+/** As TensorFlow's `with tf.container(name)`. */
 PS_API ps_status ps_container_push(ps_session *s, const char *name);
 PS_API ps_status ps_container_pop(ps_session *s);
-/** with tf.device(device). NULL hides all outer device scopes. A job without a task means its task 0. */
+/** As TensorFlow's `with tf.device(device)`. NULL hides all outer device scopes. A job without a task means its task 0. */
 PS_API ps_status ps_device_push(ps_session *s, const char *device);
-/** with tf.device(tf.train.replica_device_setter(...)); options borrows. Without a setter, variables that no scope places go
- * round-robin to the ps tasks (or the tasks of the directory's job), in order of creation, with one counter for the session. */
+/** As `with tf.device(tf.train.replica_device_setter(...))`; options borrows. Without a setter, variables that no scope places
+ * go round-robin to the ps tasks (or the tasks of the directory's job), in order of creation, by one counter for the session. */
 PS_API ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options);
 PS_API ps_status ps_device_pop(ps_session *s);
 
@@ -695,8 +759,9 @@ typedef struct ps_variable_spec {
     const ps_initializer *init;    /* NULL: zeros */
     const ps_optimizer *optimizer; /* NULL: none */
     const char *device;            /* a device scope within all others, e.g. "/job:ps/task:1"; NULL: none */
-    const char *type;              /* shown in the placement log and given to setters; NULL: "Variable" */
-    bool atomic;                   /* for at most PS_ATOMIC_BYTES_MAX: pushes take effect as a whole, and every read is exact */
+    const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
+                                    * device setters (ps_device_push_setter()); NULL: "Variable" */
+    bool atomic;                   /* pushes take effect as a whole, and every read is exact; for at most PS_ATOMIC_BYTES_MAX */
     bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable does */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
@@ -707,26 +772,26 @@ PS_API void ps_variable_spec_init(ps_variable_spec *spec);
 
 /** Which part of a partitioned variable has which row (slice along its axis) of the whole. */
 typedef enum ps_layout {
-    PS_LAYOUT_DIV = 0, /* rows that lie beside each other; the first rows mod parts parts have one more */
-    PS_LAYOUT_MOD = 1  /* row mod parts: rows that are used much by their index are spread */
+    PS_LAYOUT_DIV = 0, /* each part has consecutive rows; the first (rows mod parts) parts have one row more */
+    PS_LAYOUT_MOD = 1  /* row r is in part r mod parts: spreads rows with low indices, often the most used ones, over all parts */
 } ps_layout;
 
 /**
- * Have a variable made in parts, each of which is placed like a variable of its own: partitions of *spec becomes the number of
- * parts that one of TensorFlow's partitioners gives for its dtype, shape and partition_axis, which are set before.
+ * Set spec->partitions, so that the variable is made in parts, each of which is placed like a variable of its own. The number of
+ * parts is what one of TensorFlow's partitioners gives for dtype, shape and partition_axis of *spec, which the caller has set.
  *
  * A partitioned variable has one name for the program; at the tasks its parts are NAME/part_0, NAME/part_1 ... Its first values
  * are those of the whole variable, whatever the number of parts. ps_variable_get(), ps_variables_get(), ps_param_get_spec() and
- * ps_embedding_get() make it. Calls that read, assign, add and
- * push, calls on rows, and their asynchronous forms take its values and indices as those of the whole. A change reaches all
- * parts, a push also the parts that have none of its rows. A change that fails at one part says which parts it was applied to;
- * where such a text names a row, the index is the part's own. The version of a partitioned variable is the least one of a part,
- * and never exact. These calls allocate memory.
+ * ps_embedding_get() make it. Calls that read, assign, add and push, calls on rows, and their asynchronous forms take its values
+ * and indices as those of the whole. A change reaches all parts, a push also the parts that have none of its rows. If a change
+ * fails at one part, the error says to which parts it was applied; a row in the text has its index within the part. The version
+ * of a partitioned variable is the lowest version of a part, and never exact. These calls allocate memory.
  *
  * ps_partition             exactly `parts`; more than there are rows are refused
  * ps_partition_fixed_size  tf.fixed_size_partitioner: `parts`, at most one a row
- * ps_partition_axis_size   tf.variable_axis_size_partitioner: parts of at most part_bytes_max, or of one row; at most parts_max,
- * 0: any number ps_partition_min_max     tf.min_max_variable_partitioner: at most parts_max, of part_bytes_min or more
+ * ps_partition_axis_size   tf.variable_axis_size_partitioner: parts of at most part_bytes_max, or of one row; at most parts_max
+ *                          parts, 0: any number
+ * ps_partition_min_max     tf.min_max_variable_partitioner: at most parts_max parts, of part_bytes_min or more
  *
  * spec     filled by ps_variable_spec_init(); changed on success only.
  *
@@ -744,7 +809,7 @@ PS_API ps_status ps_partition_min_max(ps_variable_spec *spec, uint32_t parts_max
  * lists names, hyperparameters and the standard values of those that the text does not have.
  *
  * rate            learning rate if the text has none.
- * optimizer       the caller's, which may change fields of it; optimizer_bytes is sizeof(*optimizer).
+ * optimizer       is filled; the caller may change fields of it afterwards. optimizer_bytes is sizeof(*optimizer).
  *
  * Thread   any. Blocks never.
  * Errors   INVALID_ARGUMENT   the text, or a value outside its range for PS_F32; ps_last_error() has what is allowed
@@ -753,15 +818,15 @@ PS_API ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer 
 /**
  * Let the learning rate of an optimizer follow the global step, by one of TensorFlow's schedules:
  * "cosine_decay:decay_steps=1000", "piecewise_constant:boundaries=100/200,values=0.1/0.01/0.001", "none". README.md lists names,
- * parameters and formulas. The ps evaluates the schedule at the global step that this session last read, added to or was told by
- * a round when a push began; in rounds at the step of the round. A push of a session that knows no global step takes the highest
- * that the variable has seen.
+ * parameters and formulas. The ps evaluates the schedule at the global step that the session knows when a push begins: from the
+ * session's last read of global_step, its last addition to it, or a round. In rounds it is the step of the round. A push of a
+ * session that knows no global step takes the highest step that the variable has seen.
  *
- * optimizer       of ps_optimizer_parse(); optimizer_bytes is sizeof(*optimizer). Values of piecewise_constant bring its rate.
+ * optimizer       of ps_optimizer_parse(); optimizer_bytes is sizeof(*optimizer). piecewise_constant sets its learning rate.
  *
  * Thread   any. Blocks never.
  * Errors   INVALID_ARGUMENT   the text, a value outside its range for PS_F32, boundaries out of order; ps_last_error() has what
- * is allowed, and the optimizer is as it was
+ *                             is allowed, and the optimizer is as it was
  */
 PS_API ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer, size_t optimizer_bytes);
 
@@ -776,8 +841,8 @@ PS_API ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer
  */
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
 /**
- * Get or create several variables, each as by ps_variable_get() and in this order, for the round trips of one: one list goes to
- * the directory and one to each task that has some of them.
+ * Get or create several variables, each as by ps_variable_get() and in this order, with the round trips of a single variable: one
+ * list goes to the directory and one to each task that has some of the variables.
  *
  * specs          [count], each filled by ps_variable_spec_init(); struct_bytes is the distance between two of them; borrows.
  * out_variables  [count] the variable of each spec, owned by the session (freed at close); NULL if it could not be got.
@@ -786,7 +851,7 @@ PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps
  * Errors   not sticky. The first error in order, with the name of its variable; the other variables are got nevertheless.
  *          INVALID_ARGUMENT   also specs or out_variables NULL, specs of different struct_bytes: nothing is asked for
  *          all others         as ps_variable_get()
- * Cost     about 60 bytes and the name for each variable, twice; lists of up to 240 KiB, 4,096 variables.
+ * Cost     about 60 bytes and the name for each variable, sent twice; lists of up to 240 KiB, 4,096 variables.
  */
 PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables);
 /**
@@ -801,19 +866,19 @@ PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, 
  */
 PS_API ps_variable *ps_variable_make(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                                      const ps_optimizer *optimizer);
-/** Find an existing variable by its name in the scopes and container that hold now, whatever its definition, place and parts.
- * NOT_FOUND: there is none. Blocks. */
+/** Find an existing variable by its name, in the open scopes and the present container. It may have any definition and be at any
+ * task, whole or in parts. NOT_FOUND: there is none. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
-PS_API int ps_variable_task(const ps_variable *v); /* index of its task in the job; partitioned: of part 0's */
-/** Number of its parts; 0: the variable is whole. */
+PS_API int ps_variable_task(const ps_variable *v); /* index of v's task in its job; of a partitioned variable: of part 0's */
+/** Number of parts of v; 0: the variable is whole. */
 PS_API uint32_t ps_variable_partitions(const ps_variable *v);
-/** Part `index` of a partitioned variable, which the variable owns: where it is, and its version. NULL: there is none. */
+/** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
 PS_API ps_variable *ps_variable_partition(const ps_variable *v, uint32_t index);
 PS_API const char *ps_variable_device(const ps_variable *v); /* where it is: "/job:ps/task:0/device:CPU:0" */
-/** The device that its scopes asked for, in canonical form; "" if none did, or the variable had to exist (found,
+/** The device that the scopes of v asked for, in canonical form; "" if none did, or the variable had to exist (found,
  * PS_REUSE_ALWAYS). */
 PS_API const char *ps_variable_requested_device(const ps_variable *v);
 /** Room for any VariableDef. */
@@ -832,9 +897,9 @@ PS_API const char *ps_variable_requested_device(const ps_variable *v);
  */
 PS_API ps_status ps_variable_def(const ps_variable *v, char *out, size_t out_bytes);
 PS_API const char *ps_variable_container(const ps_variable *v);
-/** Bytes of its value; 0 for a string variable. */
+/** Bytes of v's value; 0 for a string variable. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
-/** Bytes of slot number `slot` (from 0 on) of its optimizer; 0: it has no such slot. A slot is as large as the value, but for
+/** Bytes of slot number `slot` (from 0 on) of v's optimizer; 0: there is no such slot. A slot is as large as the value, but for
  * those of rowwise_adagrad ("accumulator") and rowwise_adam ("v"), which have one element for each row. */
 PS_API size_t ps_variable_slot_bytes(const ps_variable *v, uint32_t slot);
 /** Version after the last read or assign of v by any thread. *out_exact: as in ps_variable_read_versioned(); true after an
@@ -863,22 +928,22 @@ PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
  *              several moments, though not within a 64 KiB segment. A program that needs an exact value reads again.
  */
 PS_API ps_status ps_variable_read_versioned(ps_variable *v, void *dst, size_t dst_bytes, uint64_t *out_version, bool *out_exact);
-/** Read slot number `slot` (from 0 on) of its optimizer into dst, of ps_variable_slot_bytes() bytes, in the variable's dtype:
- * momentum and nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: its optimizer has no such slot. */
+/** Read slot number `slot` (from 0 on) of v's optimizer into dst, of ps_variable_slot_bytes() bytes, in the variable's dtype:
+ * momentum and nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: the optimizer has no such slot. */
 PS_API ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes);
 PS_API ps_status ps_variable_read_slot_versioned(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes,
                                                  uint64_t *out_version, bool *out_exact);
 /**
  * Replace the value, exactly once and at one moment; slots are kept. Two assigns leave the value of one of them, and a read that
  * begins after the assign gets all of its value. A read that is under way may get parts of both values, unless the variable is
- * atomic or small; `exact` of ps_variable_read_versioned() tells. An assign also initialises; other sessions then take the
+ * atomic or small; *out_exact of ps_variable_read_versioned() says so. An assign also initialises; other sessions then take the
  * variable for a part of a model that exists (ps_session_ready()).
  */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);
-/** Initialise from memory: applied only if the variable is uninitialised then. Other sessions see it as after
- * ps_variable_assign(). */
+/** Assign the value in src if the variable has no value when the request comes to its task. Other sessions take the variable for
+ * a part of a model that exists, as after ps_variable_assign(). */
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
-/** Run the initializer of its spec; force: also if it is initialised (slots are reset). */
+/** Run the initializer of v's spec if v has no value. With force also if v has one; its slots are reset then. */
 PS_API ps_status ps_variable_init(ps_variable *v, bool force);
 /**
  * v += delta (v -= delta), element by element, exactly once: TensorFlow's assign_add and assign_sub with use_locking.
@@ -912,7 +977,8 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
 /**
  * Set a learning rate in place of v's optimizer's, until it is cleared (rate NULL) or v is deleted. It holds for the next push
  * that begins, from any session, and for the next round that is closed. Definitions of programs are not compared with it, and the
- * chief's hyperparameters do not change it. May be repeated. Blocks.
+ * chief's hyperparameters do not change it. The parts of a partitioned variable get the rate one after the other. May be
+ * repeated. Blocks.
  *
  * Errors   INVALID_ARGUMENT (not finite, or not > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted)
  */
@@ -937,7 +1003,7 @@ PS_API ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialize
 /** PS_STRING: replace all elements. values [count], count = elements of its shape. lengths [count]; NULL: the texts end with a
  * NUL. */
 PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
-/** ps_variable_assign_strings(), applied only if the variable is uninitialised then. */
+/** As ps_variable_assign_strings(), but a variable that has a value when the request comes to its task keeps this value. */
 PS_API ps_status ps_variable_init_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
 /**
  * PS_STRING: read all elements. Element i is dst[offsets[i] .. offsets[i + 1]); one NUL follows the last. Always exact.
@@ -949,17 +1015,17 @@ PS_API ps_status ps_variable_init_strings(ps_variable *v, const char *const *val
 PS_API ps_status ps_variable_read_strings(ps_variable *v, char *dst, size_t dst_bytes, size_t *offsets, size_t count,
                                           size_t *out_bytes);
 
-/** Text of the calling thread's last blocking call that failed; "" if none did. ps_last_applied(): what that call may have
- * changed. */
+/** Error text of the calling thread's last blocking call that failed; "" if none did. Valid for this thread until its next
+ * failure. ps_last_applied(): what that failed call may have changed. */
 PS_API const char *ps_last_error(void);
 PS_API ps_applied ps_last_applied(void);
-/** Reason of that failure, for programs. */
+/** Reason of the failure of ps_last_error(), for programs. */
 PS_API ps_reason ps_last_reason(void);
 
 /** Names of the session's variables that are uninitialised: at most max are written (valid until close). Returns their number,
  * -1 on error. TensorFlow's report_uninitialized_variables. Blocks. */
 PS_API int ps_report_uninitialized(ps_session *s, const char **names, int max);
-/** Wait until a chief has sealed all variables of the session. */
+/** Wait until every variable of the session has its first value and a chief has declared the model ready (sealed it). */
 PS_API ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms);
 /** Empty the session's default container on all tasks. UNAVAILABLE: names a ps that is not connected; nothing is done. */
 PS_API ps_status ps_reset(ps_session *s);
@@ -968,10 +1034,11 @@ PS_API ps_status ps_reset(ps_session *s);
 PS_API ps_status ps_reset_containers(ps_session *s, const char *const *containers, size_t count);
 /** Empty every container of the cluster. */
 PS_API ps_status ps_reset_all(ps_session *s);
-/** Delete one variable by its name in the scopes and container that hold now. */
+/** Delete one variable, with all its parts, or one queue, by its name in the scopes and container that hold now. A part alone is
+ * not deleted: INVALID_ARGUMENT. PS_MAYBE_PARTLY_APPLIED: not all parts are deleted; another call deletes the others. */
 PS_API ps_status ps_variable_delete(ps_session *s, const char *name);
-/** Get or create the int64 scalar `global_step`, without prefix, in the session's default container. It takes a turn of the
- * round-robin. */
+/** Get or create the int64 scalar `global_step`, without prefix, in the session's default container. The round-robin counts it
+ * like any variable. */
 PS_API ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable);
 
 /* ============================================ the asynchronous core ============================================ */
@@ -982,18 +1049,20 @@ typedef struct ps_result {
     size_t struct_bytes;
     ps_status status;
     ps_applied applied; /* if status is not PS_OK */
-    uint64_t version;   /* of the variable after the mutation, or of the values read */
+    uint64_t version;   /* version of the variable after the mutation, or of the values that were read */
     bool exact;         /* reads: the values are a consistent snapshot */
     uint8_t reserved[7];
-    uint32_t result_bytes; /* assign_add: the new value if it has at most 64 bytes; else 0 */
-    ps_reason reason;      /* NONE when status is PS_OK */
+    /* size of `result`. Push in rounds: 8, a uint64_t that is 1 if the gradient was dropped, else 0. assign_add: size of the new
+     * value, 0 if it has more than 64 bytes. All other requests, errors, and variables in parts: 0 */
+    uint32_t result_bytes;
+    ps_reason reason; /* NONE when status is PS_OK */
     uint8_t result[64];
     const char *text; /* text of the error, valid during the callback */
 } ps_result;
 /** Called once, on the session's loop thread. Must not block. May start requests, also with the same ps_request. */
 typedef void (*ps_done_fn)(void *ctx, ps_request *req, const ps_result *result);
 
-/** The caller allocates it, zeroes it before the first use, and keeps it untouched from the start to the callback. */
+/** The caller allocates the struct, zeroes it before the first use, and keeps it untouched from the start to the callback. */
 struct ps_request {
     union {
         uint8_t bytes[512];
@@ -1034,12 +1103,13 @@ PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t d
 /**
  * Read rows by their indices: TensorFlow's gather, embedding_lookup.
  *
- * Every row that is read is whole: it has all of a push or none. Up to 32,768 rows of at most 1 MiB, of an atomic variable at
- * most 4 MiB, are of one moment. The version is that of ps_variable_read_versioned(), and with it ps_push_rows() says how old its
- * values were. Rows travel in the session's wire_dtype. Nothing is changed, and no row is made.
+ * Every row that is read is whole: it has all of a push or none. Up to 32,768 rows of together at most 1 MiB, of an atomic
+ * variable 4 MiB, are of one moment. The call notes a version, as ps_variable_read_versioned() gives it, with which a later
+ * ps_push_rows() tells the task how old its values were. Rows travel in the session's wire_dtype. Nothing is changed, and no row
+ * is made.
  *
  * indices      [index_count] each in [0, rows of v); borrows. 0 indices: asks whether v has a value.
- * dst          [index_count, elements of a row] row-major, of v's dtype; kept until the end, torn until then and after an error.
+ * dst          [index_count, elements of a row] row-major, of v's dtype; kept until the end, undefined until then and on error.
  *
  * Thread       any. Blocks.
  * Errors       OUT_OF_RANGE         an index outside: which, where it stands, and how many rows there are
@@ -1047,27 +1117,27 @@ PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t d
  *              FAILED_PRECONDITION  v has no value yet (PS_REASON_UNINITIALIZED)
  *              UNIMPLEMENTED        the task is of a release that has no operations on rows (PS_REASON_FEATURE)
  *              others as ps_variable_read()
- * Cost         8 bytes a different row there, the row back.
+ * Cost         8 bytes to the task for each different row, and the row back.
  * Source       TF 1.15 core/kernels/gather_op.cc, python/ops/embedding_ops.py
  */
 PS_API ps_status ps_gather(ps_variable *v, const int64_t *indices, size_t index_count, void *dst, size_t dst_bytes);
 
 /**
- * Apply gradients of some rows with the variable's optimizer, exactly once. Only these rows and their slots change, but for adam,
- * adamw_tf, amsgrad and nadam, which move all rows as in TensorFlow. Powers and counts move once, also when there are no rows.
+ * Apply gradients of some rows with the variable's optimizer, exactly once. Only these rows and their slots change; but adam,
+ * adamw_tf, amsgrad and nadam move all rows, as in TensorFlow. The optimizer's step count and powers (beta^t) advance by a step.
  *
  * Gradients for a row that is named several times are added first, in the order in which they stand, in v's dtype. Large pushes
  * travel in segments of 64 KiB, as ps_variable_push() does; a connection that breaks is resumed by row. After an error
- * ps_last_applied() says whether rows may be applied, and the text says how many where the task has refused the rest.
+ * ps_last_applied() says whether some rows were perhaps applied; if the task refused the rest, the error text says how many were.
  *
- * indices      [index_count] each in [0, rows of v); borrows. 0 indices are a push.
+ * indices      [index_count] each in [0, rows of v); borrows. 0 indices: only the step count and the powers advance.
  * grads        [index_count, elements of a row] row-major, of v's dtype; borrows. They travel in v's dtype.
  * scale        multiplies the sums before the update; finite, > 0, no unit.
  *
  * Thread       any. Blocks.
- * Errors       OUT_OF_RANGE         an index outside; nothing is applied
- *              INVALID_ARGUMENT     also: NaN or infinity in a row (PS_REASON_NOT_FINITE, psd --refuse_nonfinite). The text names
- *                                   the row; rows of the segments before it are applied
+ * Errors       OUT_OF_RANGE         an index outside of the variable; nothing is applied
+ *              INVALID_ARGUMENT     as ps_gather(); also NaN or infinity in a row (PS_REASON_NOT_FINITE, psd --refuse_nonfinite).
+ *                                   The text names the row; rows of the segments before it are applied
  *              FAILED_PRECONDITION  v has no optimizer, or is in rounds (PS_REASON_IN_ROUNDS)
  *              UNIMPLEMENTED        adam, adamw_tf, amsgrad, nadam and a value of more than 16 MiB: TensorFlow's sparse form of
  *                                   these moves every row of the variable. Use lazy_adam. Or as in ps_gather()
@@ -1077,6 +1147,25 @@ PS_API ps_status ps_gather(ps_variable *v, const int64_t *indices, size_t index_
  */
 PS_API ps_status ps_push_rows(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads, size_t grad_bytes,
                               float scale);
+
+/**
+ * Apply gradients of some rows as ps_push_rows() does, and read the new values of these rows in the same exchange.
+ *
+ * All values contain this push, and perhaps later ones of other sessions; each row is whole. If the connection breaks, or the
+ * task has no memory to send values, the call reads them as ps_gather() does after the push. The version is that of
+ * ps_variable_read_versioned(). Each part of a partitioned variable gets the push and returns its rows.
+ *
+ * grads        [index_count, elements of a row] as in ps_push_rows(); borrows.
+ * dst          [index_count, elements of a row]: the new value of the row that stands at the same place in `indices`; of v's
+ *              dtype; kept until the end, undefined until then and on error. It may be the memory of grads.
+ *
+ * Thread       any. Blocks.
+ * Errors       as ps_push_rows(). After an error ps_last_applied() says whether the push is applied.
+ *              UNIMPLEMENTED        also: the task is of a release that sends no rows back (PS_REASON_FEATURE)
+ * Cost         8 bytes and the gradient for each different row, and the row back: one round trip.
+ */
+PS_API ps_status ps_push_pull_rows(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads,
+                                   size_t grad_bytes, void *dst, size_t dst_bytes, float scale);
 
 /**
  * Add rows, subtract rows, or put rows in the place of those that are there, exactly once, without the optimizer and its slots:
@@ -1110,6 +1199,9 @@ PS_API ps_status ps_gather_start(ps_variable *v, const int64_t *indices, size_t 
 PS_API ps_status ps_push_rows_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads,
                                     size_t grad_bytes, float scale, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                                     void *ctx);
+PS_API ps_status ps_push_pull_rows_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads,
+                                         size_t grad_bytes, void *dst, size_t dst_bytes, float scale, int64_t timeout_ms,
+                                         ps_request *req, ps_done_fn done, void *ctx);
 PS_API ps_status ps_scatter_add_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
                                       size_t rows_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
 PS_API ps_status ps_scatter_update_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *rows,
@@ -1118,8 +1210,8 @@ PS_API ps_status ps_scatter_update_start(ps_variable *v, const int64_t *indices,
 /* ================================================ embeddings ================================================ */
 
 /**
- * ps_param_get() with all that a spec can say: parts, place, wire dtype. A parameter in parts is got at once, which blocks; its
- * buffers have the whole, and each pull and push of it is one of every part.
+ * ps_param_get() with all that a spec can say: parts, device, wire dtype. A parameter in parts is got at once, which blocks; its
+ * buffers have the whole value, and a pull or push of the parameter pulls or pushes every part.
  *
  * spec     dtype PS_F32; borrows.
  *
@@ -1138,6 +1230,8 @@ PS_API ps_param *ps_param_get_spec(ps_session *s, const ps_variable_spec *spec);
  *   ps_embedding_ahead(table, next_ids, count);    the next batch's rows travel while the step ends
  *   ps_step_done(s);
  *
+ * In rounds (ps_session_sync_rows()) a step without ps_push() pushes no rows.
+ *
  * ps_accumulate() is UNIMPLEMENTED for it; ps_push_pull() is ps_push(). A variable in parts (ps_partition()) is got at once,
  * which blocks; a whole one as by ps_param_get().
  *
@@ -1149,36 +1243,39 @@ PS_API ps_param *ps_param_get_spec(ps_session *s, const ps_variable_spec *spec);
  */
 PS_API ps_param *ps_embedding_get(ps_session *s, const ps_variable_spec *spec);
 /**
- * Read the rows of a batch into the value buffer of an embedding. Its shape becomes (n, ...), n the number of different ids, in
- * rising order; without ids it has one row of zeros, which ps_push() does not push. The gradient buffer gets zeros. Waits for the
- * last push of p, and for rows that ps_embedding_ahead() has asked for: if these are of the same ids, nothing else is asked for.
+ * Read the rows of a batch into the value buffer of an embedding. Its shape becomes (n, ...): a row for each of the n different
+ * ids, in rising order of the ids; without ids it has one row of zeros, which ps_push() does not push. The gradient buffer gets
+ * zeros. Waits for the last push of p, and for rows that ps_embedding_ahead() has asked for. If these rows have the same ids, the
+ * call sends no request.
  *
  * ids         [id_count] in any order, also several times; each in [0, rows of the variable); borrows.
  * out_places  [id_count] which row of the buffers each id has; may be NULL. All 0 after an error.
  *
  * Thread   one thread at a time for p. Blocks.
- * Errors   sticky, as ps_gather(); INVALID_ARGUMENT also: p is no embedding. A monitored session that is lost recovers in
- *          ps_pull(), ps_step_done() or ps_should_stop().
+ * Errors   sticky, as ps_gather(); INVALID_ARGUMENT also: p is no embedding. A lost monitored session recovers in ps_pull() or
+ *          ps_should_stop(), not here.
  */
 PS_API ps_status ps_embedding_pull(ps_param *p, const int64_t *ids, size_t id_count, int64_t *out_places);
 /**
- * Start to read rows for the next ps_embedding_pull(), which must be for the same ids to use them. After ps_push() of this
- * session they have its gradients, because a ps carries out the requests of a session for a variable in order; later pushes, also
- * those of other sessions, may be missing.
+ * Start to read rows for the next ps_embedding_pull(), which uses them only if it has the same ids. Rows that are asked for after
+ * a ps_push() of this session contain its gradients, because a ps carries out the requests of a session for a variable in order;
+ * later pushes, and pushes of other sessions, may be missing. In rounds this call does nothing, because rows change only at the
+ * end of a step.
  *
  * ids      as in ps_embedding_pull(); borrows.
  *
- * Thread   one thread at a time for p. Waits for rows that the last call has asked for.
- * Errors   sticky; those of ps_gather_start(). Rows that do not come are read by the pull
+ * Thread   one thread at a time for p. Waits for the rows that the previous ps_embedding_ahead() has asked for.
+ * Errors   sticky; those of ps_gather_start(). ps_embedding_pull() reads the rows that do not come
  */
 PS_API ps_status ps_embedding_ahead(ps_param *p, const int64_t *ids, size_t id_count);
 
 /* ============================================ values in files ============================================ */
 
-/** Progress: called from time to time and at the end, on the calling thread. total_bytes does not change. */
+/** Called from time to time and at the end of a copy, on the calling thread, with the bytes copied so far. total_bytes does not
+ * change. */
 typedef void (*ps_copied_fn)(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes);
-/** An import has given `tensor` to `variable`. variable NULL: the tensor was left out. tensor NULL: the variable of the
- * container was not given a value. */
+/** Called by an import that has given `tensor` of the file to `variable`. variable NULL: the tensor was left out. tensor NULL:
+ * the file has no value for this variable of the container. */
 typedef void (*ps_taken_fn)(void *ctx, const char *tensor, const char *variable);
 typedef struct ps_file_options {
     size_t struct_bytes;   /* filled by ps_file_options_init */
@@ -1190,8 +1287,8 @@ typedef struct ps_file_options {
     bool reserved[6];        /* false */
     const char *const *only; /* patterns for variables' names (* ? [a-z]; * matches / too), then NULL; NULL: all. Slots go with
                               * their variable. At most 64 */
-    /* "OLD=NEW", then NULL: a name that begins with OLD gets NEW instead; import: the name here, export: the name in the file.
-     * The longest OLD that fits is used; "=NEW" fits all. At most 64 */
+    /* texts "OLD=NEW", then NULL: NEW replaces OLD at the beginning of a name. The result is the name of the variable (import)
+     * or the name in the file (export). The longest OLD that fits is used; "=NEW" fits all. At most 64 */
     const char *const *prefixes;
     /* import: called for each tensor and variable when all is done, on the calling thread; may be NULL */
     ps_taken_fn taken;
@@ -1199,13 +1296,13 @@ typedef struct ps_file_options {
 PS_API void ps_file_options_init(ps_file_options *options);
 /**
  * Write the values of all initialised variables of a container, from all tasks, into one local safetensors file, which appears
- * whole or not at all. Slots are not written. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64); __metadata__
- * has the variables' definitions (docs/OPERATIONS.md).
+ * whole or not at all. Slots are not written. A string variable NAME becomes NAME:bytes (U8) and NAME:offsets (I64), a variable
+ * in parts one tensor under its own name; __metadata__ has the variables' definitions (docs/OPERATIONS.md).
  *
  * While others push, the file is no snapshot of one moment. In rounds it has the values of one round on all tasks: if rounds end
  * meanwhile the values are read again (`copied` begins anew), until the timeout of a variable of that size; a member that exports
- * between two of its steps, in rounds that need all members, has them at once. Memory: at most 8 MiB of values at a time. Blocks;
- * for each variable up to the session's timeout and a second for each 64 MiB.
+ * between two of its steps, in rounds that need all members, never reads again, because no round ends meanwhile. Memory: at most
+ * 8 MiB of values at a time. Blocks; for each variable up to the session's timeout and a second for each 64 MiB.
  *
  * options        NULL: defaults; borrows.
  * out_variables  may be NULL: number of variables in the file.
@@ -1221,14 +1318,15 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
 /**
  * Give variables of a container the values of a safetensors file, made by ps_export() or by others. The tensors that are meant
  * (all, or those that fit `only`) are checked whole and compared with the variables before the first variable changes. Of other
- * tensors only the names are looked at; their file, of an index, need not exist.
+ * tensors only the names are read; if path is an index, files with other tensors only need not exist.
  *
- * Missing variables are created in the order of the file, round-robin, with the optimizer in __metadata__. Values are assigned:
- * versions count on, and slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all
- * values, with Adam's powers: of a variable all slots or none must be in the file, and an existing variable must have that
- * optimizer. A path that ends with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which
- * are in its directory. Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call ps_checkpoint_save()
- * afterwards: a task that is lost before comes back with older values.
+ * Missing variables are created in the order of the file, round-robin, with the optimizer and the parts in __metadata__. A
+ * variable in parts is found by its own name, whatever number of parts the file's had. Values are assigned: versions count on,
+ * and slots are kept. With `slots`, slots that ps_checkpoint_export() has written are assigned after all values, with Adam's
+ * powers: of a variable all slots or none must be in the file, and an existing variable must have that optimizer. A path that
+ * ends with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which are in its directory.
+ * Memory: the largest variable, at least 64 MiB. If ps tasks save checkpoints, call ps_checkpoint_save() afterwards: a task that
+ * is lost before comes back with older values.
  *
  * Errors   INVALID_ARGUMENT     names the tensor (dtype, shape, name, offsets), or two tensors for one variable
  *          FAILED_PRECONDITION  PS_REASON_IN_ROUNDS: a worker, which is named, trains a variable in rounds: stop it first
@@ -1246,15 +1344,15 @@ PS_API ps_status ps_file_check(const char *path, const ps_file_options *options,
 
 typedef struct ps_saved_container {
     char container[64];
-    int64_t step; /* highest value of a variable global_step in the container at the cut; -1: none */
+    int64_t step; /* highest value of a variable global_step in the container, as it was saved; -1: there is none */
 } ps_saved_container;
 /* Progress of checkpoints, as the directory knows it. */
 typedef struct ps_saves_info {
     /* the task is the directory, has a checkpoint_dir, and gives these facts; false: all other fields are 0 */
     bool known;
-    bool whole;           /* all parts of the newest checkpoint are there now; false: perhaps when all tasks are up */
-    bool decided;         /* the checkpoint that is being made is complete, and the tasks are being told */
-    bool awaits_reset;    /* a checkpoint is wanted, and waits until a reset has ended */
+    bool whole; /* all parts of the newest checkpoint are there now; false: a part is missing, perhaps because its task is away */
+    bool decided;         /* the checkpoint that is being made is complete, and the directory informs the tasks */
+    bool awaits_reset;    /* a checkpoint was asked for, and is made when a reset has ended */
     bool more_containers; /* the newest checkpoint has more containers than `containers` holds */
     uint8_t reserved[3];
     /* newest checkpoint: its number; 0: none is saved, and the next four fields are not set */
@@ -1264,10 +1362,10 @@ typedef struct ps_saves_info {
     uint64_t took_ms, bytes; /* newest checkpoint: milliseconds until it was written; bytes of all its files */
     /* number of the checkpoint that is being made, 0: none; milliseconds since it was begun */
     uint64_t makes, make_ms;
-    /* of the checkpoint that is being made: tasks that save a part; tasks that have written theirs; part that is written, in
+    /* the checkpoint that is being made: tasks that save a part; tasks that have written theirs; share that is written, in
      * millionths */
     uint32_t make_tasks, make_done, make_share;
-    /* tasks that load a part; tasks that have loaded theirs; part that is loaded, in millionths */
+    /* tasks that load a part; tasks that have loaded theirs; share that is loaded, in millionths */
     uint32_t load_tasks, load_done, load_share;
     uint64_t loads; /* number of the checkpoint that is being loaded; 0: none */
     /* failures since the newest checkpoint was saved */
@@ -1291,29 +1389,29 @@ typedef struct ps_task_info {
     uint8_t reserved[2];
     char address[272];
     char version[33];
-    char error[544];       /* why it is not up */
-    char waiting_for[256]; /* directory: tasks whose lists are missing; or what tasks that have not begun will begin with */
+    char error[544];       /* why the task is not up */
+    char waiting_for[256]; /* what the task waits for: lists of other tasks, or a checkpoint to begin with; "": it serves */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
     double pushes_per_second, bytes_per_second;
     char devices[128]; /* "CPU:0" */
-    /* from the directory; empty if the directory does not answer */
+    /* the next four fields are from the directory, and empty if the directory does not answer */
     char conflict[256]; /* text about another process that claims to be this task; "": none */
     /* earlier processes of this task that the directory has seen; of the directory itself: 1 if there was one */
     uint32_t restarts;
-    uint32_t lost;                   /* variables that the task had, and its present process has not: it came back empty */
+    uint32_t lost;                   /* variables that an earlier process of the task had, and its present process lacks */
     char lost_names[256];            /* names of lost variables: "w, b and 3 more" */
     uint32_t connected, in_progress; /* connected sessions; pushes that have begun and not ended */
     uint64_t records_bytes;          /* memory for records of sessions; part of the budget, as the next two fields */
-    /* staged: values (and calls) that arrive; copies: values that are sent; most: the highest sum of one session */
+    /* staged: memory for values and calls that arrive; copies: for values that are sent; most: of the session that uses most */
     uint64_t staged_bytes, copies_bytes, most_bytes;
     /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": none */
     char most[128];
-    ps_status status; /* why it is not up; PS_OK and NONE if it is up */
+    ps_status status; /* why the task is not up; PS_OK and NONE if it is up */
     ps_reason reason;
     char not_done[256];      /* directory: once some trainers are done, the names of the others */
-    uint32_t done, trainers; /* directory: number of trainers that are done, and of all; 0: the cluster lists none */
+    uint32_t done, trainers; /* directory: how many trainers are done, of how many that the cluster lists; 0: it lists none */
     bool job_done;           /* the job is done (ps_session_job_done()), as far as this task has heard */
     bool insecure;           /* other machines can connect without key and certificate (psd --insecure_any_peer) */
     uint8_t reserved_done[6];
@@ -1321,18 +1419,23 @@ typedef struct ps_task_info {
                             * and when checkpoints are made; else "" */
     ps_saves_info saves;   /* what `checkpoints` says, as fields */
     uint64_t denied;       /* requests and connections that were refused for lack of a right */
-    /* TLS handshakes of those that connected; refused: also those that ended before they were over */
+    /* TLS handshakes with peers that connected to this task: completed; refused, or ended by the peer before completion */
     uint64_t handshakes_done, handshakes_refused;
     uint32_t handshakes_under_way;
     ps_waiting waiting; /* why waiting_for is not empty */
+    /* true: this session may not read every container, and so gets no sums over all of them. These are 0: memory_bytes,
+     * variable_bytes, variables, pushes_*, nonfinite, pulls, bytes_*, rates, in_progress, staged_bytes, copies_bytes, most_bytes;
+     * most: "" */
+    bool in_part;
+    uint8_t reserved_part[7];
 } ps_task_info;
-/** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these jobs the tasks to which
- * the directory is connected at the first call. -1: error, which for a target that refuses connections comes after 0.3 s.
+/** Number of tasks that serve: all tasks of jobs other than worker, chief, master and evaluator, and those tasks of these four
+ * jobs to which the directory is connected at the first call. -1: error, after 0.3 s for a target that refuses connections.
  * Blocks. */
 PS_API int ps_cluster_tasks(ps_session *s);
-/** Ask tasks 0 to count - 1 of that list for their state, at the same time, into infos [count]. A task that does not answer has
- * up == false and error set, and the call returns PS_OK. A task that refuses connections counts as down after 0.3 s. Blocks up
- * to timeout_ms. */
+/** Ask tasks 0 to count - 1 of ps_cluster_tasks() for their state, at the same time, into infos [count]. A task that does not
+ * answer has up == false and error set, and the call returns PS_OK. A task that refuses connections counts as down after 0.3 s.
+ * Blocks up to timeout_ms. */
 PS_API ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms);
 
 typedef struct ps_variable_info {
@@ -1344,19 +1447,28 @@ typedef struct ps_variable_info {
     ps_dtype dtype;
     ps_shape shape;
     ps_optimizer optimizer;
-    uint8_t optimizer_room[384 - sizeof(ps_optimizer)]; /* ps_optimizer grows into it */
+    uint8_t optimizer_room[384 - sizeof(ps_optimizer)]; /* room for fields that later releases add to ps_optimizer */
     uint64_t version, pushes;
     bool initialised, sealed, atomic;
     uint8_t reserved;
     uint32_t in_progress;
     uint64_t bytes; /* size of the value; 0 while uninitialised */
     double rate;    /* rate that ps_variable_set_rate() has put in force; 0: none */
-    uint32_t order; /* rises with the order of creation, over all tasks */
+    uint32_t order; /* over all tasks, a variable that was created later has a higher number */
     uint8_t reserved_order[4];
     uint64_t step;        /* highest global step that a push to the variable carried */
     double rate_in_force; /* learning rate at that step: the one that was set, or the schedule's, or the optimizer's own */
+    /* for a part: number of parts of its variable, whose name precedes /part_N here; for a whole variable: 0 */
+    uint32_t parts;
+    uint32_t part;                  /* for a part: its index; for a whole variable this field and the three below are 0 */
+    int64_t whole_rows;             /* for a part: rows of its variable along part_axis */
+    uint8_t part_axis, part_layout; /* for a part: axis along which its variable is cut; ps_layout */
+    uint8_t reserved_part[6];
 } ps_variable_info;
-/** The devices in info, which ps_cluster_info() has filled. Returns their number, of which at most max are written; -1
+/** Turn the entry of a part into an entry of its whole variable, with that variable's name and shape; `parts` and the fields
+ * behind `parts` become 0. An entry of a whole variable stays as it is. Thread: any. */
+PS_API void ps_variable_info_whole(ps_variable_info *info);
+/** List the devices of a task in devices. info was filled by ps_cluster_info(). Returns their number; at most max are written. -1
  * (INTERNAL): the task's list makes no sense. devices may be NULL if max is 0. Contacts nobody. */
 PS_API int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size_t item_bytes, int max);
 
@@ -1381,12 +1493,13 @@ typedef struct ps_session_info {
     uint32_t task;
     uint32_t pid;
     char host[65], program[65];
-    char id[17]; /* first half of the id, hexadecimal */
+    char id[17]; /* first half of the session's id, hexadecimal */
     bool connected, stopping;
     uint8_t reserved[3];
     uint64_t heard_ms, age_ms;
-    int64_t global_step;     /* -1: not told */
-    double steps_per_second; /* of the global step that the session sees, over its last five beats (10 s); 0: it stands still */
+    int64_t global_step; /* -1: the session has not reported one */
+    /* rate of the global step that the session sees, over its last five beats (10 s); 0: the step stands still */
+    double steps_per_second;
     uint32_t waits, in_progress;
     uint64_t held_bytes; /* part of the task's memory budget: values that arrive or are sent, and calls */
     /* directory: another process that claims to be this task, and was refused in the last 5 minutes; "": none */
@@ -1394,6 +1507,8 @@ typedef struct ps_session_info {
     char identity[134]; /* who made the session, as ps_right_info.identity; "": the task gives rights to everybody */
     char key_id[9];     /* key id of its connection; "": no key, or no connection */
     uint8_t reserved_key[1];
+    /* directory: values of the session's newest step (ps_step_value()), as many as fit: "loss=0.25 accuracy=0.9"; "": none */
+    char values[192];
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
 /** List the sessions that one task of ps_cluster_tasks() knows, sorted by job and task. The directory (ps_task_info.directory)
@@ -1403,11 +1518,12 @@ typedef struct ps_right_info {
     size_t struct_bytes;
     /* set in the first entry only: who the session is */
     char identity[134]; /* "key:w0", "cert:psd://psd/worker/0", "uid:1000", "anybody" */
-    char role[16];      /* of its key: "ps", "worker", "monitor", "admin"; "admin" for the user of the task's process */
-    char key_id[9];     /* key id of the connection */
-    bool open;          /* the task gives rights to everybody */
-    uint32_t rights; /* on the cluster, bits: read 1, write 2, create 4, chief 8, call 16, save 32, administer 64, member 128 */
-    /* set in the other entries: a row of the task's table that names the identity: "role:worker *,@cluster train" */
+    /* role of the identity's key: "ps", "worker", "monitor", "admin"; "admin" for the user of the task's process */
+    char role[16];
+    char key_id[9];  /* key id of the connection */
+    bool open;       /* the task gives rights to everybody */
+    uint32_t rights; /* rights on the cluster: read 1, write 2, create 4, chief 8, call 16, save 32, administer 64, member 128 */
+    /* set in all entries but the first: a row of the task's table that names the identity: "role:worker *,@cluster train" */
     char row[1024];
 } ps_right_info;
 typedef void (*ps_right_info_fn)(void *ctx, const ps_right_info *info);
@@ -1415,8 +1531,8 @@ typedef void (*ps_right_info_fn)(void *ctx, const ps_right_info *info);
 PS_API ps_status ps_task_rights(ps_session *s, int task, int64_t timeout_ms, ps_right_info_fn each, void *ctx);
 typedef struct ps_event_info {
     size_t struct_bytes;
-    uint64_t number; /* 1 and up in each life of the task */
-    uint64_t life;   /* of the task's process */
+    uint64_t number; /* counts from 1 in each process of the task */
+    uint64_t life;   /* number of the task's process; a restarted task has another one */
     uint64_t age_ms; /* how long ago it happened */
     uint32_t level;  /* 0 debug, 1 info, 2 warning, 3 error */
     char event[32];  /* "task_lost": a name, as in the task's log */
@@ -1426,10 +1542,10 @@ typedef void (*ps_event_info_fn)(void *ctx, const ps_event_info *info);
 /* A place in a task's list of events. All 0: before the oldest event that the task has. */
 typedef struct ps_event_place {
     size_t struct_bytes; /* sizeof(ps_event_place) */
-    uint64_t life;       /* of the task's process; 0: nothing has come yet */
-    uint64_t next;       /* number behind the last event that has come */
+    uint64_t life;       /* number of the task's process; 0: no event has come yet */
+    uint64_t next;       /* number of the last event that has come, plus 1 */
     int64_t wait_ms;     /* how long the task waits for an event if there is none, at most 30,000 */
-    uint64_t missed;     /* set by the call: events between the place and the first one that came, which the task has no more */
+    uint64_t missed;     /* set by the call: events between the place and the first listed one; the task had dropped them */
 } ps_event_place;
 /**
  * List what has happened at one task: tasks, workers, chiefs, recoveries, checkpoints, resets, denials. The task keeps the newest
@@ -1437,7 +1553,7 @@ typedef struct ps_event_place {
  *
  * place       where to begin; moved behind the last event that came. If the task is another process than place->life says, its
  *             whole list comes.
- * timeout_ms  as elsewhere, for the answer; the wait of place->wait_ms comes on top of it.
+ * timeout_ms  as in other calls, for the answer; the wait of place->wait_ms comes on top of it.
  * each        called for each event, the oldest first, on the caller's thread.
  *
  * Thread      any, but not in a callback. Blocks.
@@ -1454,10 +1570,10 @@ typedef struct ps_wait_info {
     uint32_t pid;
     char host[65], program[65], id[17];
     char request[17];  /* operation: "CREATE", "WAIT", ... */
-    char what[256];    /* what it waits for: "sealed: w, b" */
+    char what[256];    /* what the request waits for: "sealed: w, b" */
     char release[256]; /* what would end the wait */
-    uint64_t since_ms; /* how long it has waited */
-    int64_t left_ms;   /* time until its deadline; -1: none */
+    uint64_t since_ms; /* how long the request has waited */
+    int64_t left_ms;   /* time until the request's deadline; -1: none */
 } ps_wait_info;
 typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
 /** List the requests that wait at one task, the oldest first, at most 4,096. A request that its client holds back (no
@@ -1471,7 +1587,7 @@ typedef struct ps_container_info {
     /* directory: number of names that it has recorded, for all tasks; if the tasks have fewer variables, one has lost some */
     uint32_t names;
     uint32_t queues;
-    /* directory: the holder of the chief's lease; other task: the chief whose number it follows; "": none, or not known */
+    /* directory: the holder of the chief's lease; other tasks: the chief with the number below; "": none, or not known */
     char chief[96];
     uint64_t chief_number;  /* highest chief number that the task has seen; 0: none */
     uint64_t chief_left_ms; /* directory: time until the lease ends; 0: nobody holds it */
@@ -1479,7 +1595,7 @@ typedef struct ps_container_info {
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
-#define PS_HISTOGRAM 17 /* counts of the values 0, 1 .. 15, and of all above */
+#define PS_HISTOGRAM 17 /* counts of the values 0, 1 .. 15, and of all larger ones */
 typedef enum ps_round_phase {
     PS_ROUND_OPENING = 1, /* waits for the first members */
     PS_ROUND_COLLECTS = 2,
@@ -1498,16 +1614,19 @@ typedef struct ps_round_info {
     uint32_t workers, replicas;   /* members that are expected; members that must complete a round to close it */
     uint32_t members;             /* number of ps_member_info that follow */
     uint64_t dropped;             /* contributions that came too late */
-    uint64_t leads[PS_HISTOGRAM]; /* staleness: number of steps by lead after the wait */
+    uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: leads[i] is the number of steps that ended with a lead of i */
     char waits_for[512];          /* what the round waits for, or why it failed */
-    char owners[256];             /* tasks that are away or in doubt */
+    char owners[256];             /* tasks with parameters of the round that are away, or of unknown state */
+    double max_norm;              /* limit of the norm of averages; 0: none */
+    uint32_t max_norm_each;       /* 1: max_norm is of each parameter; 0: of all together */
+    uint32_t reserved;
 } ps_round_info;
 typedef enum ps_member_state {
     PS_MEMBER_WORKS = 1,
-    PS_MEMBER_COMPLETE = 2, /* has completed its step and waits for the others */
+    PS_MEMBER_COMPLETE = 2, /* the member has completed its step and waits for the other members */
     PS_MEMBER_LOST = 3,
     PS_MEMBER_ENTERS = 4, /* takes part from the next round on */
-    PS_MEMBER_WAITS = 5,  /* bounded staleness: waits for members that are too far behind */
+    PS_MEMBER_WAITS = 5,  /* bounded staleness: the member waits for members that are too far behind */
     /* the directory was restarted, and the member has not spoken to it since; host and pid are not known */
     PS_MEMBER_UNKNOWN = 6
 } ps_member_state;
@@ -1518,42 +1637,42 @@ typedef struct ps_member_info {
     char host[65], id[17]; /* id: first half of its session's id, hexadecimal */
     ps_member_state state;
     uint64_t member;   /* 0: nobody has this place */
-    uint64_t since_ms; /* how long it has been in this state */
-    uint64_t steps;    /* bounded staleness: its own steps */
-    /* `steps` is not known: the directory was restarted, and the member has not told them since */
+    uint64_t since_ms; /* how long the member has been in this state */
+    uint64_t steps;    /* bounded staleness: number of the member's own steps */
+    /* true: `steps` is not known: the directory was restarted, and the member has not sent the number since */
     bool steps_unknown;
     uint8_t reserved[7];
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
 /** List containers that are trained in rounds or with bounded staleness, from the directory: round() for each, then member() for
- * each of its members, by task. Last comes one in state PS_ROUND_IN_DOUBT with container "", if a restarted directory waits for
- * tasks that may have more. round and member may be NULL. Blocks. */
+ * each of its members, by task. If a restarted directory waits for tasks that may have more containers, the last round() is in
+ * state PS_ROUND_IN_DOUBT with container "". round and member may be NULL. Blocks. */
 PS_API ps_status ps_rounds(ps_session *s, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx);
-/* Ages of the gradients that a task has applied: number of other mutations of the variable between the read of the values from
- * which a gradient was computed (the session's last read; of a parameter its last ps_pull()) and the push. For information
- * only. Counted since the task started or the container was reset. */
+/* Ages of the gradients that a task has applied. The age of a gradient is the number of other mutations of its variable between
+ * its push and the read of the values from which it was computed: the session's last read of the variable, of a parameter the
+ * last ps_pull(). For information only. Counted since the task started or the container was reset. */
 typedef struct ps_age_info {
     size_t struct_bytes;
     char container[64];
     uint64_t ages[PS_HISTOGRAM];
 } ps_age_info;
 typedef void (*ps_age_info_fn)(void *ctx, const ps_age_info *info);
-/** List the ages of one task's containers, sorted by name. Blocks. */
+/** List the ages of the gradients at one task, by container, sorted by name. Blocks. */
 PS_API ps_status ps_task_ages(ps_session *s, int task, int64_t timeout_ms, ps_age_info_fn each, void *ctx);
 /* A checkpoint of the cluster: the state of all ps tasks, each at one moment, in files beneath the checkpoint_dir of each. */
 typedef struct ps_checkpoint_info {
     size_t struct_bytes;
     uint64_t number;
     ps_checkpoint_state state;
-    uint64_t time_ms;      /* when it was begun, Unix time; 0: not known */
-    int64_t step;          /* highest value of a variable global_step at the cut; -1: none */
-    uint64_t bytes;        /* size of all its files */
+    uint64_t time_ms;      /* when the checkpoint was begun, Unix time; 0: not known */
+    int64_t step;          /* highest value of a variable global_step in the checkpoint; -1: there is none */
+    uint64_t bytes;        /* size of all files of the checkpoint */
     uint64_t milliseconds; /* duration, so far if it is being made */
     uint32_t tasks, done;  /* tasks that have a part; tasks that have written theirs */
-    int32_t share;         /* part that is written, or, if it is saved, loaded again, in millionths; -1: neither is going on */
+    int32_t share;         /* in millionths: share written so far, or share loaded while tasks load the checkpoint; -1: neither */
     int32_t reserved;
-    char text[512]; /* why it cannot be used, or why the attempt failed; else "" */
+    char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; else "" */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
 /** List the checkpoints that the directory knows, by number: also the one that is being made, and the last attempt if it failed.
@@ -1561,18 +1680,18 @@ typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info)
 PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save the state of all ps tasks. When this returns PS_OK the checkpoint is on the disks of all of them. Training goes on; in
- * rounds the checkpoint has the state between two rounds. It has the state of the moment when the directory took the request,
- * with all ps tasks up, or a later one. If nothing differs from the newest whole checkpoint, no new one is made. Blocks; while a
- * task is away, or its disk is still writing an older checkpoint, the call waits.
+ * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the directory took the request,
+ * with all ps tasks up, or of a later moment. If nothing differs from the newest whole checkpoint, no new one is made. Blocks;
+ * while a task is away, or its disk is still writing an older checkpoint, the call waits.
  *
  * out_number  may be NULL: number of the checkpoint that has the state, which may be an older one.
  *
  * Thread   any.
  * Errors   FAILED_PRECONDITION  a ps task has no checkpoint_dir
- *          UNAVAILABLE          the tasks have not begun
+ *          UNAVAILABLE          the ps tasks are still starting
  *          UNAVAILABLE with PS_OUTCOME_UNKNOWN: the state is lost because tasks have gone back to a checkpoint; or the directory
- *          was
- *                               restarted: ps_checkpoints() tells what is saved, and another call saves the state of then
+ *                               was restarted: ps_checkpoints() tells what is saved, and another call saves the state at that
+ *                               time
  *          ABORTED              a container was reset meanwhile
  *          DEADLINE_EXCEEDED    the checkpoint is still being made
  *          RESOURCE_EXHAUSTED (disk full), DATA_LOSS, PERMISSION_DENIED: errors of a disk
@@ -1595,7 +1714,7 @@ typedef struct ps_checkpoint_options {
     uint64_t shard_bytes;  /* export: bytes of values per file; 0: one file */
     bool slots;            /* export: also the optimizers' slots */
     bool reserved[7];      /* false */
-    /* may be NULL; name: the file that is read; export: counts the bytes of values that were written */
+    /* called as the work proceeds, with the file that is read; export: counts bytes of values that were written. May be NULL */
     ps_copied_fn copied;
     ps_checkpoint_fault_fn fault; /* verify: called on the calling thread; may be NULL */
     void *ctx;
@@ -1621,8 +1740,8 @@ PS_API ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_c
  * Write the variables of a container, as a checkpoint has them, into one safetensors file, which appears whole or not at all, as
  * ps_export() does with the present values. Only data that was verified is written. Blocks, as ps_checkpoint_verify().
  *
- * With slots these get TensorFlow's names: w/Adagrad, w/Momentum, w/Adam, w/Adam_1, and beta1_power and beta2_power if all Adam
- * variables have the same powers; if not, and in several files, w/beta1_power. ps_import() reads them if it is asked to. With
+ * With `slots`, slots get TensorFlow's names: w/Adagrad, w/Momentum, w/Adam, w/Adam_1, and beta1_power and beta2_power if all
+ * Adam variables have the same powers; if not, and in several files, w/beta1_power. ps_import() with `slots` reads them. With
  * shard_bytes: PATH-00001-of-0000N.safetensors (PATH without ".safetensors"), and PATH.safetensors.index.json with their names.
  *
  * out_variables  may be NULL.
@@ -1635,7 +1754,7 @@ typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /*
 /**
  * List the containers of a checkpoint, of all its tasks, by name: each that had a variable or a queue at the cut, also those that
  * were reset since, which a restore leaves out. Reads the state files, not the values. Blocks; the session's timeout holds for
- * each range that is read. Callbacks run on the calling thread before it returns, and none after a failure.
+ * each range that is read. Callbacks run on the calling thread before this call returns, and none after a failure.
  *
  * Thread   any.
  * Errors   those of ps_checkpoint_verify(); UNAVAILABLE also if a task of the checkpoint no longer belongs to the cluster
@@ -1650,27 +1769,26 @@ PS_API ps_status ps_checkpoint_containers(ps_session *s, uint64_t number, ps_che
  */
 PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64_t timeout_ms);
 /**
- * Restore a checkpoint while the tasks run: each container of the checkpoint gets its state of then on all ps tasks; later
- * changes are lost. Other containers stay as they are. The checkpoint is loaded and verified before anything changes, so it needs
- * memory beside the present state. Sessions that train in a restored container get ABORTED. A new checkpoint of the restored
- * model is made then; until it is whole, the loss of a task may make all tasks go back to the newest checkpoint before. PS_OK:
- * the new one is whole.
+ * Restore a checkpoint while the tasks run: on all ps tasks each container of the checkpoint gets the state that it had when
+ * the checkpoint was made. Later changes are lost. Other containers stay as they are. The checkpoint is loaded and verified
+ * before anything changes, so it needs memory beside the present state. Sessions that train in a restored container get ABORTED.
+ * Then a new checkpoint of the restored model is made. Before it is whole, the loss of a task may make all tasks go back to the
+ * newest checkpoint before it. PS_OK: the new checkpoint is whole.
  *
  * out_next  may be NULL: number of the new checkpoint.
  *
  * Thread   any.
  * Errors   Nothing has changed after:
  *          NOT_FOUND
- *          FAILED_PRECONDITION  it is not whole on all tasks, or has parts of tasks that no longer exist; it is empty, or all
- *                               that it has was reset since; no checkpoint_dir
+ *          FAILED_PRECONDITION  the checkpoint is not whole on all tasks, has parts of tasks that no longer exist, is empty,
+ *                               or all that it has was reset since; no checkpoint_dir
  *          DATA_LOSS            a file differs from what was written
  *          RESOURCE_EXHAUSTED   no memory beside the present state
  *          UNAVAILABLE          a task is away
  *          Any status with PS_MAYBE_PARTLY_APPLIED: the checkpoint was restored, and the new one is not saved, for the reason
- *          that
- *          the status gives; UNAVAILABLE: a task was lost before, and the text names the checkpoint to which all have gone back.
- *          UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory was restarted. DEADLINE_EXCEEDED: the restore goes on if it has
- *          begun.
+ *          that the status gives; UNAVAILABLE: a task was lost before, and the text names the checkpoint to which all have gone
+ *          back. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory was restarted. DEADLINE_EXCEEDED: the restore goes on if it
+ *          has begun.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**
@@ -1680,15 +1798,13 @@ PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t t
  *
  * Thread   any.
  * Errors   as ps_checkpoint_restore(). Nothing has changed also after: NOT_FOUND (the checkpoint lacks one of the containers),
- *          INVALID_ARGUMENT (a name), FAILED_PRECONDITION (one of the containers was reset since; or tasks do not begin, or parts
- *          of the checkpoint belong to tasks that no longer exist: then only the whole checkpoint can be restored)
+ *          INVALID_ARGUMENT (a name), FAILED_PRECONDITION (one of the containers was reset since; or ps tasks cannot start, or
+ *          parts of the checkpoint belong to tasks that no longer exist: then only the whole checkpoint can be restored)
  */
 PS_API ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
                                                   int64_t timeout_ms, uint64_t *out_next);
-/**
- * ps_checkpoint_save() before a restore of checkpoint `keeps`, which is not removed (max_to_keep), neither by this save nor by
- * others, until a restore is asked for, or for 10 minutes. keeps 0: none. Thread: any.
- */
+/** ps_checkpoint_save() that keeps checkpoint `keeps` for a restore: until a restore is asked for, or for 10 minutes,
+ * no save removes it, whatever max_to_keep is. keeps 0: none. Thread: any. */
 PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number);
 /**
  * ps_checkpoint_restore() that distributes the variables of the checkpoint anew, by size, over all present ps tasks, also those
@@ -1697,17 +1813,17 @@ PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_
 PS_API ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /** Round-trip time of an empty request, in microseconds. */
 PS_API ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us);
-/** Ask a task to finish its requests and end. PS_OK: it will. */
+/** Ask a task to finish its requests and end. PS_OK: the task will end. */
 PS_API ps_status ps_task_shutdown(ps_session *s, int task, int64_t timeout_ms);
 /** Name of entry i of ps_cluster_tasks(): "/job:ps/task:1"; NULL: no such entry. Valid until close. */
 PS_API const char *ps_cluster_task_name(ps_session *s, int task);
 /**
  * Call a function of a task's call table (ps_calls.h: psd_call_table) and wait for its end. It runs at most once.
  *
- * device   "/job:worker/task:0", of a task that serves, as a device scope within all others (ps_device_push()). NULL or "": the
- *          open scopes; if they name no job, that of the session's target. A job without a task means its task 0; without a job
- *          the target. A device of the task, as in "/job:worker/task:0/device:GPU:1", must exist (ps_session_devices()) unless
- *          the session allows soft placement.
+ * device   "/job:worker/task:0", of a task that serves. It acts as the innermost device scope (ps_device_push()). NULL or "": the
+ *          open scopes; if these name no job, the job of the session's target. A job without a task means its task 0; no
+ *          job: the target. A device of the task, as in "/job:worker/task:0/device:GPU:1", must exist (ps_session_devices())
+ *          unless the session allows soft placement.
  * in       [in_bytes], at most PS_CALL_LARGE_BYTES_MAX; borrows.
  * out      [out_capacity] gets the result, *out_bytes (may be NULL) its size.
  *
@@ -1717,8 +1833,8 @@ PS_API const char *ps_cluster_task_name(ps_session *s, int task);
  * again.
  *
  * Errors   NOT_FOUND            the task has no such function; the text lists those it has
- *          INVALID_ARGUMENT     device is no device; or the task is older than this library's out_bytes and takes
- *                               PS_CALL_BYTES_MAX of input, with as much room for output
+ *          INVALID_ARGUMENT     device is no device; or the task's release is too old for large calls: it takes PS_CALL_BYTES_MAX
+ *                               of input, and has as much room for output
  *          OUT_OF_RANGE         out is too small
  *          FAILED_PRECONDITION  PS_REASON_TOO_LARGE: input and room for output exceed the task's memory budget
  *          DEADLINE_EXCEEDED    the task cancels the call
@@ -1726,6 +1842,34 @@ PS_API const char *ps_cluster_task_name(ps_session *s, int task);
  */
 PS_API ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
                          size_t out_capacity, size_t *out_bytes, int64_t timeout_ms);
+/** How a started call ended: status, applied and reason as ps_call(), ps_last_applied() and ps_last_reason() return them. */
+typedef struct ps_call_result {
+    size_t struct_bytes; /* size in the library */
+    ps_status status;
+    ps_applied applied;
+    ps_reason reason;
+    uint32_t reserved;
+    size_t out_bytes; /* size of the output; after OUT_OF_RANGE more than there was room for */
+    const char *text; /* text of the error, "" without one; valid during the callback */
+} ps_call_result;
+/** Called once, on the session's loop thread. Must not block. May start calls and requests. */
+typedef void (*ps_call_done_fn)(void *ctx, const ps_call_result *result);
+/**
+ * Start ps_call() and return at once. PS_OK: done runs exactly once, on the loop thread, never within this call (but the loop
+ * thread may run it before this call has returned). Any other status: it never runs.
+ *
+ * device and name are copied; scopes count as they are open at the call; in and out are kept until done.
+ *
+ * Any number of started calls goes on at the same time; what a task has no room for waits for its turn there. No thread is made,
+ * and ps_interrupt() does not end started calls. ps_session_close() leaves them the operation timeout at most, and waits for
+ * done.
+ *
+ * Thread   any, also callbacks.
+ * Errors   INVALID_ARGUMENT (no name, no done, device is no device), RESOURCE_EXHAUSTED (no memory), FAILED_PRECONDITION (the
+ *          session is closing). All others come in done: those of ps_call()
+ */
+PS_API ps_status ps_call_start(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
+                               size_t out_capacity, int64_t timeout_ms, ps_call_done_fn done, void *ctx);
 /** Version of libpsworker, "0.1.0". */
 PS_API const char *ps_version(void);
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ClusterSpec, device strings and the placer: pure, they contact nobody. C11 and C++17. ps.h includes this header.
- *
- * Objects may be used by several threads only under a lock of the caller. ps_last_error() has the text of the calling thread's
- * last failure. Ownership words as in ps.h.
- */
+/* The ClusterSpec, device strings and the placer: pure, they contact nobody. C11 and C++17. ps.h includes this header. Objects
+ * may be used by several threads only under a lock of the caller. ps_last_error() has the text of the calling thread's last
+ * failure. Ownership words as in ps.h. */
 #ifndef PS_CLUSTER_H
 #define PS_CLUSTER_H
 
@@ -32,11 +29,9 @@ typedef struct ps_cluster_spec ps_cluster_spec;
  * Errors   INVALID_ARGUMENT names the place (job, task, line and column); NOT_FOUND (no such file); RESOURCE_EXHAUSTED
  */
 PS_API ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec);
-/** Room for the name of any job. */
 #define PS_JOB_BYTES 64
-/** Parse the text of TF_CONFIG. out_job [out_job_bytes], at least PS_JOB_BYTES, and out_task get job and index of this process
- * from "task"; "" and -1 if there is none. Either may be NULL. Errors: those of ps_cluster_spec_new(); INVALID_ARGUMENT also if
- * out_job is too small. */
+/** Parse TF_CONFIG. out_job [out_job_bytes], at least PS_JOB_BYTES, and out_task get job and index of this process from "task";
+ * "" and -1 if there is none. Either may be NULL. Errors as ps_cluster_spec_new(); out_job too small: INVALID_ARGUMENT. */
 PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
                                                 int *out_task);
 /** Set all fields of *options to their defaults. */
@@ -45,10 +40,10 @@ PS_API void ps_resolver_options_init(ps_resolver_options *options);
  * Find the cluster and the task of this process in what the cluster manager says by environment variables (docs/LAUNCH.md).
  *
  * Nothing but the arguments counts, with two exceptions: host_name NULL asks for the machine's name, and with a rendezvous FILE
- * each rank writes FILE.RANK and waits for those of the others.
+ * each rank writes FILE.RANK and waits for the files of the other ranks.
  *
  * environment  "NAME=VALUE" texts, then NULL: environ.
- * out_spec     written on PS_OK only; owns: ps_cluster_spec_free(). Without jobs: a process that is alone.
+ * out_spec     written on PS_OK only; owns: ps_cluster_spec_free(). A spec without jobs: this process is alone.
  *
  * Errors   INVALID_ARGUMENT names the variable or flag and its value; UNAVAILABLE: ranks that did not come to the rendezvous;
  *          RESOURCE_EXHAUSTED; those of the rendezvous FILE
@@ -56,27 +51,23 @@ PS_API void ps_resolver_options_init(ps_resolver_options *options);
 PS_API ps_status ps_cluster_resolve(const ps_resolver_options *options, char *const *environment, ps_cluster_spec **out_spec,
                                     ps_resolved *out_resolved);
 PS_API void ps_cluster_spec_free(ps_cluster_spec *spec); /* NULL is allowed */
-/** Add a job with a comma-separated list of addresses, as in flags; "": a job without tasks. After an error the spec is
- * unchanged. */
+/** Add a job with a comma-separated list of addresses, as in flags; "": no tasks. After an error the spec is unchanged. */
 PS_API ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const char *hosts);
 /** Add one task. A task that exists with this address is no error; with another address it is INVALID_ARGUMENT. */
 PS_API ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int task, const char *address);
-/** Number and names of the jobs, sorted: TensorFlow's spec.jobs. NULL: no such index. Texts of these functions are valid until
- * the spec changes. */
+/** Number and names of the jobs, sorted (spec.jobs). NULL: no such index. All texts stay valid until the spec changes. */
 PS_API int ps_cluster_spec_job_count(const ps_cluster_spec *spec);
 PS_API const char *ps_cluster_spec_job(const ps_cluster_spec *spec, int index);
 /** Number of tasks of a job (spec.num_tasks); 0: a job without tasks ("worker=", [], {}); -1: no such job. */
 PS_API int ps_cluster_spec_num_tasks(const ps_cluster_spec *spec, const char *job);
-/** Indices of a job's tasks, ascending (spec.task_indices). Returns their number, of which at most max are written; -1: no such
- * job. */
+/** Indices of a job's tasks, ascending (spec.task_indices). Returns their number; at most max are written; -1: no such job. */
 PS_API int ps_cluster_spec_task_indices(const ps_cluster_spec *spec, const char *job, int *out_indices, int max);
 /** Address of one task (spec.task_address); NULL: no such task. */
 PS_API const char *ps_cluster_spec_task_address(const ps_cluster_spec *spec, const char *job, int task);
 /** Addresses by task index, NULL for an index that is missing (spec.job_tasks). Returns the highest index plus 1, of which at
  * most max are written; 0: a job without tasks; -1: no such job. */
 PS_API int ps_cluster_spec_job_tasks(const ps_cluster_spec *spec, const char *job, const char **out_addresses, int max);
-/** The spec as JSON (spec.as_dict): {"ps": ["a:2222"], "worker": {"1": "c:2222"}}. A job is a list if no index is missing, {} if
- * it has no tasks. */
+/** As JSON (spec.as_dict): {"ps": ["a:2222"], "worker": {"1": "c:2222"}}: a list if no index is missing, {} without tasks. */
 PS_API const char *ps_cluster_spec_as_dict(ps_cluster_spec *spec);
 /** The spec string, for ps_cluster_spec_new() and ps_session_options.cluster_spec. */
 PS_API const char *ps_cluster_spec_text(ps_cluster_spec *spec);
@@ -97,8 +88,7 @@ PS_API bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spe
  * Errors   INVALID_ARGUMENT quotes the string and its wrong part; or out is too small, and both sizes are named
  */
 PS_API ps_status ps_device_canonical(const char *device, char *out, size_t out_bytes);
-/** tf.device(outer) around tf.device(inner): each field of inner replaces that of outer. out and errors as of
- * ps_device_canonical(). */
+/** tf.device(outer) around tf.device(inner): each field of inner replaces that of outer. out, errors: ps_device_canonical(). */
 PS_API ps_status ps_device_merge(const char *outer, const char *inner, char *out, size_t out_bytes);
 
 /* =================================================== placer =================================================== */
@@ -114,7 +104,7 @@ typedef struct ps_setter_options {
     int ps_tasks;        /* used if cluster is NULL; 0: the setter does nothing */
     int reserved;
     const ps_cluster_spec *cluster;
-    /* "/job:ps"; with `cluster` the job whose tasks take turns, by index; a job that the cluster lacks: no turns */
+    /* default "/job:ps". With `cluster`: the job whose tasks are chosen in turn; if the cluster lacks this job, none is chosen */
     const char *ps_device;
     const char *worker_device; /* "/job:worker" */
     bool merge_devices;        /* true */
@@ -127,18 +117,18 @@ PS_API void ps_setter_options_init(ps_setter_options *options);
 typedef struct ps_placer ps_placer;
 PS_API ps_placer *ps_placer_new(void); /* NULL: no memory */
 PS_API void ps_placer_free(ps_placer *placer);
-/** with tf.device(device). NULL hides all outer scopes, as tf.device(None) does. */
+/** As TensorFlow's `with tf.device(device)`. NULL hides all outer scopes, as tf.device(None) does. */
 PS_API ps_status ps_placer_push(ps_placer *placer, const char *device);
-/** with tf.device(tf.train.replica_device_setter(...)). Its counter starts at 0, and ends with the pop. */
+/** As `with tf.device(tf.train.replica_device_setter(...))`. The counter of the setter starts at 0, and is dropped at the pop. */
 PS_API ps_status ps_placer_push_setter(ps_placer *placer, const ps_setter_options *options);
 PS_API ps_status ps_placer_pop(ps_placer *placer);
 /**
  * Device that the next object asks for: TensorFlow's `.device` after construction; "" if no scope names one.
  *
- * type        "Variable" (NULL) or another op type. A type in TensorFlow's list of ps ops takes a turn of every setter that it
- *             reaches, from the inside out, and gets the innermost setter's device; other types get its worker_device.
+ * type        "Variable" (NULL) or another op type. For a type in TensorFlow's list of ps ops every setter that no NULL scope
+ *             hides chooses a task, and the innermost choice holds. Other types get the innermost setter's worker_device.
  * bytes       size of the object, for PS_GREEDY_BYTES.
- * out         [out_bytes], at least PS_DEVICE_BYTES. INVALID_ARGUMENT: too small; no turn is taken.
+ * out         [out_bytes], at least PS_DEVICE_BYTES. Too small: INVALID_ARGUMENT, and no setter's counter has moved.
  * out_pinned  may be NULL: true if a scope other than a setter's strategy has fixed task or job.
  *
  * Source      python/training/device_setter.py _ReplicaDeviceChooser; python/framework/ops.py _apply_device_functions

@@ -56,36 +56,37 @@ typedef struct ps_hook {
     size_t struct_bytes; /* filled by ps_hook_init */
     const char *name;    /* for messages; NULL: "hook" */
     void *ctx;           /* first argument of the functions below; each of them may be NULL */
-    ps_status (*begin)(void *ctx,
-                       ps_session *s); /* once, before the first ps_session_ready() does anything; may make variables */
-    /* after each ps_session_ready(), and each recovery, when the variables are ready */
+    /* called once, before the first ps_session_ready() does anything; may make variables */
+    ps_status (*begin)(void *ctx, ps_session *s);
+    /* called after each ps_session_ready(), and each recovery, when the variables are ready */
     ps_status (*after_create_session)(void *ctx, ps_session *s);
-    /* in ps_should_stop() that is about to return false: a step begins. Once per step, and again when a step that was broken
-     * off begins anew. After ps_request_stop() in it the step does not begin */
+    /* called by ps_should_stop() when it is about to return false, because a step begins: once per step, and again when a step
+     * that was broken off begins anew. If it calls ps_request_stop(), the step does not begin */
     ps_status (*before_run)(void *ctx, ps_session *s);
-    ps_status (*after_run)(void *ctx, ps_session *s, const ps_step_values *values); /* ps_step_done() has counted the step */
-    ps_status (*end)(void *ctx, ps_session *s); /* in ps_session_close() of a session without an error that had become ready and
-                                                 * was not left (ps_session_leave()), first of all */
+    /* called by ps_step_done() when it has counted the step */
+    ps_status (*after_run)(void *ctx, ps_session *s, const ps_step_values *values);
+    /* called first by ps_session_close(), if the session has no error, had become ready and was not left (ps_session_leave()) */
+    ps_status (*end)(void *ctx, ps_session *s);
 } ps_hook;
 PS_API void ps_hook_init(ps_hook *hook);
 /**
  * Add a hook, before ps_session_ready().
  *
- * hook     copied, with its name; its ctx keeps until ps_session_close() has returned.
+ * hook     copied, with its name; hook->ctx must stay valid until ps_session_close() has returned.
  *
  * before_run is called in ps_should_stop() only on the thread of the last ps_session_ready() or ps_step_done(); other threads may
- * call ps_should_stop() at any time. If a hook fails, the session's error has the text of ps_session_fail(), of the call that
- * failed in the hook, or the status' name.
+ * call ps_should_stop() at any time. If a hook fails, the session's error has the text of ps_session_fail(), or of the call
+ * that failed in the hook, or else the name of the status that the hook returned.
  *
  * Thread   any.
  * Errors   (sticky) PS_INVALID_ARGUMENT     hook NULL, struct_bytes not set
- *                   PS_UNIMPLEMENTED        a function that this library does not know
+ *                   PS_UNIMPLEMENTED        the hook has a function that this library does not know
  *                   PS_FAILED_PRECONDITION  after ps_session_ready()
  *                   PS_RESOURCE_EXHAUSTED   memory
  */
 PS_API ps_status ps_add_hook(ps_session *s, const ps_hook *hook);
 /**
- * Report a value that this step measured; the last one of a name counts. It belongs to the step that ps_step_done() counts next.
+ * Report a value of the present step, which the next ps_step_done() counts. Of several values of one name the last one counts.
  * A value reported in after_run is seen by later hooks; one reported after the last step, by the summary hook at the end.
  *
  * Thread   any.
@@ -100,13 +101,11 @@ PS_API ps_status ps_request_stop(ps_session *s);
 
 /* ---- hooks of the library. Errors: those of ps_add_hook(), and INVALID_ARGUMENT (sticky) naming the argument ---- */
 
-/**
- * Stop at a global step: last_step, or num_steps after the step at which the session became ready first; the other argument is 0.
- *
- * In rounds that is the last step of all workers. Workers that train at their own pace stop when they see the step: with K of
- * them the last step is at most K - 1 later, because each of the others may be in the middle of one. A session that finds the
- * step reached makes none. num_steps counts for each session: sessions that start at different steps have different goals.
- */
+/** Stop at a global step: last_step, or num_steps after the step at which the session became ready first; the other argument is
+ * 0. In rounds that is the last step of all workers. Workers that train at their own pace stop when they see the step: with K of
+ * them the last step is at most K - 1 later, because each other worker may be in the middle of a step. A session that finds the
+ * step reached already makes no step. num_steps counts for each session: sessions that start at different steps have different
+ * goals. */
 PS_API ps_status ps_add_stop_at_step_hook(ps_session *s, int64_t last_step, int64_t num_steps);
 /** Log a line, ev=step_rate, each time that every_steps global steps, or every_seconds, have passed since the session's first
  * step or the last line; 0: do not count these; both: whichever comes first. So with 100 steps the lines of one worker are at
@@ -120,23 +119,19 @@ PS_API ps_status ps_add_logging_hook(ps_session *s, const char *const *names, ui
 
 typedef enum ps_nan_action {
     PS_NAN_STOP = 1, /* ps_step_value() fails and ends the session: no further push of the step is made */
-    /* ps_push() and ps_step_done() do nothing and return PS_OK until the end of the step, which is not counted */
+    /* ps_push() and ps_step_done() send nothing and return PS_OK until the end of the step, which is not counted */
     PS_NAN_SKIP = 2,
     /* as PS_NAN_SKIP if the step can still be skipped; ps_should_stop() is true from now on, and training ends without an error
      * (TensorFlow's fail_on_nan_loss=False, which stops after the update) */
     PS_NAN_END = 3
 } ps_nan_action;
-/**
- * Guard against steps whose value of this name (NULL: of any name) is NaN or infinity.
- *
- * Report the value before the first push. A parameter that was pushed earlier in the step stays pushed; in rounds, where the
- * skipped step is made again and each parameter is pushed once, that is FAILED_PRECONDITION. After a skipped step the loop goes
- * on: the program must choose other data, or it computes that value again; ps_skipped() tells. PS_NAN_SKIPS_MAX consecutive
- * skipped steps are followed by a failure, as with PS_NAN_STOP.
- *
- * PS_NAN_END never fails. If the value is reported too late, what the step has pushed or counted stays, and it is the last step.
- * Of several guards for a value PS_NAN_STOP comes first, then PS_NAN_END.
- */
+/** Guard against steps whose value of this name (NULL: of any name) is NaN or infinity. Report the value before the first push. A
+ * parameter that was pushed earlier in the step stays pushed, and ps_step_done() waits for that push, also when the call is
+ * interrupted. In rounds, where the skipped step is made again and each parameter is pushed once, a report after a
+ * push is FAILED_PRECONDITION. After a skipped step the loop goes on: the program must choose other data, because the same data
+ * give the same value; see ps_skipped(). After PS_NAN_SKIPS_MAX consecutive skipped steps the next is a failure, as PS_NAN_STOP.
+ * PS_NAN_END never fails: after a late report it keeps what the step has pushed or counted, and this step is the last one. Of
+ * several guards for one value, PS_NAN_STOP takes precedence, then PS_NAN_END. */
 PS_API ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action);
 /** Number of this session's steps that were skipped. Any thread. */
 PS_API int64_t ps_skipped(ps_session *s);
@@ -145,9 +140,9 @@ PS_API int64_t ps_skipped(ps_session *s);
  * Write event files for TensorBoard in dir, which is created if it does not exist. The chief writes, one file per session.
  *
  * After the first step, and then every every_steps global steps, it writes the last value of each name that was reported since
- * the last time, at its step; "learning_rate" (in force, of the first parameter with an optimizer) and "global_step/sec"; if
- * workers train at their own pace "age", and with bounded staleness "lead": the mean of ps_task_ages() and of ps_round_info.leads
- * since the last time. Values that the program reports under one of these four names take precedence.
+ * it last wrote, at its step; "learning_rate" (in force, of the first parameter with an optimizer) and "global_step/sec"; if
+ * workers train at their own pace "age", and with bounded staleness "lead": the mean of ps_task_ages() and of
+ * ps_round_info.leads since it last wrote. Values that the program reports under one of these four names take precedence.
  *
  * Errors   of the session, when it becomes ready as the chief and dir or the file cannot be created or written: NOT_FOUND,
  *          PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no room). If writing fails later, also when another session
@@ -155,16 +150,14 @@ PS_API int64_t ps_skipped(ps_session *s);
  */
 PS_API ps_status ps_add_summary_hook(ps_session *s, const char *dir, int64_t every_steps);
 
-/**
- * Ask for checkpoints (ps_checkpoint_save()): when the chief becomes ready first, each time that every_steps global steps, or
- * every_seconds, have passed (0: do not count these; both: whichever comes first), and at the end, unless that step is saved.
- *
- * The ps tasks save beneath their own checkpoint_dir, in addition to what their settings (checkpoint_seconds, checkpoint_steps)
- * ask for. The hook waits wait_ms for each checkpoint (0: the operation timeout, as at the end); one that takes longer goes on.
- * If there is no checkpoint_dir, a disk fails or a task is away, the hook logs ev=saver_not_saved, unless the text is that of the
- * last line: training goes on, and the next checkpoint is asked for at its time. For a saved one it logs ev=saver_saved with its
- * number. TensorFlow: CheckpointSaverHook, whose chief waits until all is written.
- */
+/** Ask for checkpoints (ps_checkpoint_save()): when the chief becomes ready first, each time that every_steps global steps, or
+ * every_seconds, have passed (0: do not count these; both: whichever comes first), and at the end, unless the last step is saved
+ * already. The ps tasks save beneath their own checkpoint_dir, in addition to what their settings (checkpoint_seconds,
+ * checkpoint_steps) ask for. The hook waits wait_ms for each checkpoint (0: the operation timeout, as at the end); a checkpoint
+ * that takes longer is still made. If there is no checkpoint_dir, a disk fails or a task is away, the hook logs
+ * ev=saver_not_saved, unless its last such line has the same text: training goes on, and the next checkpoint is asked for at its
+ * time. For a saved checkpoint it logs ev=saver_saved with the number. TensorFlow: CheckpointSaverHook, whose chief waits until
+ * all is written. */
 PS_API ps_status ps_add_checkpoint_saver_hook(ps_session *s, int64_t every_steps, double every_seconds, int64_t wait_ms);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 /*
  * Monitored sessions: sessions that recover when a ps is restarted. Included by ps.h.
  *
- * A loop needs nothing for it:
+ * A loop needs no code of its own to recover:
  *
  *     while (!ps_should_stop(s)) {
  *         ps_pull(s); ...; ps_push(s, w); ps_step_done(s);
@@ -16,25 +16,24 @@
  * monitoring: wrong arguments, other definitions, ps_session_fail(). A task to which the session was never connected ends the
  * session too, after ps_session_options.start_timeout_ms, because nothing was lost that could come back.
  *
- * The contents of a lost queue or accumulator are lost; callers at a lost barrier get the error and come again. A queue or
- * accumulator that is gone (ABORTED, reason LOST: with its task, by a reset, deleted by another session) is a loss of the session
- * like that of a variable, and repaired in the same way; calls that wait at it then return ABORTED, not CANCELLED:
+ * The contents of a lost queue or accumulator are lost; callers that wait at a lost barrier get the error, and call again. If a
+ * queue or accumulator is gone (ABORTED, reason LOST: with its task, by a reset, deleted by another session), the session is lost
+ * as by the loss of a variable, and recovers in the same way; calls that wait at it then return ABORTED, not CANCELLED:
  *   ps_queue_get         exists again, empty, open
  *   ps_accumulator_get   exists again, without gradients, its global step 0
  *   ps_work_get          with items: is filled again, and starts over with its first epoch; all items are handed out again. For
  *                        an item from before, ps_work_done() and ps_work_return() are ABORTED (LOST). If the work was not lost,
  *                        an item that the lost session had is handed out again: FAILED_PRECONDITION. ps_work_get() itself waits
  *                        for a recovery.
- *   ps_queue_find, ps_work_get without items   the session waits until it exists, at most the operation timeout or half of
- *                        max_recovery_ms; calls on one that nobody has made again by then are FAILED_PRECONDITION, until it
- *                        exists
- *                        and is found again
+ *   ps_queue_find, ps_work_get without items   the session waits until the queue exists again, at most the operation timeout or
+ *                        half of max_recovery_ms. If nobody has made it again by then, calls on it are FAILED_PRECONDITION until
+ *                        it exists and is found again
  * Nothing that the program has deleted itself is made or waited for again.
  *
- * In rounds, or with bounded staleness, a restore ends these until the chief has recovered: a session that finds the model
- * without them (FAILED_PRECONDITION, reason NO_ROUNDS), and was a member before, tries again.
+ * A restore ends rounds and bounded staleness until the chief has recovered: a session that was a member before, and finds the
+ * model without rounds (FAILED_PRECONDITION, reason NO_ROUNDS), tries again.
  *
- * The chief is whoever holds the lease; another worker takes it over when the chief is gone.
+ * The chief is the session that holds the chief's lease. When the chief is gone, another worker gets the lease.
  */
 #ifndef PS_MONITORED_H
 #define PS_MONITORED_H
@@ -48,10 +47,10 @@ extern "C" {
 #endif
 
 /**
- * Called in the chief when it finds nothing live, on the thread that is in ps_session_ready(), ps_should_stop() or ps_pull(). It
- * gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and returns PS_OK, and the
- * variables are initialised. While it runs only its own thread may use the session, and must not call ps_session_ready() or
- * ps_session_close() (FAILED_PRECONDITION). Nobody trains on the values until it has returned PS_OK.
+ * Called in the chief when the model has no values at the tasks, on the thread that is in ps_session_ready(), ps_should_stop() or
+ * ps_pull(). It gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and returns
+ * PS_OK, and the variables are initialised. While it runs only its own thread may use the session, and must not call
+ * ps_session_ready() or ps_session_close() (FAILED_PRECONDITION). Nobody trains on the values until it has returned PS_OK.
  *
  * Errors   UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED of a task that is not connected, and in a recovery any status: it is called
  *          again, after a pause, until there were too many recoveries. All others end the session, also DATA_LOSS,
@@ -64,14 +63,14 @@ typedef struct ps_monitored_options {
     size_t struct_bytes;   /* filled by ps_monitored_options_init */
     ps_restore_fn restore; /* NULL: the chief initialises */
     void *restore_ctx;
-    /* 10 consecutive recoveries without a completed step between them; 0: the session ends at the first loss */
+    /* default 10: most recoveries in a row, without a completed step in between; 0: the first loss ends the session */
     uint32_t max_recoveries;
-    bool start_over;   /* if a part of the model is lost, the chief gives up the rest, with the queues of its containers, and
-                        * restores or initialises all. false: only if there is a restore function for all of it, in a session
-                        * that had been ready with that model; else DATA_LOSS */
+    bool start_over;   /* true: if a part of the model is lost, the chief gives up the rest, with the queues of its containers,
+                        * and restores or initialises all. false: the chief does so only with a restore function for the
+                        * whole model, in a session that had been ready with this model; else DATA_LOSS */
     bool restore_part; /* variables to which the restore function gives no value are initialised */
     uint8_t reserved[2];
-    int64_t max_recovery_ms; /* 600,000: of one recovery, from the failure to the first step */
+    int64_t max_recovery_ms; /* default 600,000: longest time in ms of one recovery, until the model is ready again */
     /* Training asks for checkpoints (TensorFlow: MonitoredTrainingSession(checkpoint_dir=)). As the chief the session has all ps
      * tasks save when it first becomes ready, and when it is closed without an error; in between they save as their settings say.
      * The path is not sent to tasks: it is for ps tasks that the program starts itself, with ps_role_checkpoint_dir(). The
@@ -93,24 +92,26 @@ PS_API ps_status ps_monitored_open(const ps_session_options *options, const ps_m
 typedef struct ps_recovery {
     size_t struct_bytes;
     uint32_t count;        /* recoveries of the session so far */
-    uint32_t replacements; /* recoveries after which another model was found than before */
-    ps_status status;      /* status of the error that began it; `reason` too */
+    uint32_t replacements; /* how many of these recoveries found another model than the session had before */
+    ps_status status;      /* status and reason of the error that began the recovery */
     ps_reason reason;
-    bool restored, initialised; /* as the chief, this session's restore function gave the values; or it initialised */
-    bool replaced;              /* the present model is not the former one: somebody has made it anew */
+    /* restored: this session, as chief, got the values from its restore function; initialised: it initialised the variables */
+    bool restored, initialised;
+    bool replaced; /* the present model is another one than before the recovery: somebody has made it anew */
     uint8_t reserved[5];
     int64_t step_before, step; /* global step: the last one known before, and the one at which training goes on */
-    /* step with which the present model began, also if an earlier recovery found it; others may have gone on from there */
+    /* global step at which the present model began, perhaps before this recovery; other sessions may have trained it since */
     int64_t model_step;
     int64_t lost_steps;       /* step_before - model_step if replaced, else step_before - step; at least 0 */
     int64_t took_ms;          /* from the start of the recovery until the model was ready, milliseconds */
     char text[512];           /* all this in one line */
     int64_t lost_steps_total; /* lost_steps of all recoveries of the session */
     uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: none did */
-    bool partly;              /* with `checkpoint`: only a part came from it; the rest is as it was, or was made anew */
+    bool partly;              /* only with `checkpoint`: a part of the model came from it; the rest stayed as it was, or was made
+                               * anew */
     uint8_t reserved_2[7];
 } ps_recovery;
-/** The last recovery that has ended. out: its struct_bytes is set. NOT_FOUND: none yet. Any thread. */
+/** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: none has ended. Any thread. */
 PS_API ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out);
 
 /**

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Forward and backward functions of layers for training programs: dense layers, activations, layer normalization, dropout, losses
+/* Forward and backward functions of layers for training programs: dense layers, activations, layer normalization, dropout, losses
  * of classes and of numbers. C11 and C++17.
  *
  * There are two levels. With tensors and parameters (ps_dense(), ps_relu() ...) errors need not be checked after every call: a
  * call that fails marks its output tensor as not valid; a call that gets such a tensor does nothing and marks its own output; the
- * first such call with a parameter makes the error that of the parameter's session, where it is sticky (ps_session_close()
+ * first such call with a parameter makes it the error of the parameter's session, where it is sticky (ps_session_close()
  * returns it). With plain pointers (ps_nn_*) every function returns a status, and ps_nn_error() has the text.
  *
  * Which device computes: with a parameter its session's device (ps_session_options.compute_device, --device); else the device
@@ -16,8 +15,7 @@
  * Data is float32 (labels int32, indices int64), row-major, one example per row: a batch is (B, n); B may be 0. The same input
  * gives the same bits on the same machine and device, and results within a bound on another device. NaN and infinities are
  * computed with like other values. The kernels are in plugins, libpsworker_cpu.so and libpsworker_cuda.so, opened at first use.
- * Any thread, but one thread at a time for a tensor. Do not fork() after the first call: BLAS does not survive it.
- */
+ * Any thread, but one thread at a time for a tensor. Do not fork() after the first call: BLAS does not survive it. */
 #ifndef PS_NN_H
 #define PS_NN_H
 
@@ -32,11 +30,10 @@ typedef struct ps_param ps_param; /* a variable with value and gradient buffers:
 #define PS_TENSOR_ERROR_BYTES 240
 #define PS_ON_HOST 0
 
-/**
- * A matrix (rows, cols). It starts with all bytes 0 (`ps_tensor t = {0}`, `static ps_tensor t`): the first operation that writes
- * it gives it memory, shape and dtype, later operations change the shape if theirs differs. ps_tensor_init() and ps_tensor_wrap()
- * do so explicitly. Free it with ps_tensor_free(). The program may read the fields.
- */
+/** A matrix (rows, cols). Start it with all bytes 0 (`ps_tensor t = {0}`, `static ps_tensor t`). The first operation that writes
+ * it gives it memory, shape and dtype, and a later operation changes the shape if its result has another one. Instead,
+ * ps_tensor_init() sets a shape that operations do not change, and ps_tensor_wrap() borrows the program's memory. Free it with
+ * ps_tensor_free(). The program may read the fields. */
 typedef struct ps_tensor {
     int64_t rows;          /* examples in this batch: 0 .. rows_capacity */
     int64_t cols;          /* values per example */
@@ -53,16 +50,14 @@ typedef struct ps_tensor {
 /** A new tensor of float32 zeros; owns: ps_tensor_free(). NULL: rows < 0, cols < 1, overflow or no memory. All functions treat a
  * NULL tensor as an error that names the argument. */
 PS_API ps_tensor *ps_tensor_new(int64_t rows, int64_t cols);
-/** Turn *t, zeroed or a tensor, into a tensor of zeros whose shape operations do not change. dtype: PS_F32, PS_I32,
- * PS_I64.
+/** Turn *t, zeroed or a tensor, into a tensor of zeros whose shape operations do not change. dtype: PS_F32, PS_I32, PS_I64.
  * INVALID_ARGUMENT: rows < 0, cols < 1, overflow. */
 PS_API ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols);
-/** Turn *t, zeroed or a tensor, into a tensor with the values in the program's memory. The first operation that uses t copies
- * them; until then the memory is borrowed. */
+/** Turn *t, zeroed or a tensor, into a tensor of the program's memory, borrowed until the first operation with t copies it. */
 PS_API void ps_tensor_wrap(ps_tensor *t, const float *data, int64_t rows, int64_t cols);
 /** ps_tensor_wrap() for int32 labels, one per row. */
 PS_API void ps_tensor_wrap_labels(ps_tensor *t, const int32_t *labels, int64_t rows);
-/** ps_tensor_wrap() for int64 indices of rows of a table, or ends of bags. */
+/** ps_tensor_wrap() for int64 numbers: indices of rows of a table, or where each bag (a group of indices) ends. */
 PS_API void ps_tensor_wrap_indices(ps_tensor *t, const int64_t *indices, int64_t rows);
 /** Use only the first rows of t, for a last batch that is smaller; 0 .. rows_capacity. PS_OUT_OF_RANGE: nothing has changed. */
 PS_API ps_status ps_tensor_set_rows(ps_tensor *t, int64_t rows);
@@ -115,10 +110,8 @@ PS_API ps_status ps_dense_act(ps_tensor *x, ps_param *w, ps_param *b, ps_activat
  * x_act's input. dy is the gradient of x w + b: the dx that the backward of the next layer has made. */
 PS_API ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx);
 
-/**
- * Rows of which most values are 0, in compressed sparse rows (CSR). Row i has values[k] in column columns[k], for k = ends[i-1]
- * .. ends[i]-1 (row 0 from k = 0 on), and 0 in all other columns. The memory is the program's; calls borrow it.
- */
+/** Rows of which most values are 0, in compressed sparse rows (CSR). Row i has values[k] in column columns[k], for k = ends[i-1]
+ * .. ends[i]-1 (row 0 from k = 0 on), and 0 in all other columns. The memory is the program's; calls borrow it. */
 typedef struct ps_csr {
     int64_t rows, cols;     /* (B, in) */
     const int32_t *ends;    /* [rows], not descending; the last one is the number of stored values */
@@ -140,8 +133,7 @@ typedef struct ps_csr {
  */
 PS_API ps_status ps_sparse_act(const ps_csr *x, ps_param *w, ps_param *b, ps_activation act, ps_tensor *y);
 /** Backward of ps_sparse_act(): dw = x^T dy and db = column sums of dy replace the gradients of w and b. dw is dense: rows of w
- * that no example has are 0. Waits until the last push of w and of b is acknowledged. dy (B, out); b NULL if the layer has
- * none. */
+ * that no example has are 0. Waits until the last push of w and of b is acknowledged. dy (B, out); b may be NULL. */
 PS_API ps_status ps_sparse_backward(const ps_csr *x, ps_tensor *dy, ps_param *w, ps_param *b);
 
 /* Activations, element by element; y may be x, dx may be dy. The backward functions take the layer's output y. */
@@ -174,8 +166,7 @@ PS_API ps_status ps_dropout_backward(ps_tensor *dy, uint64_t seed, float keep, u
  * loss     scalar, or NULL: gets the mean loss of the batch; 0 for an empty one. ps_tensor_scalar() reads it.
  */
 PS_API ps_status ps_softmax_xent(ps_tensor *logits, ps_tensor *labels, ps_tensor *dlogits, ps_tensor *loss);
-/** Count the rows whose largest value is at the label (the first one, on a tie), into the scalar count; rows with a NaN do not
- * count. */
+/** Count rows whose largest value is at the label (on a tie the first), into the scalar count; rows with a NaN do not count. */
 PS_API ps_status ps_argmax_count(ps_tensor *logits, ps_tensor *labels, ps_tensor *count);
 
 /**
@@ -199,8 +190,7 @@ PS_API ps_status ps_huber_error(ps_tensor *x, ps_tensor *t, float delta, ps_tens
 PS_API ps_status ps_gelu(ps_tensor *x, ps_tensor *y);
 /** Backward of ps_gelu(); unlike those of the other activations it takes the input x. dx may be x or dy. */
 PS_API ps_status ps_gelu_backward(ps_tensor *x, ps_tensor *dy, ps_tensor *dx);
-/** out = a + b, of one shape; out may be a or b. A residual connection: y = x + f(x). Its backward adds the two gradients of x:
- * ps_add(dy, df, dx). */
+/** out = a + b, all of one shape; out may be a or b. Residual connection: y = x + f(x); its backward: ps_add(dy, df, dx). */
 PS_API ps_status ps_add(ps_tensor *a, ps_tensor *b, ps_tensor *out);
 /**
  * Layer normalization (Ba et al. 2016) of each row: y = gamma (x - mean) / sqrt(variance + epsilon) + beta, the variance divided
@@ -213,20 +203,18 @@ PS_API ps_status ps_add(ps_tensor *a, ps_tensor *b, ps_tensor *out);
  * Errors         as ps_dense()
  */
 PS_API ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, float epsilon, ps_tensor *y);
-/** Backward of ps_layer_norm(): replaces the gradients of gamma and beta; dx (B, n), or NULL, gets that of x and may be dy. x:
- * the input of the forward call. Waits until the last push of gamma and of beta is acknowledged. */
+/** Backward of ps_layer_norm(): replaces the gradients of gamma and beta; dx (B, n), or NULL, gets the gradient of x and may be
+ * dy. x: the input of the forward call. Waits until the last push of gamma and of beta is acknowledged. */
 PS_API ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon,
                                         ps_tensor *dx);
 
-/**
- * Rows of a table for indices, and their gradient rows. The table is any tensor with a row per index: a whole embedding, or the
+/** Rows of a table for indices, and their gradient rows. The table is any tensor with a row per index: a whole embedding, or the
  * rows that a batch needs, with indices into them. A gradient row is the sum over all uses of the row, in the order of the
- * indices; rows that nothing uses get zeros.
- */
+ * indices; rows that nothing uses get zeros. */
 #define PS_NO_PADDING (-1)
 
-/** How the rows of a bag become one, with weights w (1 without weights). Where the divisor is 0 the result is zeros; so an empty
- * bag gives zeros. Duplicates count as often as they occur. */
+/** How the rows of a bag, a group of indices, become one row, with weights w (1 without weights). Where the divisor is 0 the
+ * result is zeros; so an empty bag gives zeros. Duplicates count as often as they occur. */
 typedef enum ps_combiner {
     PS_SUM = 0,  /* the sum of w r */
     PS_MEAN = 1, /* the sum of w r / the sum of w */
@@ -244,8 +232,8 @@ typedef enum ps_combiner {
  * Errors   PS_INVALID_ARGUMENT  shapes do not fit; an index that is not a row: which, and where
  */
 PS_API ps_status ps_embedding(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *y);
-/** Backward of ps_embedding(): drows (R, n) gets the gradient rows of dy (K, n). rows gives the shape; NULL: drows has its own.
- */
+/** Backward of ps_embedding(): drows (R, n) gets the gradient rows of dy (K, n). rows is needed only for its shape; NULL: drows
+ * has that shape already. */
 PS_API ps_status ps_embedding_backward(ps_tensor *rows, ps_tensor *indices, int64_t padding, ps_tensor *dy, ps_tensor *drows);
 /**
  * Embedding bag: y_i = the combined rows of bag i, which has the entries k = ends[i-1] .. ends[i]-1 (bag 0 from k = 0 on).
@@ -261,13 +249,13 @@ PS_API ps_status ps_embedding_backward(ps_tensor *rows, ps_tensor *indices, int6
  */
 PS_API ps_status ps_embedding_bag(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights, ps_combiner combiner,
                                   int64_t padding, ps_tensor *y);
-/** Backward of ps_embedding_bag(): drows (R, n) gets the gradient rows of dy (B, n). rows gives the shape; NULL: drows has its
- * own. */
+/** Backward of ps_embedding_bag(): drows (R, n) gets the gradient rows of dy (B, n). rows is needed only for its shape; NULL:
+ * drows has that shape already. */
 PS_API ps_status ps_embedding_bag_backward(ps_tensor *rows, ps_tensor *indices, ps_tensor *ends, ps_tensor *weights,
                                            ps_combiner combiner, int64_t padding, ps_tensor *dy, ps_tensor *drows);
 /**
  * Interaction of a factorization machine (Rendle 2010): y_i = the sum of w_k w_l <r_k, r_l> over all pairs of entries of bag i.
- * rows to padding: as in ps_embedding_bag(); weights are the values of the features.
+ * rows, indices, ends, weights, padding: as in ps_embedding_bag(); weights are the values of the features.
  *
  * y        (B, 1).
  * sums     (B, n): the sum of w r over each bag, which the backward needs.
@@ -288,8 +276,8 @@ PS_API ps_status ps_dot_interaction(ps_tensor *x, uint32_t fields, ps_tensor *y)
 /** Backward of ps_dot_interaction(): dx (B, fields n) gets the gradient of x; neither x nor dy. */
 PS_API ps_status ps_dot_interaction_backward(ps_tensor *x, uint32_t fields, ps_tensor *dy, ps_tensor *dx);
 
-/* ---- Plain pointers: float32 in host memory, row-major, aligned as float. They return when the results are there. batch may
- * be 0; count and all other sizes are at least 1. Errors: PS_INVALID_ARGUMENT (names the argument), PS_UNIMPLEMENTED (no
+/* ---- Plain pointers: float32 in host memory, row-major, aligned as float. Functions return when the results are there. batch
+ * may be 0; count and all other sizes are at least 1. Errors: PS_INVALID_ARGUMENT (names the argument), PS_UNIMPLEMENTED (no
  * plugin). Outputs are untouched after an error. ---- */
 
 /**
@@ -304,8 +292,8 @@ PS_API ps_status ps_dot_interaction_backward(ps_tensor *x, uint32_t fields, ps_t
  * Errors   PS_UNIMPLEMENTED (no plugin), PS_NOT_FOUND (no such device), PS_INVALID_ARGUMENT (no name of a device)
  */
 PS_API ps_status ps_nn_open(const char *device);
-/** What computes: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX, 1 thread)"; "none" before it is open. Valid until this
- * thread's next call. */
+/** Text that says what computes: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX, 1 thread)"; "none" before a device is
+ * open. Valid until this thread's next call. */
 PS_API const char *ps_nn_backend(void);
 /** Text of this thread's last error in a function of this header; "": none. Valid until the next error. */
 PS_API const char *ps_nn_error(void);
@@ -317,8 +305,7 @@ PS_API ps_status ps_nn_dense_forward(const float *x, const float *w, const float
  * computed then; x may be NULL without dw, w without dx. Outputs must not overlap inputs. */
 PS_API ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx,
                                       int64_t batch, int64_t in, int64_t out);
-/** y (rows, out) = x w (cols, out) + b (out); b may be NULL. CPU only: PS_UNIMPLEMENTED on other devices, also
- * ps_nn_sparse_backward(). */
+/** y (rows, out) = x w (cols, out) + b (out); b may be NULL. CPU only, as its backward: PS_UNIMPLEMENTED elsewhere. */
 PS_API ps_status ps_nn_sparse_forward(const ps_csr *x, const float *w, const float *b, float *y, int64_t out);
 /** dw (cols, out) = x^T dy, db (out) = column sums of dy (rows, out); db may be NULL. */
 PS_API ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, float *db, int64_t out);
@@ -365,14 +352,14 @@ typedef struct ps_bags {
 /** y (B, cols) = the combined rows (count, cols) of each bag. Without ends: ps_embedding(), without weights and with PS_SUM. */
 PS_API ps_status ps_nn_embedding_bag_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags,
                                              ps_combiner combiner, float *y);
-/** drows (row_count, cols): the gradient rows of dy (B, cols). */
+/** drows (row_count, cols) gets the gradient rows; dy (B, cols) is the gradient of y. */
 PS_API ps_status ps_nn_embedding_bag_backward(const ps_bags *bags, ps_combiner combiner, const float *dy, float *drows,
                                               int64_t row_count, int64_t cols);
-/** y (B), sums (B, cols); bags with ends. */
+/** y (B), sums (B, cols), as in ps_fm(). bags->ends must not be NULL. */
 PS_API ps_status ps_nn_fm_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, float *y, float *sums);
 PS_API ps_status ps_nn_fm_backward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags, const float *sums,
                                    const float *dy, float *drows);
-/** x (batch, fields cols), y (batch, fields (fields - 1) / 2). */
+/** ps_dot_interaction(): dot products of all pairs of fields. x (batch, fields * cols), y (batch, fields * (fields - 1) / 2). */
 PS_API ps_status ps_nn_dot_forward(const float *x, float *y, int64_t batch, uint32_t fields, int64_t cols);
 PS_API ps_status ps_nn_dot_backward(const float *x, const float *dy, float *dx, int64_t batch, uint32_t fields, int64_t cols);
 PS_API ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes,

@@ -30,20 +30,18 @@
 extern "C" {
 #endif
 
-/** Name of the executor's call. */
 #define PS_OPS_CALL "ps.run"
 
-/* The executor of one server. */
 typedef struct ps_ops ps_ops;
 
 typedef struct ps_ops_options {
     size_t struct_bytes; /* filled by ps_ops_options_init */
     /* Bytes of inputs and results that all runs of this executor hold at a time. A run that needs more than is left is
-     * RESOURCE_EXHAUSTED before it reads anything. 0: a quarter of the machine's memory. Beside it the executor keeps copies of
-     * variables of its own task that do not change, of a quarter of this and 16 MiB at most, and as many bytes of memory of
-     * values that have ended, for those of the next run. */
+     * RESOURCE_EXHAUSTED before it reads anything. 0: a quarter of the machine's memory. In addition the executor keeps copies of
+     * unchanged variables of its own task, and memory of ended values for the next run; each takes at most a quarter of
+     * memory_bytes, and at most 16 MiB. */
     uint64_t memory_bytes;
-    ps_log_level log_level; /* for the executor's own session: PS_LOG_WARN; lines of lower levels are not made */
+    ps_log_level log_level; /* least level of the log lines that the executor's own session makes; default: PS_LOG_WARN */
     ps_log_fn log;          /* NULL: standard error */
     void *log_ctx;
 } ps_ops_options;

@@ -43,8 +43,8 @@ extern "C" {
 
 typedef struct ps_plan ps_plan;
 
-/** An output of a row. It may be copied, and is valid as long as its plan. plan NULL: no value, returned by a call that failed.
- */
+/** A value of a plan: an output of one of its rows. It may be copied, and is valid as long as its plan. plan NULL: no value, from
+ * a call that failed. */
 typedef struct ps_value {
     ps_plan *plan;
     uint32_t row, output;
@@ -53,22 +53,23 @@ typedef struct ps_value {
 /** Make an empty plan; owns: ps_plan_free(); ps_session_close() frees the plans that are left. NULL: s is NULL or was not
  * opened, or there is no memory (ps_last_error()). All functions return INVALID_ARGUMENT for a NULL plan. */
 PS_API ps_plan *ps_plan_new(ps_session *s);
-/** Free a plan; waits for a run that is going on. Variables that the plan made for its values are deleted at their tasks later,
- * within 10 s; one that cannot be deleted stays until the session ends. NULL is allowed. In a callback nothing is freed until
- * the session ends. */
+/** Free a plan; waits for its run. Variables that the plan made for its values are deleted at their tasks within 10 s; one that
+ * cannot be deleted stays until the session ends. NULL is allowed. In a callback nothing is freed until the session ends. */
 PS_API void ps_plan_free(ps_plan *p);
-/** The first error of building, and its text, "" if there is none, valid as long as the plan. Any thread. */
+/** PS_OK, or the first error of the calls that have built the plan. INVALID_ARGUMENT: p is NULL. Any thread. */
 PS_API ps_status ps_plan_status(const ps_plan *p);
+/** Text of the error of ps_plan_status(); "" with PS_OK. Valid as long as the plan. Any thread. */
 PS_API const char *ps_plan_error(const ps_plan *p);
+/** The session for which the plan was made; NULL if p is NULL. */
 PS_API ps_session *ps_plan_session(const ps_plan *p);
 
 /* ---- values ---- */
 
-/** Full name of its row: the variable scopes and the given name, or the operation's, made unique in the plan as TensorFlow does
- * ("add", "add_1"); "" for no value. Valid as long as the plan, like the texts below. */
+/** Full name of the value's row: the variable scopes and the given name, or the operation's, made unique in the plan as
+ * TensorFlow does ("add", "add_1"); "" for no value. Valid as long as the plan, like the texts below. */
 PS_API const char *ps_value_name(ps_value v);
-/** Device that computes or has computed it: "/job:worker/task:0/device:CPU:0"; "client": the client; "": not known, because the
- * scopes name no task and its row has not run. For a variable: ps_variable_device(). */
+/** Device that computes or has computed the value: "/job:worker/task:0/device:CPU:0"; "client": the client; "": the value's
+ * row has not run yet, even if the scopes name a task (ps_value_requested_device()). For a variable: ps_variable_device(). */
 PS_API const char *ps_value_device(ps_value v);
 /** Device that the scopes asked for, canonical, as TensorFlow's Tensor.device; "": none. */
 PS_API const char *ps_value_requested_device(ps_value v);
@@ -95,21 +96,21 @@ PS_API ps_value ps_plan_variable(ps_plan *p, ps_variable *v);
 typedef struct ps_row_options {
     size_t struct_bytes; /* filled by ps_row_options_init */
     const char *name;    /* NULL: the operation's name */
-    const char *device;  /* a device scope within all others; NULL: none */
+    const char *device;  /* acts as the innermost device scope; NULL: none */
     ps_dtype dtype;      /* cast: dtype of the result */
-    bool has_axis;    /* axis is set; false: reduce_sum and reduce_mean take all axes, argmax, split, concat and stack axis 0 */
-    bool keep_dims;   /* reduce_sum, reduce_mean: a reduced axis stays as a dimension of 1 */
-    bool transpose_a; /* matmul */
-    bool transpose_b; /* matmul */
-    int32_t axis;     /* with has_axis; -1: the last axis */
-    /* split: number of parts. dense_backward, dense_act_backward, softmax_xent and the losses of numbers: number of outputs, the
-     * first ones; 0: all */
+    bool has_axis;  /* axis is set; false: reduce_sum and reduce_mean take all axes, argmax, split, concat and stack axis 0 */
+    bool keep_dims; /* reduce_sum, reduce_mean: a reduced axis stays as a dimension of 1 */
+    bool transpose_a;
+    bool transpose_b;
+    int32_t axis; /* with has_axis; -1: the last axis */
+    /* split: number of parts. dense_backward, dense_act_backward, softmax_xent and losses of numbers: how many outputs, from the
+     * first on, are computed; 0: all */
     uint32_t outputs;
     uint32_t activation; /* dense_act, dense_act_backward: ps_activation (ps_nn.h) */
     float keep;          /* dropout: 2^-20 .. 1 */
     uint64_t seed;       /* dropout: the mask depends on it and on the number of the plan's run */
     const char *message; /* print: text before the values */
-    uint32_t first_n;    /* print: only in this many first runs of the plan that have the row; 0: in all */
+    uint32_t first_n;    /* print: only in the first first_n of the runs that contain the row; 0: in all */
     int32_t summarize;   /* print: elements shown of each value; 0: 3; negative: all */
 } ps_row_options;
 PS_API void ps_row_options_init(ps_row_options *options);
@@ -134,28 +135,27 @@ PS_API ps_plan *ps_plan_name(ps_plan *p, const char *name);
 /* ---- rows: errors as of ps_plan_row() ---- */
 
 PS_API ps_value ps_plan_identity(ps_plan *p, ps_value x);
-/** Convert numbers as NumPy does; floats are truncated toward 0. A run is INVALID_ARGUMENT for NaN and for numbers that do not
- * fit. */
+/** Convert numbers as NumPy does, floats truncated toward 0. A run is INVALID_ARGUMENT for NaN and numbers that do not fit. */
 PS_API ps_value ps_plan_cast(ps_plan *p, ps_value x, ps_dtype dtype);
 /* shapes broadcast as in NumPy */
 PS_API ps_value ps_plan_add(ps_plan *p, ps_value a, ps_value b);
 PS_API ps_value ps_plan_sub(ps_plan *p, ps_value a, ps_value b);
 PS_API ps_value ps_plan_mul(ps_plan *p, ps_value a, ps_value b);
 PS_API ps_value ps_plan_div(ps_plan *p, ps_value a, ps_value b);
-/** a (m, k), b (k, n): a b (m, n). */
+/** The matrix product of a (m, k) and b (k, n): (m, n). */
 PS_API ps_value ps_plan_matmul(ps_plan *p, ps_value a, ps_value b);
 PS_API ps_value ps_plan_relu(ps_plan *p, ps_value x);
 PS_API ps_value ps_plan_sigmoid(ps_plan *p, ps_value x);
 PS_API ps_value ps_plan_tanh(ps_plan *p, ps_value x);
-/** Over the last axis. */
+/** Softmax over the last axis. */
 PS_API ps_value ps_plan_softmax(ps_plan *p, ps_value x);
-/** Reduce over all axes, in x's dtype. */
+/** Sum, or mean, of all elements, in x's dtype: a scalar. */
 PS_API ps_value ps_plan_reduce_sum(ps_plan *p, ps_value x);
 PS_API ps_value ps_plan_reduce_mean(ps_plan *p, ps_value x);
-/** Reduce over one axis, which the result lacks unless keep_dims. */
+/** Sum, or mean, over one axis. keep_dims: the result has a dimension of 1 there; otherwise it lacks the axis. */
 PS_API ps_value ps_plan_reduce_sum_axis(ps_plan *p, ps_value x, int axis, bool keep_dims);
 PS_API ps_value ps_plan_reduce_mean_axis(ps_plan *p, ps_value x, int axis, bool keep_dims);
-/** int64: index of the first largest element along the axis. */
+/** Index of the first largest element along the axis, as int64. The result lacks the axis. */
 PS_API ps_value ps_plan_argmax(ps_plan *p, ps_value x, int axis);
 /** Split x along the axis into `parts` equal parts, outs [parts]. Returns outs[0]. The dimension must be a multiple of parts. */
 PS_API ps_value ps_plan_split(ps_plan *p, ps_value x, int axis, uint32_t parts, ps_value *outs);
@@ -165,51 +165,48 @@ PS_API ps_value ps_plan_stack(ps_plan *p, const ps_value *xs, size_t count);
 /** Returns x; the executing task writes "message[data ...]" to its stderr, 3 elements of each of data [count]. */
 PS_API ps_value ps_plan_print(ps_plan *p, ps_value x, const ps_value *data, size_t count, const char *message);
 
-/* layers (ps_nn.h), float32: x (B, I), w (I, O), b (O), y and dy (B, O); a batch may be empty */
+/* layers (ps_nn.h), float32: x (batch, in), w (in, out), b (out), y and dy (batch, out); a batch may be empty */
 PS_API ps_value ps_plan_relu_backward(ps_plan *p, ps_value y, ps_value dy); /* y: result of relu */
 PS_API ps_value ps_plan_sigmoid_backward(ps_plan *p, ps_value y, ps_value dy);
 PS_API ps_value ps_plan_tanh_backward(ps_plan *p, ps_value y, ps_value dy);
 /** x w + b. */
 PS_API ps_value ps_plan_dense(ps_plan *p, ps_value x, ps_value w, ps_value b);
-/** outs [count]: the first ones of dw, db and dx; the others are not computed. Returns dw. */
+/** outs [count] gets the first `count` of dw, db and dx; the others are not computed. Returns dw. */
 PS_API ps_value ps_plan_dense_backward(ps_plan *p, ps_value x, ps_value w, ps_value dy, uint32_t count, ps_value *outs);
 /** activation(x w + b); activation: ps_activation. */
 PS_API ps_value ps_plan_dense_act(ps_plan *p, ps_value x, ps_value w, ps_value b, uint32_t activation);
 /** ps_plan_dense_backward() for an x that is the result of an activation: dx is the gradient of that activation's input. dy is
- * the gradient of x w + b, behind the layer's own activation. */
+ * the gradient of x w + b: the backward of the layer's own activation was applied before. */
 PS_API ps_value ps_plan_dense_act_backward(ps_plan *p, ps_value x, uint32_t activation, ps_value w, ps_value dy, uint32_t count,
                                            ps_value *outs);
-/** logits (B, C), labels (B) int32. outs [count]: the first ones of the mean loss, a float64 scalar, and its gradient (B, C). */
+/** logits (batch, classes), labels (batch) int32. outs [count] gets the mean loss, one float64, and if count is 2 its
+ * gradient. */
 PS_API ps_value ps_plan_softmax_xent(ps_plan *p, ps_value logits, ps_value labels, uint32_t count, ps_value *outs);
-/** Dropout; the mask depends on seed, the number of the plan's run and the element. The same arguments on a gradient give its
- * backward. */
+/** Dropout; the mask depends on seed, the run's number and the element. The same arguments on a gradient give its backward. */
 PS_API ps_value ps_plan_dropout(ps_plan *p, ps_value x, uint64_t seed, float keep);
 
 /* ---- rows that change variables ---- */
 
-/*
- * Like all rows these run if they are fetched, or needed by a fetch. Their device is the variable's. The task that computes the
- * value delivers it to the variable's task, exactly once.
- *
- * Errors of building: those of ps_plan_row(); INVALID_ARGUMENT if value and variable differ in dtype or shape.
- */
-/** Assign the value. The result is the value. */
+/* A row that changes a variable runs on the variable's device, and only if it is fetched or a fetched row needs it. The task that
+ * computes the value delivers it exactly once. Errors of building: those of ps_plan_row(); INVALID_ARGUMENT if dtype or shape
+ * differ. */
+/** Assign the value to v. The result of the row is the value. */
 PS_API ps_value ps_plan_assign(ps_plan *p, ps_variable *v, ps_value value);
 /** v += value. The result is v after the addition if v has at most 64 bytes. Otherwise the row has no result: it can be fetched
  * (dtype PS_DTYPE_NONE) and grouped, and cannot be an input. */
 PS_API ps_value ps_plan_assign_add(ps_plan *p, ps_variable *v, ps_value value);
 /** Apply the value times scale (finite, > 0) as a gradient with v's optimizer. The row has no result. */
 PS_API ps_value ps_plan_push(ps_plan *p, ps_variable *v, ps_value gradient, float scale);
-/** tf.group: a fetch of it runs all of values [count]. The row has no result. */
+/** As tf.group: a row without a result. A fetch of it runs the rows of all values [count]. */
 PS_API ps_value ps_plan_group(ps_plan *p, const ps_value *values, size_t count);
 
 /* ---- running ---- */
 
-/** A value for a placeholder. Bytes that are not set are 0. */
+/** A value for a placeholder. The program sets fields that it does not need to 0. */
 typedef struct ps_feed {
     ps_value placeholder;
-    /* dtype of data. Numbers of another dtype than the placeholder's are converted if it can hold them; 1.5 for int32 is
-     * INVALID_ARGUMENT */
+    /* dtype of data. If it is not the placeholder's, the run converts the numbers; a number that the placeholder's dtype cannot
+     * hold, such as 1.5 in an int32, is INVALID_ARGUMENT */
     ps_dtype dtype;
     uint32_t reserved;
     ps_shape shape;
@@ -219,10 +216,10 @@ typedef struct ps_feed {
 } ps_feed;
 PS_API ps_feed ps_feed_of(ps_value placeholder, ps_dtype dtype, ps_shape shape, const void *data, size_t bytes);
 
-/** The result of a fetch. Before the run all bytes 0, or buffer and buffer_bytes set. */
+/** The result of a fetch. Before the run the caller sets all bytes to 0, except buffer and buffer_bytes if it gives memory. */
 typedef struct ps_fetched {
-    void *buffer;        /* memory for data; NULL: the plan's memory, valid until its next run or its end */
-    size_t buffer_bytes; /* of buffer */
+    void *buffer;        /* the caller's memory for data; NULL: the plan's memory, valid until its next run or ps_plan_free() */
+    size_t buffer_bytes; /* size of buffer */
     ps_dtype dtype;      /* PS_DTYPE_NONE: the row has run, and has no result */
     uint32_t reserved;
     ps_shape shape;
@@ -243,7 +240,7 @@ typedef struct ps_run_options {
     /* with PS_FULL_TRACE: path for Chrome trace JSON, which Perfetto opens: the client's span of each call, and in it the
      * durations that the task reports. NULL: the trace is dropped */
     const char *trace_file;
-    int64_t timeout_ms; /* of the whole run; <= 0: the session's operation timeout */
+    int64_t timeout_ms; /* timeout of the whole run; <= 0: the session's operation timeout */
 } ps_run_options;
 PS_API void ps_run_options_init(ps_run_options *options);
 
@@ -272,12 +269,10 @@ PS_API void ps_run_options_init(ps_run_options *options);
  */
 PS_API ps_status ps_plan_run(ps_plan *p, const ps_feed *feeds, size_t feed_count, const ps_value *fetches, size_t fetch_count,
                              ps_fetched *outs, const ps_run_options *options);
-/** Tensor.eval(): run for one value that needs no feeds, into dst [dst_bytes]. PS_STRING: at most dst_bytes - 1 bytes, and a
- * NUL. */
+/** Tensor.eval(): run for one value without feeds, into dst [dst_bytes]. PS_STRING: at most dst_bytes - 1 bytes, and a NUL. */
 PS_API ps_status ps_plan_eval(ps_value v, void *dst, size_t dst_bytes);
 
-/** How a started run ended: status, applied and reason as ps_plan_run() and ps_last_applied(), ps_last_reason() would return
- * them. */
+/** How a started run ended: status, applied and reason as ps_plan_run(), ps_last_applied() and ps_last_reason() return them. */
 typedef struct ps_plan_result {
     size_t struct_bytes; /* size in the library */
     ps_status status;
@@ -288,7 +283,7 @@ typedef struct ps_plan_result {
 } ps_plan_result;
 /** Called once, on the session's loop thread. Must not block. May start the plan again. */
 typedef void (*ps_plan_done_fn)(void *ctx, ps_plan *p, const ps_plan_result *result);
-/** Number of started runs of one session that go on at the same time. */
+/** Most started runs of one session that are executed at the same time; further ones wait for a thread. */
 #define PS_PLAN_THREADS_MAX 16
 /**
  * Start ps_plan_run() and return at once. PS_OK: done runs exactly once, never within this call. Any other status: it never runs.
@@ -296,7 +291,7 @@ typedef void (*ps_plan_done_fn)(void *ctx, ps_plan *p, const ps_plan_result *res
  * feeds, fetches, options are copied; the memory that they point to, and outs, are kept until done.
  *
  * The session makes a thread for each run that goes on, PS_PLAN_THREADS_MAX at most, and ends threads that have nothing to do.
- * Further runs wait, in the order of their starts, which counts as part of their timeout. ps_interrupt() ends started runs too,
+ * Further runs wait, in the order of their starts, and their timeouts include this wait. ps_interrupt() ends started runs too,
  * also waiting ones. With PS_PROGRESS_CALLER the session makes no thread, and every start is refused: call ps_plan_run() on a
  * thread of your own.
  *
@@ -315,7 +310,7 @@ typedef struct ps_replica {
     size_t struct_bytes; /* size in the library */
     uint32_t index, count;
     const char *device;     /* device of the scope that is open */
-    const ps_value *inputs; /* [input_count] its part of each batch of the options, in their order */
+    const ps_value *inputs; /* [input_count] the replica's part of each of ps_replicate_options.batches, in their order */
     size_t input_count;
 } ps_replica;
 /** Make the rows of one replica, and fill gradients [variable_count]. Any status but PS_OK ends the building, with the replica's
@@ -324,8 +319,8 @@ typedef ps_status (*ps_replica_fn)(void *ctx, ps_plan *p, const ps_replica *repl
 typedef struct ps_replicate_options {
     size_t struct_bytes;        /* filled by ps_replicate_options_init */
     const char *const *devices; /* [replicas]; NULL: "/job:worker/task:0" and so on */
-    /* [batch_count] placeholders and constants whose dimension 0 is the batch, of one size. Each replica gets a part of the
-     * rows; the first replicas get one row more if the number is no multiple */
+    /* [batch_count] placeholders and constants whose dimension 0 is the batch, of the same size in all. Each replica gets a part
+     * of the rows; the first replicas get one row more if the rows are no multiple of the replicas */
     const ps_value *batches;
     size_t batch_count;
     ps_variable *const *variables; /* [variable_count] variables to train */
@@ -341,8 +336,8 @@ PS_API void ps_replicate_options_init(ps_replicate_options *options);
  *
  * Averaged: the gradients of a variable are weighted by the rows that each replica had (equally, without batches), and summed in
  * the order of the replicas on the device of the open scopes; one push is made. The same feeds give the same bits. A run is
- * INVALID_ARGUMENT if a batch has fewer rows than there are replicas, or not the rows of the first batch. Asynchronous: the push
- * of each replica goes from its task to the variable's.
+ * INVALID_ARGUMENT if a batch has fewer rows than there are replicas, or not as many as the first batch. Asynchronous: the task
+ * of each replica sends its own push to the variable's task.
  *
  * out_trains  asynchronous: [replicas] the step of each replica; else [1]: the step. For fetching; they have no result.
  *

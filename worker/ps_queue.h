@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues, work and accumulators, part of ps.h: data that programs which train together give to each other. C11 and C++17.
+/* Queues, work and accumulators, part of ps.h: data that programs which train together give to each other. C11 and C++17.
  *
- * A queue has a name like a variable (scopes, containers and devices apply to it), lies at one task, and exists until its
+ * A queue has a name like a variable (scopes, containers and devices apply to it), is on one task, and exists until its
  * container is reset or it is deleted. Its elements are tuples of tensors. The semantics are TensorFlow's with two differences: a
- * dequeue that fails puts back what it had taken; and elements taken by a session that ends before they have arrived (its lease,
- * see psd --lease) are handed out again. Errors are not sticky: each call returns its own status, with details in
+ * dequeue that fails puts back what it had taken; and elements taken by a session that ends (with its lease, see psd --lease)
+ * before they have arrived are handed out again. Errors are not sticky: each call returns its own status, with details in
  * ps_last_error(). Only in a monitored session the loss of a queue is a loss of the session: see ps_monitored.h.
  *
- * Deadlines: timeout_ms <= 0 is the session's operation timeout. A request that waits at a task ends there earlier, so that the
- * answer comes in time: by a tenth of the timeout, at least 120 ms and at most 250 ms; of a timeout below 240 ms by half. All
- * calls block except those named _start; any thread, but not in a callback. The calls of all threads and sessions are served in
- * the order in which they began.
- */
+ * Deadlines: timeout_ms <= 0 is the session's operation timeout. A request that waits at a task ends there before the timeout, so
+ * that the answer comes in time: earlier by a tenth of the timeout, but at least 120 and at most 250 ms; with a timeout below
+ * 240 ms after half of it. All calls block except those named _start; any thread, but not in a callback. The calls of all
+ * threads and sessions are served in the order in which they began. */
 #ifndef PS_QUEUE_H
 #define PS_QUEUE_H
 
@@ -30,15 +28,15 @@ typedef struct ps_accumulator ps_accumulator;
 #define PS_QUEUE_COMPONENTS_MAX 16
 typedef enum ps_queue_kind {
     PS_QUEUE_FIFO = 1,
-    PS_QUEUE_RANDOM_SHUFFLE = 2, /* gives out any element; while it is open at least min_after_dequeue elements stay */
-    PS_QUEUE_WORK = 3,           /* made by ps_work_get() */
-    PS_QUEUE_ACCUMULATOR = 4     /* made by ps_accumulator_get() */
+    PS_QUEUE_RANDOM_SHUFFLE = 2,    /* a dequeue gets a random element; in an open queue min_after_dequeue elements stay */
+    PS_QUEUE_WORK = 3,              /* made by ps_work_get() */
+    PS_QUEUE_ACCUMULATOR = 4,       /* made by ps_accumulator_get() */
+    PS_QUEUE_SPARSE_ACCUMULATOR = 5 /* made by ps_sparse_accumulator_get() */
 } ps_queue_kind;
 
-/** One tensor of every element. */
 typedef struct ps_component {
     ps_dtype dtype;
-    bool shaped; /* all elements have this shape; false: each has its own */
+    bool shaped; /* all elements have the shape `shape`; false: each element has its own */
     uint8_t reserved[3];
     ps_shape shape;
 } ps_component;
@@ -57,9 +55,8 @@ typedef struct ps_queue_spec {
 /** A FIFO without a bound, with one component of this dtype and shape. Any thread. */
 PS_API void ps_queue_spec_init(ps_queue_spec *spec, const char *name, ps_dtype dtype, ps_shape shape);
 
-/** Get or create a queue, which belongs to the session (freed at close). Errors: INVALID_ARGUMENT, also if the name is a
- * variable, or a queue with another kind, capacity, dtype, shape, min_after_dequeue or seed (the text names both sides); those
- * of ps_variable_get(). */
+/** Get or create a queue, which the session owns. Errors: INVALID_ARGUMENT, also if the name is a variable, or a queue with
+ * another kind, capacity, dtype, shape, min_after_dequeue or seed (the text names both sides); those of ps_variable_get(). */
 PS_API ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue **out_queue);
 /** Find the queue of this name, whatever its definition. NOT_FOUND: there is none. */
 PS_API ps_status ps_queue_find(ps_session *s, const char *name, ps_queue **out_queue);
@@ -86,15 +83,15 @@ typedef struct ps_into {
 #endif
 
 /**
- * Put one element in. Waits while the queue is full, behind earlier calls.
+ * Put one element in. Waits while the queue is full, or earlier calls wait.
  *
  * values   [value_count] one for each component, of exactly the size that its dtype and shape give; borrows. Shapes must be
  *          declared, and no component may be a string; otherwise use ps_enqueue_tuple().
  *
  * Errors   INVALID_ARGUMENT    wrong number of components or bytes (both are named), NULL memory: nothing is sent
  *          CANCELLED           the queue is closed, was closed with cancel, was reset or deleted
- *          DEADLINE_EXCEEDED   the queue was full until then; the element is not in it
- *          RESOURCE_EXHAUSTED  the task's memory was full until then
+ *          DEADLINE_EXCEEDED   the queue was full until the deadline; the element is not in it
+ *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
  *          FAILED_PRECONDITION the element is larger than the task's whole memory budget
  *          ABORTED             the queue is gone (reason LOST), or its task lost the session: ps_last_applied() says whether the
  *                              element may be in it
@@ -116,11 +113,11 @@ PS_API ps_status ps_enqueue_many(ps_queue *q, const ps_from *values, size_t valu
  *          ABORTED             as ps_enqueue()
  */
 PS_API ps_status ps_dequeue(ps_queue *q, const ps_into *values, size_t value_count, int64_t timeout_ms);
-/** Take `count` elements out; waits for all. OUT_OF_RANGE: the queue is closed with fewer, which stay in it. values: as of
- * ps_dequeue(), each of shape [count, the component's shape]. */
+/** Take `count` elements out; waits for all. values: [count, component's shape]. OUT_OF_RANGE: the queue is closed and has fewer
+ * elements, which stay. */
 PS_API ps_status ps_dequeue_many(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms);
-/** ps_dequeue_many() that takes fewer elements, at least one, if the queue is closed with fewer: *out_count. values have room
- * for `count`. */
+/** ps_dequeue_many() that takes fewer elements, at least one, if the queue is closed with fewer. *out_count: how many. values:
+ * room for `count`. */
 PS_API ps_status ps_dequeue_up_to(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms,
                                   uint32_t *out_count);
 
@@ -151,11 +148,10 @@ PS_API uint32_t ps_tuple_count(const ps_tuple *t);
  * element), INVALID_ARGUMENT (a string component), INTERNAL (a task has sent bytes that make no sense). */
 PS_API ps_status ps_tuple_get(ps_tuple *t, uint32_t element, uint32_t component, const void **out_data, size_t *out_bytes,
                               ps_shape *out_shape);
-/** Get string `index`, in row-major order, of a string component; it has no NUL behind it. OUT_OF_RANGE: the component has no
- * such string; *out_shape is set even then, if the component exists. */
+/** Get string `index`, row-major, without NUL. OUT_OF_RANGE: there is none; *out_shape is set if the component exists. */
 PS_API ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component, size_t index, const char **out_text,
                                      size_t *out_bytes, ps_shape *out_shape);
-/** ps_enqueue() or ps_enqueue_many() of the elements in t, which keeps them. */
+/** ps_enqueue() or ps_enqueue_many() of the elements in t. They stay in t. */
 PS_API ps_status ps_enqueue_tuple(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t *out_inserted);
 /** ps_dequeue(), ps_dequeue_many() (shapes must be declared if count is not 1) or ps_dequeue_up_to() into t. */
 PS_API ps_status ps_dequeue_tuple(ps_queue *q, ps_tuple *t, uint32_t count, bool up_to, int64_t timeout_ms);
@@ -174,46 +170,46 @@ typedef struct ps_work_item {
     const char *data; /* with a NUL behind it; valid until ps_work_done() or ps_work_return() */
     size_t bytes;
     uint32_t epoch;   /* from 1 on */
-    uint32_t again;   /* number of times that it was handed out in this epoch and came back undone */
-    bool done_before; /* set by ps_work_done(): another session had done it */
+    uint32_t again;   /* number of times that the item was handed out in this epoch and came back undone */
+    bool done_before; /* set by ps_work_done(): another session had already done the item */
     uint8_t reserved[7];
     uint64_t serial;
     void *opaque;
 } ps_work_item;
 /**
- * Items that the sessions of a cluster share: each is handed out once per epoch, and again if the session that has it ends (its
- * lease) or returns it. Every session may call this with the same items; the first call fills the queue. count 0: the work must
- * exist.
+ * Items that the sessions of a cluster share: each is handed out once per epoch, and again if the session that has it is
+ * closed, loses its lease or returns it. Every session may call this with the same items; the first call fills the queue. count
+ * 0: the work must exist.
  *
  * items    [count] texts of at most PS_WORK_ITEM_BYTES_MAX; sizes [count], NULL: they end with a NUL; borrows.
  * epochs   >= 1: how often each item is to be done. If another session deletes the work, a monitored session that has not seen
  *          its end makes it again (ps_monitored.h).
- * seed     of the order in each epoch; 0: as given.
+ * seed     of the random order in each epoch; 0: the order of items.
  *
  * Errors   INVALID_ARGUMENT (the work exists with other items, epochs or seed), NOT_FOUND (count 0), those of ps_queue_get()
  */
 PS_API ps_status ps_work_get(ps_session *s, const char *name, const char *const *items, const size_t *sizes, uint32_t count,
                              uint32_t epochs, uint64_t seed, ps_work **out_work);
-/** Get the next item. Waits while other sessions have all that are left. OUT_OF_RANGE: all epochs are done. */
+/** Get the next item. Waits while other sessions have all items that are left. OUT_OF_RANGE: all epochs are done. */
 PS_API ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms);
-/** Report that the item is done. FAILED_PRECONDITION: it was taken away, and another session, which the text names, works at it
- * now. ABORTED (LOST): the work that handed it out is gone, or was made anew. In any case the item's memory is the library's
- * again. */
+/** Report that the item is done. FAILED_PRECONDITION: the item was taken from this session, and another, which the text names,
+ * works at it. ABORTED (LOST): the work that handed it out is gone, or was made anew. In every case item->data becomes NULL. */
 PS_API ps_status ps_work_done(ps_work *w, ps_work_item *item);
 /** Return the item undone: it is handed out again. Errors and memory as of ps_work_done(). */
 PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
 
 /* ============================================== accumulators ============================================== */
 
-/** What a take returns: the gradients' mean, or their sum. */
-typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2 } ps_reduction;
+/** What a take returns: the gradients' mean, or their sum. Of a sparse accumulator: MEAN divides each row by the number of
+ * gradients that have it, as TensorFlow does; MEAN_OF_ALL divides each row by the number of all gradients. */
+typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2, PS_REDUCTION_MEAN_OF_ALL = 3 } ps_reduction;
 /**
  * Get or create an accumulator: it adds up gradients of several workers at a task until somebody takes them; TensorFlow's
- * ConditionalAccumulator. It belongs to the session (freed at close); name, place and end are as of a queue. docs/TF_MAP.md says
- * what can be built from accumulators and queues; training in rounds (ps_session_sync()) needs none.
+ * ConditionalAccumulator. The session frees the object at close. The accumulator has a name, a task and an end as a queue has.
+ * docs/TF_MAP.md says what can be built from accumulators and queues; training in rounds (ps_session_sync()) needs none.
  *
  * dtype    PS_F32 or PS_F64.
- * device   NULL, or as in ps_queue_spec; that of the variable (ps_variable_device()) saves a transfer.
+ * device   NULL, or as in ps_queue_spec; the device of the variable (ps_variable_device()) saves a transfer.
  *
  * Errors   INVALID_ARGUMENT, also if the name exists with another dtype, shape or reduction (both sides are named); those of
  *          ps_variable_get()
@@ -236,9 +232,9 @@ PS_API ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dt
 PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, size_t gradient_bytes, int64_t local_step,
                                            int64_t timeout_ms, bool *out_accepted);
 /**
- * Take the accumulated gradient. Waits until at least n gradients have been added, behind earlier calls. The accumulator's global
- * step rises by one, and its sum starts from 0. A result that was taken by a session which ended before it had arrived goes to
- * the next take, however many gradients are in it.
+ * Take the accumulated gradient. Waits until earlier takes have ended and at least n gradients have been added. The accumulator's
+ * global step rises by one, and its sum starts from 0. If a session ends before the result of its take has arrived, the next take
+ * gets this result, however many gradients are in it.
  *
  * n          1 or more.
  * gradient   [gradient_bytes] gets the mean of all gradients that were added, or their sum; undefined after an error.
@@ -251,7 +247,45 @@ PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradie
  */
 PS_API ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, size_t gradient_bytes, int64_t timeout_ms,
                                           uint64_t *out_count);
-/** Set its global step, 0 to 2^62, which may go back; accumulated gradients stay. out_before (may be NULL): the step before. */
+/**
+ * Get or create a sparse accumulator: it adds up gradients that have some rows of a variable, row by row; TensorFlow's
+ * SparseConditionalAccumulator. Otherwise as ps_accumulator_get(). Its task keeps the rows that have come, with 16 bytes more for
+ * each.
+ *
+ * shape    of the whole variable: [n, d1, ...], with rows as in ps_gather().
+ *
+ * Errors   as ps_accumulator_get(); a task of an older release: INVALID_ARGUMENT, kind 5 is unknown
+ */
+PS_API ps_status ps_sparse_accumulator_get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape,
+                                           ps_reduction reduction, const char *device, ps_accumulator **out_accumulator);
+/**
+ * ps_accumulator_apply_grad() of some rows. Gradients for a row that is named several times are added first, in their order, and
+ * count once. A gradient without rows counts.
+ *
+ * indices   [index_count] each in [0, n), in any order; borrows.
+ * rows      [index_count, d1, ...] row-major, in the accumulator's dtype; borrows.
+ *
+ * Errors    as ps_accumulator_apply_grad(); OUT_OF_RANGE: an index outside, nothing is sent; INVALID_ARGUMENT: not sparse
+ */
+PS_API ps_status ps_accumulator_apply_rows(ps_accumulator *a, const int64_t *indices, size_t index_count, const void *rows,
+                                           size_t rows_bytes, int64_t local_step, int64_t timeout_ms, bool *out_accepted);
+/** Rows that were taken from a sparse accumulator. The caller frees them by ps_summed_rows_free(). */
+typedef struct ps_summed_rows {
+    size_t count;           /* number of rows */
+    uint64_t gradients;     /* number of gradients in the result */
+    const int64_t *indices; /* [count], rising */
+    const int64_t *counts;  /* [count] number of gradients that have the row */
+    const void *rows;       /* [count, d1, ...] mean or sum, in the accumulator's dtype */
+    size_t rows_bytes;
+    void *opaque;
+} ps_summed_rows;
+/** ps_accumulator_take_grad() of a sparse accumulator. *out: all rows that the gradients have; empty after an error. Errors: as
+ * ps_accumulator_take_grad(); INVALID_ARGUMENT: not sparse. */
+PS_API ps_status ps_accumulator_take_rows(ps_accumulator *a, int64_t n, int64_t timeout_ms, ps_summed_rows *out);
+/** Free the rows and make *taken empty. NULL is fine. */
+PS_API void ps_summed_rows_free(ps_summed_rows *taken);
+/** Set the accumulator's global step, 0 to 2^62, which may go back; accumulated gradients stay. out_before (may be NULL): the
+ * step before. */
 PS_API ps_status ps_accumulator_set_global_step(ps_accumulator *a, int64_t step, int64_t *out_before);
 /** Number of gradients that were added since the last take. */
 PS_API ps_status ps_accumulator_num_accumulated(ps_accumulator *a, uint64_t *out_count);
@@ -267,23 +301,22 @@ typedef struct ps_queue_info {
     ps_queue_kind kind;
     int64_t capacity; /* < 0: unbounded */
     uint64_t min_after_dequeue, seed;
-    uint64_t size, taken;          /* size: elements in the queue; taken: elements that were taken and may come back */
-    uint64_t bytes;                /* of both together */
+    uint64_t size, taken;          /* size: elements in the queue; taken: those handed out, which may come back */
+    uint64_t bytes;                /* bytes of the elements in the queue and of those taken */
     uint32_t enqueuers, dequeuers; /* requests that wait */
-    uint32_t epoch, epochs;        /* work: present epoch, 0: not filled, epochs + 1: all done; number of epochs */
+    uint32_t epoch, epochs;        /* only work: present epoch (0: not filled; epochs + 1: all done), and number of epochs */
     uint64_t items, done;          /* work: items per epoch; items done in this epoch */
     bool closed;
     uint8_t reserved[3];
     uint32_t component_count;
     ps_component components[PS_QUEUE_COMPONENTS_MAX];
-    int64_t step;     /* accumulator: its global step; `size` counts gradients of this step, `items` results that came back */
+    int64_t step;     /* accumulator: its global step; `size`: gradients since the last take, `items`: results not received */
     uint64_t dropped; /* accumulator: gradients that came too late, since its task started */
     ps_reduction reduction;
     uint8_t reserved2[4];
 } ps_queue_info;
 typedef void (*ps_queue_info_fn)(void *ctx, const ps_queue_info *info);
-/** List the queues of one task of ps_cluster_tasks(), sorted by container and name. Blocks; each() is called before it returns.
- */
+/** List the queues of one task of ps_cluster_tasks(), by container and name. Blocks; each() is called before it returns. */
 PS_API ps_status ps_task_queues(ps_session *s, int task, int64_t timeout_ms, ps_queue_info_fn each, void *ctx);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identities as text, and the URIs of certificates. Happy path: a prefix says the kind, and the rest is checked by the grammar
- * of that kind. Failure: a text of no kind; the message quotes it and says what an identity looks like. */
+/* Identities as text, and the URIs of certificates. Happy path: the prefix of a text says the kind of identity, and the grammar
+ * of the kind checks what is behind the prefix. Failure: a text without a known prefix, which the message quotes. */
 #include "identity.h"
 
 #include "../name.h"
@@ -34,7 +34,7 @@ static const char *prefix_of(enum psi_identity_kind kind)
 
 const char *psi_identity_text(const struct psi_identity *identity, char *buf, size_t n)
 {
-    PSI_IGNORE(snprintf(buf, n, "%s%s", prefix_of(identity->kind), identity->name)); /* a cut text is fine */
+    PSI_IGNORE(snprintf(buf, n, "%s%s", prefix_of(identity->kind), identity->name)); /* may be cut: the caller chose the size */
     return buf;
 }
 
@@ -71,7 +71,8 @@ static ps_status no_uri(struct psi_err *err, const char *bytes, size_t n, const 
                     psi_quote(quoted, sizeof(quoted), bytes, n), why);
 }
 
-/* The length of the part of [*at, end) before the next '/', or of all of it. *at moves behind that '/'; NULL: there is none. */
+/* Returns the length of the path segment at *at, which ends before the next '/' or at `end`. *at moves behind that '/', or
+ * becomes NULL: no segment is left. */
 static size_t next_part(const char **at, const char *end)
 {
     const char *begin = *at;

@@ -11,60 +11,61 @@
 #include <stdint.h>
 
 enum {
-    PSI_IDENTITY_BYTES_MAX = 128, /* longest name: of a key, of a URI, of a uid in decimal */
+    PSI_IDENTITY_BYTES_MAX = 128, /* longest name of an identity: a key's name, a URI or a uid in decimal */
     PSI_ROLE_BYTES_MAX = 15,
-    PSI_KEY_ID_BYTES = 8,                                /* lower-case hexadecimal digits */
-    PSI_IDENTITY_TEXT_BYTES = PSI_IDENTITY_BYTES_MAX + 6 /* of psi_identity_text(), with "cert:" and NUL */
+    PSI_KEY_ID_BYTES = 8,                                /* lower-case hexadecimal digits of a key id */
+    PSI_IDENTITY_TEXT_BYTES = PSI_IDENTITY_BYTES_MAX + 6 /* room for psi_identity_text(), with "cert:" and NUL */
 };
 
 enum psi_identity_kind { PSI_IDENTITY_ANYBODY, PSI_IDENTITY_KEY, PSI_IDENTITY_CERT, PSI_IDENTITY_UID };
 struct psi_identity {
     enum psi_identity_kind kind;
-    char name[PSI_IDENTITY_BYTES_MAX + 1]; /* KEY: the name; CERT: the URI; UID: decimal; ANYBODY: "" */
-    char role[PSI_ROLE_BYTES_MAX + 1];     /* KEY: of its line; UID of the process itself: "admin"; otherwise "" */
-    char key_id[PSI_KEY_ID_BYTES + 1];     /* KEY: of the line that the handshake used; otherwise "" */
+    char name[PSI_IDENTITY_BYTES_MAX + 1]; /* KEY: the key's name; CERT: the URI; UID: the uid in decimal; ANYBODY: "" */
+    /* KEY: role in the key's line. UID of this process itself: "admin". ANYBODY on a Unix socket whose uid this user namespace
+     * lacks: "unmapped". Otherwise "" */
+    char role[PSI_ROLE_BYTES_MAX + 1];
+    char key_id[PSI_KEY_ID_BYTES + 1]; /* KEY: key id of the line whose key was used; otherwise "" */
 };
 
-/* TLS handshakes of those that connected. */
+/* TLS handshakes of accepted connections. */
 struct psi_handshakes {
-    uint64_t done, refused; /* since the start; refused: also those that ended before they were over */
-    uint32_t under_way;     /* now, those that wait for their turn among them */
+    /* numbers of handshakes since the process began to use TLS; refused includes those that the peer broke off */
+    uint64_t done, refused;
+    uint32_t under_way; /* handshakes that run now, or wait for a slot */
 };
 
-/** Kind and name are equal. Two lines of one name, during a rotation, are one identity. */
+/** True if kind and name are equal. Two key lines of one name (a key rotation) are one identity. */
 bool psi_identity_equal(const struct psi_identity *a, const struct psi_identity *b);
-/** "key:w0", "cert:psd://psd/ps/0", "uid:1000" or "anybody". buf [n] cuts; PSI_IDENTITY_TEXT_BYTES are enough. Returns buf. */
+/** Write an identity as "key:w0", "cert:psd://psd/ps/0", "uid:1000" or "anybody" to buf [n], cut if n is too small:
+ * PSI_IDENTITY_TEXT_BYTES are enough. Returns buf. */
 const char *psi_identity_text(const struct psi_identity *identity, char *buf, size_t n);
-/**
- * Read what psi_identity_text() writes; role and key_id become "".
+/** Read what psi_identity_text() writes; role and key_id become "".
  *
  * out     written only on success.
- * Errors  PS_INVALID_ARGUMENT  not an identity; says what one looks like.
- */
+ * Errors  PS_INVALID_ARGUMENT  not an identity; the text says how one is written. */
 PSI_MUST ps_status psi_identity_parse(const char *text, struct psi_identity *out, struct psi_err *err);
 
-/** True for a role of a key: ps, worker, monitor, admin. */
+/** True if the n bytes are a role of a key: ps, worker, monitor, admin. */
 bool psi_role_is(const char *role, size_t n);
-/** Check a role. Errors: PS_INVALID_ARGUMENT, which names the roles, and the one that was likely meant. */
+/** Check a role. Errors: PS_INVALID_ARGUMENT; the text lists the roles and guesses which one was meant. */
 PSI_MUST ps_status psi_role_check(const char *role, size_t n, struct psi_err *err);
 
-/* psd://CLUSTER/JOB/INDEX, a task, or psd://CLUSTER/user/NAME: what a certificate's URI says. */
+/* psd://CLUSTER/JOB/INDEX (a task) or psd://CLUSTER/user/NAME: the URI in a certificate. */
 struct psi_uri {
     char cluster[PS_JOB_BYTES_MAX + 1];
     bool is_user;
-    char job[PS_JOB_BYTES_MAX + 1];       /* of a task; otherwise "" */
-    uint32_t index;                       /* of a task; below PS_TASKS_MAX */
-    char user[PS_KEY_NAME_BYTES_MAX + 1]; /* of a user, by the grammar of a key's name; otherwise "" */
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t index;
+    char user[PS_KEY_NAME_BYTES_MAX + 1]; /* name of a user, formed like a key's name; otherwise "" */
 };
-/**
- * Read bytes [n], which need not be NUL-terminated, as a URI. Only the form that psi_uri_text() writes is accepted: no percent
- * signs, no zero before an index, nothing behind it. So equal URIs have equal bytes. A job cannot be called "user".
+/** Read bytes [n] (no NUL needed) as a URI. Only the exact form of psi_uri_text() is accepted: no percent signs, no zero before
+ * an index, nothing behind it. So equal URIs have equal bytes. A job cannot be called "user".
  *
  * out     written only on success.
- * Errors  PS_INVALID_ARGUMENT  says which part is wrong.
- */
+ *
+ * Errors  PS_INVALID_ARGUMENT  says which part is wrong. */
 PSI_MUST ps_status psi_uri_parse(const char *bytes, size_t n, struct psi_uri *out, struct psi_err *err);
-/** The URI as text. Returns buf. *fits (may be NULL) false: the URI is longer than an identity may be, and is cut. */
+/** Write the URI as text. Returns buf. *fits (may be NULL) is set to false if the URI was too long and had to be cut. */
 const char *psi_uri_text(const struct psi_uri *uri, char buf[PSI_IDENTITY_BYTES_MAX + 1], bool *fits);
 
 #endif

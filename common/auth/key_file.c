@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files on the disk. Reading, happy path: open without blocking, judge what was opened (a regular file that nobody else can
- * read), read it whole, parse. Changing: open, judge, lock; the lock counts if the path still leads to this file; write the new
- * text beside it with equal owner and mode, fsync, rename, fsync of the directory. A new file is linked to its name, so that it
- * never replaces one that appeared meanwhile. Failure: the old file is unchanged, and the file beside it is removed. All memory
- * that held a secret is zeroed. */
+/* Key files on the disk. Reading, happy path: open without blocking, check the opened file (a regular file that nobody else can
+ * read), read it whole, parse. Changing: open, check, lock. If another process has replaced the file before the lock was taken,
+ * begin again. Then write the new text to a temporary file of equal owner and mode, fsync, rename, fsync of the directory. A new
+ * file is linked to its name, so that it never replaces one that appeared meanwhile. Failure: the old file stays, and the
+ * temporary file is removed; if only the last fsync fails, the new text is in place. All memory that held a secret is zeroed. */
 #include "key_file.h"
 
 #include "../mem.h"
 #include "../utf8.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES_MAX = 1000 /* of a lock, on a file that others keep replacing */, MODE_MASK = 07777 };
+#define MAKING ".new." /* a new file FILE is first written as FILE.new.PID */
+
+enum { TRIES_MAX = 1000 /* how often a file is opened again because another process has replaced it */, MODE_MASK = 07777 };
 
 ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err)
 {
@@ -57,7 +61,8 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX])
     return access(path, R_OK) == 0;
 }
 
-/* Check that the file can be trusted and, if secret, that nobody else can read it. */
+/* Check an opened file: a regular file, not too long. secret true: it must also belong to root or this process's user, and nobody
+ * else may read it, except that root's file may be readable for its group. *out: its state by fstat(). */
 static ps_status judge(int fd, const char *path, bool secret, struct stat *out, struct psi_err *err)
 {
     char shown[PSI_PATH_SHOWN];
@@ -76,7 +81,7 @@ static ps_status judge(int fd, const char *path, bool secret, struct stat *out, 
                         (unsigned)out->st_uid, (unsigned)own, shown);
     }
     const mode_t mode = out->st_mode & MODE_MASK;
-    const mode_t for_others = out->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO; /* root:GROUP 0640 is fine */
+    const mode_t for_others = out->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO; /* root:GROUP 0640 is allowed */
     if (secret && (mode & for_others) != 0) {
         return psi_fail(err, PS_PERMISSION_DENIED, "%s: mode %04o lets others %s it, and it holds secrets: chmod %s '%s'", shown,
                         (unsigned)mode, (mode & for_others & (S_IWGRP | S_IWOTH)) != 0 ? "write" : "read",
@@ -88,10 +93,29 @@ static ps_status judge(int fd, const char *path, bool secret, struct stat *out, 
     return PS_OK;
 }
 
-/* Read a whole file of st_size bytes. *out is set in any case: psi_secret_fini(). */
+ps_status psi_trust_file_check(const char *what, const char *path, struct psi_err *err)
+{
+    struct stat file;
+    char shown[PSI_PATH_SHOWN];
+    if (stat(path, &file) != 0) {
+        return PS_OK;
+    }
+    (void)psi_utf8_shorten(path, shown, sizeof(shown));
+    if (file.st_uid != geteuid() && file.st_uid != 0) {
+        return psi_fail(err, PS_PERMISSION_DENIED, "%s %s: belongs to uid %u, and says who is let in: chown %u '%s'", what, shown,
+                        (unsigned)file.st_uid, (unsigned)geteuid(), shown);
+    }
+    return (file.st_mode & (S_IWGRP | S_IWOTH)) == 0
+               ? PS_OK
+               : psi_fail(err, PS_PERMISSION_DENIED,
+                          "%s %s: mode %04o lets others write it, and it says who is let in: chmod go-w '%s'", what, shown,
+                          (unsigned)file.st_mode & MODE_MASK, shown);
+}
+
+/* Read the whole file of `bytes` bytes. The caller frees *out with psi_secret_fini(), also after a failure. */
 static ps_status read_all(int fd, const char *path, size_t bytes, struct psi_secret *out, struct psi_err *err)
 {
-    *out = (struct psi_secret){.room = bytes + 1}; /* one byte more shows that the file has grown */
+    *out = (struct psi_secret){.room = bytes + 1}; /* one byte more, to notice a file that is growing */
     out->p = psi_malloc(out->room);
     if (out->p == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%zu bytes of a key file", bytes);
@@ -117,7 +141,8 @@ static ps_status read_file(const char *path, bool secret, struct psi_secret *out
 {
     struct stat st;
     *out = (struct psi_secret){.p = NULL};
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a pipe without a writer must not block */
+    /* O_NONBLOCK: opening a pipe would wait for a writer */
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
         return psi_fail_errno(err, errno, "open", path);
     }
@@ -147,7 +172,7 @@ ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_
     return st;
 }
 
-/* Where the fifth word of a key's line begins, `use` or `accept`. The line was parsed before. */
+/* Find the fifth word of a key's line, `use` or `accept`. The line has been parsed before. */
 static const char *state_word(const char *p)
 {
     p += strspn(p, " \t");
@@ -165,7 +190,7 @@ static void add(struct psi_secret *t, const char *p, size_t n)
     t->n += n;
 }
 
-/* Add a line [n], its end included, with what `becomes` makes of it. */
+/* Append line [n] to `to`, changed or left out as `becomes` says. key: the key in the line; NULL: none: just copied. */
 static void add_line(struct psi_secret *to, const char *line, size_t n, const struct psi_key *key, enum psi_key_becomes becomes)
 {
     const bool use = becomes == PSI_KEY_IS_USED;
@@ -183,7 +208,6 @@ static void add_line(struct psi_secret *to, const char *line, size_t n, const st
     add(to, state, n - (size_t)(state - line));
 }
 
-/* Make the new text of the file. to->p has room. */
 static ps_status rewrite(const struct psi_key_change *change, const struct psi_keys *keys, const struct psi_secret *from,
                          struct psi_secret *to, struct psi_err *err)
 {
@@ -216,7 +240,7 @@ static ps_status rewrite(const struct psi_key_change *change, const struct psi_k
     return PS_OK;
 }
 
-/* Make the new text of the file, and check that it is a good key file. *to is set in any case: psi_secret_fini(). */
+/* Make the new text of a key file from its present text `from`, and check that it parses. The caller frees *to in any case. */
 static ps_status new_text(const char *path, const struct psi_key_change *change, const struct psi_secret *from,
                           struct psi_secret *to, struct psi_err *err)
 {
@@ -224,7 +248,7 @@ static ps_status new_text(const char *path, const struct psi_key_change *change,
     *to = (struct psi_secret){0};
     ps_status st = psi_keys_parse(from->p, from->n, path, &keys, err);
     if (st == PS_OK) {
-        /* accept is 3 bytes longer than use */
+        /* + 3 for each key, in case its "use" becomes "accept" */
         to->room = from->n + 3 * psi_keys_count(keys) + 1 + change->added_count * PSI_KEY_LINE_BYTES;
         to->p = psi_malloc(to->room);
         st = to->p != NULL ? rewrite(change, keys, from, to, err)
@@ -251,7 +275,7 @@ static ps_status write_all(int fd, const char *path, const struct psi_secret *te
     return fsync(fd) == 0 ? PS_OK : psi_fail_errno(err, errno, "fsync", path);
 }
 
-/* Make the new name survive a power cut. A file system that cannot sync a directory is fine. */
+/* Sync the directory of `path`, so that the new name survives a power cut. EINVAL (not possible there) is no error. */
 static ps_status sync_directory(const char *path, struct psi_err *err)
 {
     char directory[PATH_MAX];
@@ -272,19 +296,16 @@ static ps_status sync_directory(const char *path, struct psi_err *err)
     return st;
 }
 
-/*
- * Make `text` the file: in place of `old`, which is locked, with the owner of `old`; or, with old NULL, a new file,
- * ALREADY_EXISTS if there is one.
- *
- * The temporary file beside a locked file always has one name. So a temporary file that a killed process left, with all secrets,
- * goes with the next change. Beside a new file, which no process can lock, each process has a temporary name of its own.
- */
+/* Write `text` into the file at the path. old: the locked file to replace, whose owner is kept; NULL: make a new file,
+ * ALREADY_EXISTS if there is one. When a file is replaced, the temporary file always has the same name, so the next change
+ * removes what a killed process left there, with its secrets. A file that does not exist yet cannot be locked, so each process
+ * that makes one has a temporary file of its own. */
 static ps_status publish(const char *path, const struct stat *old, mode_t mode, const struct psi_secret *text,
                          struct psi_err *err)
 {
     char beside[PATH_MAX];
     const int n = old != NULL ? snprintf(beside, sizeof(beside), "%s.psctl-new", path)
-                              : snprintf(beside, sizeof(beside), "%s.new.%ld", path, (long)getpid());
+                              : snprintf(beside, sizeof(beside), "%s" MAKING "%ld", path, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof(beside)) {
         return psi_fail_errno(err, ENAMETOOLONG, "open", path);
     }
@@ -317,12 +338,41 @@ static ps_status publish(const char *path, const struct stat *old, mode_t mode, 
     return st == PS_OK ? sync_directory(path, err) : st;
 }
 
+/* Remove each FILE.new.PID whose process no longer runs: that process was killed while it made FILE, and the file may have a
+ * secret. A file with this process's own PID is from an earlier process with the same PID. */
+static void remove_left(const char *path)
+{
+    char directory[PATH_MAX];
+    (void)snprintf(directory, sizeof(directory), "%s", path);
+    char *slash = strrchr(directory, '/');
+    const char *base = slash != NULL ? path + (slash - directory) + 1 : path;
+    const size_t n = strlen(base);
+    if (slash != NULL) {
+        slash[slash == directory ? 1 : 0] = '\0';
+    }
+    DIR *d = opendir(slash != NULL ? directory : ".");
+    for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        if (strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, MAKING, strlen(MAKING)) != 0) {
+            continue;
+        }
+        char *end = NULL;
+        const long pid = strtol(e->d_name + n + strlen(MAKING), &end, 10);
+        if (pid > 0 && *end == '\0' && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH))) {
+            (void)unlinkat(dirfd(d), e->d_name, 0); /* if it cannot be removed, the new file can still be made */
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+}
+
 ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi_secret *text, struct psi_err *err)
 {
+    remove_left(path);
     return publish(path, NULL, (mode_t)mode, text, err);
 }
 
-/* Change the open file. *out_again: another process replaced it before it was locked, and nothing was changed. */
+/* Change the opened file. *out_again true: another process has replaced the file before it was locked: open it again. */
 static ps_status change_open(int fd, const char *path, const struct psi_key_change *change, bool *out_again, struct psi_err *err)
 {
     struct stat old, now;
@@ -338,7 +388,7 @@ static ps_status change_open(int fd, const char *path, const struct psi_key_chan
     if (*out_again) {
         return PS_OK;
     }
-    st = judge(fd, path, true, &old, err); /* judged again, under the lock */
+    st = judge(fd, path, true, &old, err); /* checked again: it may have changed before the lock was taken */
     st = st == PS_OK ? read_all(fd, path, (size_t)old.st_size, &from, err) : st;
     st = st == PS_OK ? new_text(path, change, &from, &to, err) : st;
     st = st == PS_OK ? publish(path, &old, old.st_mode & MODE_MASK, &to, err) : st;
@@ -358,7 +408,8 @@ static ps_status make_file(const char *path, const struct psi_key_change *change
     return st;
 }
 
-/* Try once, at the path that links lead to. */
+/* Try once to change the file at the path, through symbolic links. *out_again true: another process made, replaced or removed the
+ * file meanwhile; nothing is changed, and the caller tries again. */
 static ps_status change_once(const char *path, const struct psi_key_change *change, bool *out_again, struct psi_err *err)
 {
     char real[PATH_MAX];
@@ -366,10 +417,11 @@ static ps_status change_once(const char *path, const struct psi_key_change *chan
     if (realpath(path, real) == NULL) {
         const int why = errno == 0 ? ENOENT : errno;
         const bool there = why == ENOENT && change->make && lstat(path, &st) == 0;
-        if (why != ENOENT || !change->make || (there && S_ISLNK(st.st_mode))) { /* a link to nothing is no place for a file */
+        /* a link whose target is missing is refused: psctl makes no file there */
+        if (why != ENOENT || !change->make || (there && S_ISLNK(st.st_mode))) {
             return psi_fail_errno(err, why, "open", path);
         }
-        if (there) { /* another process has made it in this moment */
+        if (there) { /* another process has made the file since open() failed: try again */
             *out_again = true;
             return PS_OK;
         }
@@ -392,6 +444,7 @@ static ps_status change_once(const char *path, const struct psi_key_change *chan
 
 ps_status psi_key_file_change(const char *path, const struct psi_key_change *change, struct psi_err *err)
 {
+    remove_left(path);
     for (int i = 0; i < TRIES_MAX; i++) {
         bool again = false;
         ps_status st = change_once(path, change, &again, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files on the disk: found, read if nobody else can read them, and changed whole or not at all. The functions block on the
- * file system: a loop calls them only at start and at a reload. */
+/* Key files on disk: found, read only if nobody else can read them, and changed as a whole or not at all. The functions wait for
+ * the file system: an event loop calls them only at its start and at a reload. */
 #ifndef PSI_KEY_FILE_H
 #define PSI_KEY_FILE_H
 
@@ -10,72 +10,76 @@
 
 #define PSI_KEY_FILE_ENV "PSD_KEY_FILE"
 
-/**
- * Which key file a program uses: given; otherwise env; otherwise ~/.config/psd/key if it exists; otherwise /etc/psd/psd.keys if
- * this process may read it. "" counts as not given. The file is not opened.
+/** Find the key file that a program uses: the path `given`; otherwise `env`; otherwise ~/.config/psd/key if it exists; otherwise
+ * /etc/psd/psd.keys if this process may read it. "" counts as not given. The file is not opened.
  *
  * given  --key_file or an option; NULL: not given.
  * env    getenv(PSI_KEY_FILE_ENV); NULL: not set.
- * path   written unless false is returned.
- * Returns false if the program has no key file. A default path that is too long counts as missing; a given one is cut.
- */
+ * path   the path, if true is returned.
+ * Returns false if the program has no key file. A default path that is too long counts as missing; a given path is cut. */
 bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX]);
 
-/**
- * Read a key file. A symbolic link is followed, and the file that it leads to is judged.
+/** Read a key file. A symbolic link is followed, and its target is checked.
  *
- * out     written only on success. psi_keys_free().
+ * out     written only on success; the caller frees it with psi_keys_free().
  * Errors  PS_NOT_FOUND            there is no such file
- *         PS_PERMISSION_DENIED    others can read or write it, or it belongs to somebody else; says the command that mends it
- *         PS_INVALID_ARGUMENT     no regular file, more than PSI_KEY_FILE_BYTES_MAX, a bad line; psi_keys_parse()
+ *         PS_PERMISSION_DENIED    others can read or write it, or it belongs to neither this process's user nor root; the
+ *                                 text names the command that mends it
+ *         PS_INVALID_ARGUMENT     it is no regular file or too long (PSI_KEY_FILE_BYTES_MAX), or a line is bad (psi_keys_parse())
  *         PS_RESOURCE_EXHAUSTED   memory, descriptors
  *         PS_FAILED_PRECONDITION  it was written to while it was read
- *         and those of reading a file (psi_fail_errno())
- */
+ *         and those of reading a file (psi_fail_errno()) */
 PSI_MUST ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_err *err);
+
+/** Check that nobody else can write a file that decides who is trusted: rows of rights, an authority, a list of refused
+ * certificates. Others may read it. If stat() fails: PS_OK, because reading the file then says why it cannot be.
+ *
+ * what    the file's kind, for the error: "rights file".
+ * Errors  PS_PERMISSION_DENIED  others can write it, or it belongs to neither this process's user nor root; the text
+ *                               names the command that mends it */
+PSI_MUST ps_status psi_trust_file_check(const char *what, const char *path, struct psi_err *err);
 
 /* ---- files with secrets of any kind ---- */
 struct psi_secret {
-    char *p; /* [n], with room for a NUL behind */
-    size_t n, room;
+    char *p;        /* [n] bytes, followed by room for a NUL */
+    size_t n, room; /* room: bytes allocated at p */
 };
-/** Read a whole file that nobody else can read; *out is set in any case. Errors: of psi_key_file_read(), but for bad lines. */
+/** Read a whole file that only its owner may read. The caller frees *out with psi_secret_fini(), also after a failure. Errors:
+ * those of psi_key_file_read() that do not concern lines. */
 PSI_MUST ps_status psi_secret_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
-/** Read a whole file that others may read. *out and errors: as psi_secret_file_read(). */
+/** As psi_secret_file_read(), for a file that others may read. */
 PSI_MUST ps_status psi_plain_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
-/** Make a new file, whole or not at all. text borrows. mode: 0600, or 0644 for what is no secret. Errors: PS_ALREADY_EXISTS, and
- * those of writing a file. */
+/** Make a new file, whole or not at all. mode: 0600 for secrets, else 0644. Errors: PS_ALREADY_EXISTS, as psi_fail_errno(). */
 PSI_MUST ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi_secret *text, struct psi_err *err);
-/** A copy of p [n]. out: set in any case. Errors: PS_RESOURCE_EXHAUSTED. */
+/** Copy p [n] into *out, which the caller frees with psi_secret_fini(), also after a failure. Errors: PS_RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err);
 void psi_secret_fini(struct psi_secret *secret);
 
-/* What a change makes of a line. */
+/* What becomes of a key's line: it stays, is removed, or gets the word `use` or `accept`. */
 enum psi_key_becomes { PSI_KEY_STAYS, PSI_KEY_GOES, PSI_KEY_IS_USED, PSI_KEY_IS_ACCEPTED };
-/* A change of a key file. Lines that it does not touch stay byte for byte, comments too. */
+/* A change of a key file. All other lines stay byte for byte, comments too. */
 struct psi_key_change {
-    /** Says what becomes of a key of the file, or an error that refuses the whole change. NULL: every key stays. Called in the
-     * order of the file while the file is locked. */
+    /** Sets *out to what becomes of the line of `key`; an error cancels the whole change. NULL: every line stays. Called for each
+     * key in file order, while the file is locked. */
     ps_status (*line)(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                       struct psi_err *err);
     void *ctx;
-    const struct psi_key *added; /* [added_count]: new lines for the end of the file; borrows */
+    const struct psi_key *added; /* [added_count] keys for the end of the file; not owned */
     size_t added_count;
-    bool make;     /* a missing file is made, mode 0600; false: NOT_FOUND */
-    bool only_new; /* with make: an existing file is ALREADY_EXISTS */
+    bool make;     /* true: if the file is missing, make it with mode 0600; false: that is NOT_FOUND */
+    bool only_new; /* only with `make`: fail with ALREADY_EXISTS if the file exists */
 };
-/**
- * Change a key file under its lock: a second process waits. The file is written beside, synced and renamed, so that a reader
- * sees the old one or the new one, and a full disk leaves the old one. Owner, group and mode stay. A symbolic link stays: the
- * file that it leads to is changed.
+/** Change a key file under its lock: a second process waits. The new text is written to a temporary file, synced and renamed, so
+ * that a reader sees the old text or the new one, and a full disk leaves the old file. Owner, group and mode stay. A symbolic
+ * link stays: the file that it leads to is changed.
  *
  * Errors  those of psi_key_file_read() and of change->line
  *         PS_INVALID_ARGUMENT    the result is no key file: an added key id exists already, or its name has another role
  *         PS_ALREADY_EXISTS      only_new, and the file exists
  *         PS_RESOURCE_EXHAUSTED  the disk is full
- */
+ *         PS_ABORTED             other processes kept replacing the file */
 PSI_MUST ps_status psi_key_file_change(const char *path, const struct psi_key_change *change, struct psi_err *err);
-/** Add one key by psi_key_file_change(), to a file that may not exist yet. */
+/** Add one key with psi_key_file_change(); the file is made if it is missing. */
 PSI_MUST ps_status psi_key_file_add(const char *path, const struct psi_key *key, struct psi_err *err);
 
 #endif

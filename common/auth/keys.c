@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files as text. Happy path: each line is cut into words, each word is checked by its place, then the lines are compared: no
- * key id twice, one role for each name. Failure: the first bad line is named with its number and the remedy. A word that may be
- * a secret is never quoted. The memory of the keys is allocated once, so that no copy of a secret stays behind. */
+/* Key files as text. Happy path: each line is cut into words, each word is checked by its place in the line, then the lines are
+ * compared: no key id twice, one role for each name. Failure: the first bad line is named with its number and the remedy. A word
+ * that may be a secret is never quoted. The memory of the keys is allocated once, so that no copy of a secret stays behind. */
 #include "keys.h"
 
 #include "../mem.h"
@@ -15,18 +15,18 @@
 
 enum {
     WORDS_MAX = 7,
-    WORDS_MIN = 5,       /* without the two options */
-    LINE_BYTES_MIN = 82, /* of a key's line without its newline: a name of one byte, role ps, state use */
-    SUSPECT_DIGITS = 16, /* so many hexadecimal digits in a row may be part of a secret */
-    QUOTED_BYTES = 200,  /* quotes a word of 49 bytes, whatever they are */
+    WORDS_MIN = 5,       /* words of a line without the options until= and cluster= */
+    LINE_BYTES_MIN = 82, /* shortest line of a key, without its newline: a name of one byte, role ps, state use */
+    SUSPECT_DIGITS = 16, /* a word with so many hexadecimal digits in a row may be part of a secret, and is never shown */
+    QUOTED_BYTES = 200,  /* room for a word of 49 bytes in quotes, each byte escaped */
     DATE_BYTES = 10
 };
 
 struct psi_keys {
     char file[PSI_PATH_SHOWN];
     size_t count, capacity;
-    const struct psi_key **by_id; /* [count], sorted */
-    struct psi_key keys[];        /* [capacity], `count` of them used, in the order of the file */
+    const struct psi_key **by_id; /* [count] keys, sorted by key id */
+    struct psi_key keys[];        /* [capacity], of which `count` are used; in the order of the file */
 };
 
 struct word {
@@ -42,10 +42,10 @@ bool psi_day_end_parse(const char *text, size_t n, int64_t *out_s)
         return false;
     }
     struct tm tm = {.tm_year = (int)year - 1900, .tm_mon = (int)month - 1, .tm_mday = (int)day + 1};
-    const int64_t end = (int64_t)timegm(&tm); /* the first second of the next day, also across months and years */
+    const int64_t end = (int64_t)timegm(&tm); /* timegm() makes the day after a month's end the first of the next month */
     char again[DATE_BYTES + 1];
     if (strncmp(psi_day_end_text(end, again), text, n) != 0) {
-        return false; /* no such day, as the 30th of February */
+        return false;
     }
     *out_s = end;
     return true;
@@ -72,7 +72,7 @@ static bool is_hex(const char *p, size_t n, bool upper_too)
     return true;
 }
 
-/* The word may be a secret, or contain a part of one. */
+/* True if the word may be a secret or contain a part of one. */
 static bool is_suspect(const struct word *w)
 {
     size_t digits = 0;
@@ -82,7 +82,7 @@ static bool is_suspect(const struct word *w)
     return digits == SUSPECT_DIGITS || w->n > QUOTED_BYTES / 4;
 }
 
-/* The word in quotes; of a word that may be a secret only the length. */
+/* The word in quotes. A word that may be a secret is not shown; its length is. */
 static const char *shown(const struct word *w, char buf[QUOTED_BYTES])
 {
     if (is_suspect(w)) {
@@ -92,7 +92,7 @@ static const char *shown(const struct word *w, char buf[QUOTED_BYTES])
     return psi_quote(buf, QUOTED_BYTES, w->p, w->n);
 }
 
-/* The words of a line before a comment, at most WORDS_MAX + 1. */
+/* Split a line, up to its comment, into words. Returns their number, at most WORDS_MAX + 1. */
 static size_t split(const char *line, size_t n, struct word words[WORDS_MAX + 1])
 {
     size_t count = 0;
@@ -118,7 +118,6 @@ static bool word_is(const struct word *w, const char *text)
     return w->n == strlen(text) && memcmp(w->p, text, w->n) == 0;
 }
 
-/* dst has room for more than w->n bytes. */
 static void keep(char *dst, const struct word *w)
 {
     memcpy(dst, w->p, w->n);
@@ -220,7 +219,6 @@ static ps_status read_words(const struct word *words, size_t count, struct psi_k
     return st;
 }
 
-/* Read one line without its end, and add its key if it has one. */
 static ps_status read_line(struct psi_keys *keys, const char *line, size_t n, unsigned number, struct psi_err *err)
 {
     struct word words[WORDS_MAX + 1];
@@ -276,7 +274,7 @@ static int by_id(const void *a, const void *b)
     return order != 0 ? order : ((*x)->line > (*y)->line) - ((*x)->line < (*y)->line);
 }
 
-/* Fill by_id, and refuse two lines that share a key id, or a name with different roles. */
+/* Fill by_id. Refuse two lines with one key id, and two lines of one name with different roles. */
 static ps_status compare_lines(struct psi_keys *keys, struct psi_err *err)
 {
     for (size_t i = 0; i < keys->count; i++) {
@@ -323,7 +321,7 @@ void psi_keys_free(struct psi_keys *keys)
     if (keys == NULL) {
         return;
     }
-    /* a line that was refused may have left its secret behind the last key */
+    /* the whole capacity, because a refused line may have left its secret behind the last key */
     explicit_bzero(keys->keys, keys->capacity * sizeof(keys->keys[0]));
     psi_free(keys->by_id);
     psi_free(keys);
@@ -470,7 +468,7 @@ size_t psi_key_wire(const struct psi_key *key, const char *cluster, char buf[PSI
 {
     const int n = snprintf(buf, PSI_KEY_WIRE_BYTES_MAX + 1, PSI_KEY_WIRE_PREFIX "%s:%s:%s:%s",
                            cluster != NULL && cluster[0] != '\0' ? cluster : key->cluster, key->role, key->name, key->key_id);
-    PSI_ASSERT(n > 0 && n <= PSI_KEY_WIRE_BYTES_MAX); /* each part was checked: limits.h */
+    PSI_ASSERT(n > 0 && n <= PSI_KEY_WIRE_BYTES_MAX); /* fits: the bounds of all parts are in limits.h */
     return (size_t)n;
 }
 

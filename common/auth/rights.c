@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path of a table: each row is split into its three parts and its words. A row keeps its text, its patterns, one mask of
- * rights for containers and one for the cluster. Rows are compared when rights are asked for; a connection keeps the answer.
- * Failure: the error names the line of the first bad row, and nothing is kept. */
+/* Tables of rights. Happy path: each row of the text, WHO WHERE RIGHTS, is split into its three parts, and RIGHTS into words. A
+ * row keeps its text, its patterns, one mask of rights for containers and one for the cluster. psi_rights_of() searches the rows;
+ * a connection keeps the result. Failure: the error names the line of the first bad row, and nothing is kept. */
 #include "rights.h"
 
 #include "common/mem.h"
@@ -43,9 +43,12 @@ static const struct word words[] = {
     {"train", PSI_RIGHT_READ | PSI_RIGHT_WRITE | PSI_RIGHT_CREATE | PSI_RIGHT_CHIEF,
      PSI_RIGHT_READ | PSI_RIGHT_WRITE | PSI_RIGHT_CALL | PSI_RIGHT_SAVE},
 };
-enum { WORDS = sizeof(words) / sizeof(words[0]), SINGLE_RIGHTS = 8 /* the first words: bit i is word i */ };
+enum {
+    WORDS = sizeof(words) / sizeof(words[0]),
+    SINGLE_RIGHTS = 8 /* the first words give one right each: words[i] the right with bit i */
+};
 
-/* n bytes of a row's text. rest: any text may follow them. */
+/* n bytes of a row's text. rest true: any text may follow them (the pattern ends in '*'). */
 struct pattern {
     const char *text;
     size_t n;
@@ -54,9 +57,9 @@ struct pattern {
 
 struct row {
     char *text;                /* "role:worker *,@cluster train": WHO WHERE RIGHTS separated by one blank */
-    struct pattern who, where; /* where: the whole list of places, for containers */
+    struct pattern who, where; /* where: the whole list of places, separated by commas */
     enum who kind;
-    unsigned of_container, of_cluster; /* 0: the row names no container, or not the cluster */
+    unsigned of_container, of_cluster; /* rights (enum psi_right) that the row gives on its containers, and on the cluster */
 };
 
 struct psi_rights {
@@ -86,7 +89,7 @@ static ps_status no_memory(const struct reader *r)
     return psi_fail(r->err, PS_RESOURCE_EXHAUSTED, "%s:%u: rights: out of memory", r->what, r->line);
 }
 
-/* The next bytes of [*p, *p + *n) that are not in `apart`. NULL: none. */
+/* The next run of bytes of [*p, *p + *n) that are not in the set `apart`; *p and *n move behind it. NULL: there is none. */
 static const char *part(const char **p, size_t *n, const char *apart, size_t *out_n)
 {
     while (*n > 0 && strchr(apart, **p) != NULL) {
@@ -118,6 +121,25 @@ static bool is_cluster(const char *place, size_t n)
     return n == sizeof(CLUSTER) - 1 && memcmp(place, CLUSTER, n) == 0;
 }
 
+/* Check that some identity can match WHO. text [n] must be an identity as psi_identity_text() writes it, or the beginning
+ * of one and a final `*`. */
+static ps_status check_name(const struct reader *r, const char *text, size_t n, const struct row *row)
+{
+    static const char scheme[] = "psd://";
+    const size_t begins = row->who.n < strlen(scheme) ? row->who.n : strlen(scheme);
+    char shown[PSI_QUOTE_MAX], name[PSI_IDENTITY_TEXT_BYTES];
+    struct psi_identity identity;
+    struct psi_err err;
+    if (row->kind == WHO_CERT && row->who.rest && memcmp(row->who.text, scheme, begins) != 0) {
+        return fault(r, "%s is no certificate: its URI begins with psd://", psi_quote(shown, sizeof(shown), text, n));
+    }
+    if (row->who.rest || row->kind == WHO_ROLE || row->kind == WHO_UID) {
+        return PS_OK;
+    }
+    (void)snprintf(name, sizeof(name), "%.*s", (int)n, text); /* fits: read_who() has checked its length */
+    return psi_identity_parse(name, &identity, &err) == PS_OK ? PS_OK : fault(r, "%s", err.text);
+}
+
 static ps_status read_who(const struct reader *r, const char *text, size_t n, struct row *row)
 {
     char shown[PSI_QUOTE_MAX];
@@ -147,10 +169,11 @@ static ps_status read_who(const struct reader *r, const char *text, size_t n, st
         (!psi_number_read(row->who.text, row->who.n, UINT32_MAX, &uid) || (row->who.n > 1 && row->who.text[0] == '0'))) {
         return fault(r, "%s: uid: needs a number, as `id -u` prints it", psi_quote(shown, sizeof(shown), text, n));
     }
-    return PS_OK;
+    return check_name(r, text, n, row);
 }
 
-/* Check the places of a list, and say which kinds there are. A pattern of containers must be legal in a container's name. */
+/* Check each place of a list. *out_container, *out_cluster become true if the list names containers, or the cluster. A pattern of
+ * containers must be legal in a container's name. */
 static ps_status read_where(const struct reader *r, const char *list, size_t n, bool *out_container, bool *out_cluster)
 {
     const char *place = NULL;
@@ -166,7 +189,7 @@ static ps_status read_where(const struct reader *r, const char *list, size_t n, 
             return fault(r, "%s is no place: " CLUSTER " or the name of a container is needed",
                          psi_quote(shown, sizeof(shown), place, bytes));
         }
-        /* a pattern may end in '/', though no name does */
+        /* the pattern of a prefix may end in '/', though no container's name does */
         const size_t checked = p.rest && p.n > 0 && place[p.n - 1] == '/' ? p.n - 1 : p.n;
         struct psi_err err;
         if ((checked > 0 || !p.rest) && psi_container_name_check(place, checked, &err) != PS_OK) {
@@ -209,7 +232,7 @@ static ps_status read_words(const struct reader *r, const char *p, size_t n, str
     return PS_OK;
 }
 
-/* Read a row, [p, p + n). It begins and ends with another byte than ' ', and has no other blanks. */
+/* Read a row, [p, p + n). The row has no blank at its ends and no tab. */
 static ps_status read_row(const struct reader *r, const char *p, size_t n, struct row *row)
 {
     size_t who_bytes = 0, where_bytes = 0;
@@ -238,7 +261,8 @@ static ps_status read_row(const struct reader *r, const char *p, size_t n, struc
     return st == PS_OK ? read_words(r, words_text, strlen(words_text), row, container, cluster) : st;
 }
 
-/* Read a line up to its comment. Tabs and carriage returns count as blanks; other control bytes are refused. */
+/* Read a line, or the piece of a line that a `;` ends, and add its row to `rights`. A piece with only a comment or blanks has no
+ * row. Tabs and carriage returns count as blanks; other control bytes are refused. */
 static ps_status read_line(const struct reader *r, const char *line, size_t n, struct psi_rights *rights)
 {
     char row_text[PSI_RIGHTS_ROW_BYTES_MAX + 1];
@@ -362,6 +386,16 @@ unsigned psi_rights_of(const struct psi_rights *rights, const struct psi_identit
     return found;
 }
 
+bool psi_rights_administered(const struct psi_rights *rights)
+{
+    bool any = false;
+    for (size_t i = 0; rights != NULL && i < rights->count; i++) {
+        const struct row *row = &rights->rows[i];
+        any = any || (row->kind != WHO_UID && (row->of_cluster & PSI_RIGHT_ADMINISTER) != 0);
+    }
+    return any;
+}
+
 bool psi_rights_next(const struct psi_rights *rights, const struct psi_identity *who, size_t *cursor, const char **out_text)
 {
     for (; rights != NULL && *cursor < rights->count; (*cursor)++) {
@@ -407,7 +441,8 @@ ps_status psi_rights_member(const struct psi_rights *rights, const struct psi_id
                         "%s may not be /job:%s/task:%" PRIu32 ": it has no right 'member' on " CLUSTER " (%s)", text, task->job,
                         task->task, psi_rights_row_for(who, NULL, PSI_RIGHT_MEMBER, row, sizeof(row)));
     }
-    if (who->kind == PSI_IDENTITY_CERT) {
+    struct psi_uri uri = {.is_user = false};
+    if (who->kind == PSI_IDENTITY_CERT && psi_uri_parse(who->name, strlen(who->name), &uri, NULL) == PS_OK && !uri.is_user) {
         (void)snprintf(own, sizeof(own), "psd://%s/%s/%" PRIu32, task->cluster, task->job, task->task);
         return strcmp(own, who->name) == 0 ? PS_OK
                                            : psi_fail(err, PS_PERMISSION_DENIED,

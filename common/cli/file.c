@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear whole. Failure modes: the file cannot be made or written; an older file stays untouched. */
+/* Files that appear only when they are whole. Failure: the file cannot be made or written; an older file stays as it was. */
 #include "file.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Choose the file to write to. Returns 0, or -1 with errno. */
 static int choose(struct cli_file *file, const char *path)
 {
     struct stat st;
@@ -63,6 +62,6 @@ int cli_file_check(const char *path)
     if (cli_file_open(&file, path) != 0) {
         return -1;
     }
-    (void)cli_file_close(&file, false); /* the file can be made: remove it again */
+    (void)cli_file_close(&file, false); /* the file can be made; remove it again */
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: files that are written whole or not at all. */
+/* For the command-line programs: files that are written whole or not at all. */
 #ifndef CLI_FILE_H
 #define CLI_FILE_H
 
@@ -10,15 +10,17 @@
 struct cli_file {
     FILE *stream;
     const char *path;
-    char name[PATH_MAX]; /* the file that is being written */
-    bool beside;         /* rename the file to path at the end */
+    char name[PATH_MAX];
+    bool beside; /* `name` is a temporary file, renamed to path at the end */
 };
-/** Open a file beside path, to be renamed to path at the end. A device, a pipe or a link is written to directly. path: keeps.
- * Returns 0, or -1 with errno and nothing open. */
+/** Open a temporary file beside path, which cli_file_close() renames to path. A device, a pipe or a link is opened itself. path
+ * must stay valid until then. Returns 0, or -1 with errno and nothing open. */
 int cli_file_open(struct cli_file *file, const char *path);
-/** good: all was written, and the file becomes path; otherwise it is removed. Returns 0, or -1 with errno. */
+/** Close the file. good: the caller has written all; the temporary file is then renamed to path, and 0 is returned. If good is
+ * false or a write has failed, the temporary file is removed, path stays as it was, and -1 is returned with errno. A device, a
+ * pipe or a link is only closed. */
 int cli_file_close(struct cli_file *file, bool good);
-/** Returns 0 if path can be written to, as far as that can be known now; otherwise -1 with errno. */
+/** Returns 0 if path can probably be written to, otherwise -1 with errno. */
 int cli_file_check(const char *path);
 
 #endif

@@ -13,11 +13,11 @@
 
 enum { DEPTH_MAX = 8 };
 static struct {
-    char close; /* the bracket that ends the level */
+    char close; /* the bracket that ends this level */
     bool filled;
 } levels[DEPTH_MAX];
 static int depth;
-static FILE *other; /* NULL: standard output */
+static FILE *other; /* stream of cli_json_to(); NULL: standard output */
 
 void cli_json_to(FILE *to)
 {
@@ -56,7 +56,7 @@ static void open_level(const char *key, char open, char close)
     begin_value(key);
     (void)fputc(open, out());
     if (depth == DEPTH_MAX) {
-        abort(); /* our own code nests less */
+        abort(); /* never reached: no answer of our programs nests so deep */
     }
     levels[depth].close = close;
     levels[depth].filled = false;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: an answer as JSON on standard output. Values are jansson's. The outermost object and its lists are written as they
- * come, so that no list is in memory as a whole. Output errors show when the stream is closed; without memory a value becomes
- * null. */
+/* For the command-line programs: an answer as JSON on standard output, with jansson's values. The outermost object and its lists
+ * are written as they come. The caller finds errors of writing when it closes the stream. Without memory a value becomes null. */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
@@ -9,27 +8,25 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** Write to `to` from now on; NULL: to standard output, as at the beginning. Between two answers. */
+/** Send later answers to the stream `to`; NULL: to standard output, as at the start. Call it between two answers only. */
 void cli_json_to(FILE *to);
-/** Open an object or a list; key NULL at the top and inside lists. */
+/** Begin an object or a list, until cli_json_end(). key: its name in the enclosing object; NULL at the top and inside lists. */
 void cli_json_object(const char *key);
 void cli_json_list(const char *key);
 /** End the innermost object or list; a newline follows the outermost. */
 void cli_json_end(void);
-/** Write a member, or an element (key NULL). Takes value; a NULL value is left out. */
+/** Write a member, or an element of a list (key NULL). Takes the reference to value; a NULL value writes nothing. */
 void cli_json_put(const char *key, json_t *value);
-/** A number, in the text's own form. */
 void cli_json_number(const char *text);
-/** Write a whole answer, with a newline. Takes value. */
+/** Write a whole answer, with a newline. Takes the reference to value. */
 void cli_json_print(json_t *value);
 
-/** Any text; bytes that are no UTF-8 become U+FFFD. */
+/** Make a JSON string of a text; bytes that are not UTF-8 become U+FFFD. */
 json_t *cli_json_text(const char *text);
-/** Any bytes; {"b64": "..."} if they are no UTF-8, as in TensorFlow Serving's REST interface. */
+/** Make a JSON string of n bytes; if they are not UTF-8, {"b64": "..."} instead, as in TensorFlow Serving's REST interface. */
 json_t *cli_json_bytes(const char *bytes, size_t n);
-/** A whole number has no point; NaN and infinities become null. */
+/** Make a JSON number; a whole number has no decimal point, and NaN and infinities become null. */
 json_t *cli_json_f64(double value);
-/** As "%016x". */
 json_t *cli_json_hex(uint64_t value);
 
 #endif

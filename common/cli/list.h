@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: a list of things, as a table or as JSON, from one description of its columns. The value of a column comes from a
- * field of the row, or from a function. */
+/* Lists of the command-line programs, as a table or as JSON, from one description of the columns. A column shows a field of the
+ * row's struct, or the result of a function. */
 #ifndef CLI_LIST_H
 #define CLI_LIST_H
 
@@ -10,30 +10,31 @@
 enum cli_kind {
     CLI_TEXT,
     CLI_STRING,
-    CLI_BOOL, /* "yes", "no" */
+    CLI_BOOL,
     CLI_INT,
     CLI_U32,
     CLI_U64,
     CLI_I64,
-    CLI_RATE,  /* double, one digit behind the point */
-    CLI_BYTES, /* uint64_t: "12.3 MiB" */
-    CLI_TIME,  /* uint64_t in ms: "2.5s" */
-    CLI_HEX,   /* uint64_t */
-    CLI_OTHER  /* no field: functions give the values */
+    CLI_RATE,  /* a double, shown with one digit behind the point */
+    CLI_BYTES, /* a uint64_t, shown as "12.3 MiB" */
+    CLI_TIME,  /* a uint64_t in ms, shown as "2.5s" */
+    CLI_HEX,   /* a uint64_t, shown in hexadecimal */
+    CLI_OTHER  /* no field: `cell` and `value` make the column's values */
 };
 struct cli_column {
-    const char *heading; /* NULL: not in tables */
-    const char *key;     /* NULL: not in JSON */
+    const char *heading; /* heading in a table; NULL: only in JSON */
+    const char *key;     /* name in JSON; NULL: only in tables */
     enum cli_kind kind;
-    bool right; /* CLI_OTHER: align to the right; numbers always are */
+    bool right; /* for CLI_OTHER: align the cells to the right; numbers are aligned so in any case */
     size_t offset;
-    bool (*has)(const void *row); /* false: the cell is "-", and JSON has no member; NULL: all rows have it */
-    /** Gives the cell of a table, into buf [n], in place of the kind's text. */
+    /* False: the row has no value in this column; a table shows "-", JSON leaves it out. NULL: all rows have one */
+    bool (*has)(const void *row);
+    /** Writes the cell's text into buf [n], instead of showing the field; NULL: show it. */
     const char *(*cell)(const void *row, char *buf, size_t n);
-    /** Gives the value in JSON, in place of the kind's; NULL: none. */
+    /** Makes the JSON value, instead of the field. Returns NULL if the row has no value. */
     json_t *(*value)(const void *row);
 };
-/** Members of a struct cli_column, as CLI_FIELD(CLI_U64, struct row, bytes). */
+/** Initialises kind and offset of a struct cli_column that shows a field: CLI_FIELD(CLI_U64, struct row, bytes). */
 #define CLI_FIELD(kind_, type_, field_) .kind = (kind_), .offset = offsetof(type_, field_)
 
 struct cli_list {
@@ -42,11 +43,11 @@ struct cli_list {
     bool json;
     struct cli_table table;
 };
-/** key: name of the list in the open object. columns: keeps. */
+/** Begin a list: in JSON named `key` in the open object, otherwise a table. columns: must stay until cli_list_end(). */
 void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json);
-/** Add a row: written at once (JSON), or kept as text (table). row: borrows. */
+/** Add a row: JSON is written at once, a table keeps the text. row: borrows. */
 void cli_list_add(struct cli_list *l, const void *row);
-/** Add a row of sums, which only the table shows. */
+/** Add a row of sums to a table; JSON has none. */
 void cli_list_total(struct cli_list *l, const void *row);
 void cli_list_end(struct cli_list *l, const struct cli_room *room);
 json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row);

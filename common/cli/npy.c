@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * .npy: "\x93NUMPY", version (1 0: the length field is a u16; 2 0 and 3 0: a u32), length of the header, a Python dictionary as
- * text with the keys descr, fortran_order and shape, padded with blanks so that the data starts at a multiple of 64, a newline;
- * then the elements, little-endian, row-major.
- * Happy path: header -> dtype and shape as wanted -> data to its last byte. Failure modes: everything else is refused with a text
- * that names it: another version, unknown or doubled keys, a dtype that psd does not have, column-major order, too few or too
- * many bytes, a bool that is neither 0 nor 1.
- */
+/* The bytes of .npy: "\x93NUMPY", version (1 0: the length field is a u16; 2 0 and 3 0: a u32), length of the header, a Python
+ * dictionary with the keys descr, fortran_order and shape, blanks and a newline up to a multiple of 64; the elements,
+ * little-endian, row-major. Failure: a file of any other kind is refused with a text: another version, unknown or doubled keys, a
+ * dtype that psd does not have, column-major order, too few or too many bytes, a bool that is neither 0 nor 1. */
 #include "npy.h"
 
 #include "common/literal.h"
@@ -39,7 +35,7 @@ const char *cli_npy_descr(ps_dtype dtype)
 struct cursor {
     const char *text;
     struct psi_literal literal;
-    struct psi_token next; /* kind 0: the text goes on with something that is no token */
+    struct psi_token next; /* kind 0: the text is no token, and the error names it */
     char *error;
 };
 
@@ -103,7 +99,6 @@ static bool take_dimension(struct cursor *c, int64_t *out)
     return true;
 }
 
-/* Parse a shape: "()", "(3,)", "(2, 3)", "(2, 3,)". */
 static bool take_shape(struct cursor *c, ps_shape *out)
 {
     memset(out, 0, sizeof(*out));
@@ -159,7 +154,7 @@ static bool take_entry(struct cursor *c, struct cli_npy_header *out, unsigned *s
 static ps_dtype dtype_of(const char *descr)
 {
     for (size_t i = 0; i < DTYPE_COUNT; i++) {
-        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* one byte has no byte order */
+        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* a dtype of one byte has no byte order: '|' */
         if (strcmp(descr, DTYPES[i].descr) == 0 ||
             (byte && strchr("<>=|", descr[0]) != NULL && descr[0] != '\0' && strcmp(descr + 1, DTYPES[i].descr + 1) == 0)) {
             return DTYPES[i].dtype;

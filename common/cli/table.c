@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables. Happy path: headings, cells, print. On a terminal the widest columns become narrower until a row fits a line, and
- * --watch leaves out rows that have no room; other output is whole. Failure: no memory ends the program with a message. */
+ * --watch leaves out rows that have no room. Output to a file or a pipe is never cut. Failure: no memory ends the program. */
 #include "table.h"
 
 #include "common/utf8.h"
@@ -53,9 +53,8 @@ void cli_cell(struct cli_table *t, const char *format, ...)
     add(t, text);
 }
 
-enum { COLUMN_LEAST = 8 }; /* characters that a narrowed column keeps */
+enum { COLUMN_LEAST = 8 };
 
-/* Number of characters of a printable text. */
 static int width_of(const char *text)
 {
     int count = 0;
@@ -71,7 +70,6 @@ int cli_terminal_columns(void)
     return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/* Narrow the widest text columns until a row fits `columns` characters. */
 static void give_way(const struct cli_table *t, int *width, int columns)
 {
     int total = 2 * (t->columns - 1);
@@ -93,7 +91,8 @@ static void give_way(const struct cli_table *t, int *width, int columns)
     }
 }
 
-/* Print a cell, cut with "..." if it is too long. It is padded on the left or, unless it ends its line, on the right. */
+/* Print a cell, cut with "..." if it is longer than width. right: pad it on the left. last: the cell ends its line, which needs
+ * no padding on the right. */
 static void print_cell(const char *text, int width, bool right, bool last)
 {
     int have = width_of(text);
@@ -122,7 +121,7 @@ void cli_table_print(struct cli_table *t, const struct cli_room *room)
     if (room->columns > 0) {
         give_way(t, width, room->columns);
     }
-    size_t rows = t->count / columns - 1; /* without the headings */
+    size_t rows = t->count / columns - 1; /* number of rows, headings not counted */
     size_t totals = t->total && rows > 0 ? 1 : 0;
     size_t shown = room->rows > 0 && rows - totals > (size_t)room->rows ? (size_t)room->rows : rows - totals;
     for (size_t i = 0; i < t->count; i++) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Socket addresses.
+/* Socket addresses.
  *
  * Happy path: psi_sockaddr_literal() for "127.0.0.1:2222"; names go through getaddrinfo in psi_resolve(), which blocks and is
  * therefore called at start, or on a thread of its own (dial.c).
- * Failure modes: a name that does not resolve is UNAVAILABLE with the resolver's text; an address of another family is skipped.
- */
+ * Failure: a name that does not resolve is UNAVAILABLE with the resolver's text; an address of another family is skipped. */
 #define _GNU_SOURCE 1
 #include "addr.h"
 
@@ -16,11 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A dead peer of an idle connection is noticed after 5 + 3 * 3 s; a connection in use is judged by beats. */
+/* Keepalive finds a dead peer of an idle connection after 5 + 3 * 3 s. Connections in use are watched by beats. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_COUNT = 3 };
 
-/* TCP_NOTSENT_LOWAT: with so many unsent bytes the socket takes no more, so a later small frame waits behind few. */
+/* TCP_NOTSENT_LOWAT: the socket takes no more bytes while this many are unsent, so that a small frame waits behind few others. */
 enum { UNSENT_BYTES = 256 << 10 };
+/* SO_SNDBUF of a Unix socket. The kernel's default is 208 KiB and, unlike TCP's, does not grow. With that default, transfers of
+ * some MiB wake the reader and the writer more often: a step of 2.7 MB each way took 6.5 ms instead of 6.1. */
+enum { UNIX_SEND_BYTES = 512 << 10 };
 
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
 {
@@ -165,10 +166,10 @@ const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n)
 
 static void set_int(int fd, int level, int name, int value)
 {
-    PSI_IGNORE(setsockopt(fd, level, name, &value, sizeof(value))); /* on failure the connection works, only less well */
+    PSI_IGNORE(setsockopt(fd, level, name, &value, sizeof(value))); /* if refused, the connection only performs worse */
 }
 
-/* The peer of fd is on this host. local: the address of fd. */
+/* True if the peer of fd is on this host. local: the address of fd. */
 static bool within_host(int fd, const struct psi_sockaddr *local)
 {
     struct psi_sockaddr peer = {.len = sizeof(peer.u)};
@@ -185,7 +186,11 @@ static bool within_host(int fd, const struct psi_sockaddr *local)
 void psi_socket_tune(int fd)
 {
     struct psi_sockaddr local;
-    if (!psi_sockaddr_of_socket(fd, &local) || local.u.any.sa_family == AF_UNIX) {
+    if (!psi_sockaddr_of_socket(fd, &local)) {
+        return;
+    }
+    if (local.u.any.sa_family == AF_UNIX) {
+        set_int(fd, SOL_SOCKET, SO_SNDBUF, UNIX_SEND_BYTES); /* the kernel limits it to net.core.wmem_max */
         return;
     }
     set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -194,7 +199,7 @@ void psi_socket_tune(int fd)
     set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
     if (within_host(fd, &local)) {
-        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* on failure the connection works, only less well */
+        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* if refused, the connection only performs worse */
     }
     set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
 }

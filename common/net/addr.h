@@ -19,32 +19,33 @@ struct psi_sockaddr {
     } u;
     socklen_t len;
 };
-enum { PSI_RESOLVE_MAX = 16 }; /* addresses of one name that are used, at most */
+enum { PSI_RESOLVE_MAX = 16 }; /* most addresses of one name that are used */
 
 /** Convert Unix paths and numeric hosts, without a look-up. False: the host is a name. Any thread, never blocks. */
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out);
 /**
- * All addresses of a (at most PSI_RESOLVE_MAX), in the order that the system prefers, without duplicates. Blocks as long as the
- * system's resolver takes. Any thread.
- * Errors: UNAVAILABLE naming the host and the resolver's reason.
- */
+ * Look up the addresses of `a`, at most PSI_RESOLVE_MAX, in the order that the system prefers, without duplicates. Blocks as long
+ * as the system's resolver takes. Any thread.
+ * Errors: UNAVAILABLE naming the host and the resolver's reason. */
 PSI_MUST ps_status psi_resolve(const struct psi_address *a, struct psi_sockaddr out[PSI_RESOLVE_MAX], size_t *out_count,
                                struct psi_err *err);
-/** Family, host and port, or path, are equal. */
+/** True if the family is equal, and host and port, or the path of a Unix socket. */
 bool psi_sockaddr_equal(const struct psi_sockaddr *a, const struct psi_sockaddr *b);
-/** "127.0.0.1:2222", "[::1]:2222", "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
+/** Write an address as "127.0.0.1:2222", "[::1]:2222" or "unix:PATH". n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
 const char *psi_sockaddr_format(const struct psi_sockaddr *a, char *buf, size_t n);
-/** The address cannot be reached from another machine: 127.0.0.0/8, ::1 (also mapped), and Unix sockets. */
+/** True if no other machine can reach the address: 127.0.0.0/8, ::1 (also IPv4-mapped), and Unix sockets. */
 bool psi_sockaddr_local(const struct psi_sockaddr *a);
-/** The address that fd is bound to. False: an address of another family. */
+/** Find the address that fd is bound to. False: fd has none, or one of another family than struct psi_sockaddr has. */
 bool psi_sockaddr_of_socket(int fd, struct psi_sockaddr *out);
-/** Who is at the other end of a connected socket, for logs: an address, or "unix:pid=1,uid=0". Returns buf. */
+/** Write who is at the other end of a connected socket, for logs: an address, or "unix:pid=1,uid=0". Returns buf. */
 const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n);
-/** Set TCP_NODELAY and keepalive. Buffers stay with the kernel's autotuning. TCP_USER_TIMEOUT is not set: it kills a live peer
- * that does not read. Within one host also set reno and TCP_NOTSENT_LOWAT. No segment is lost there, but segments overtake each
- * other: what waits for room in the window is sent by either CPU, the writer's or the one that receives the reader's
- * acknowledgements. TCP takes that for a loss and shrinks the window. cubic needs seconds to open it again, reno milliseconds
- * (bbr paces: half the speed). The less waits, the fewer overtake. An option that the kernel refuses stays unset. */
+/** Set the options of a connection; an option that the kernel refuses is left out. Unix socket: enlarge the send buffer. TCP: set
+ * TCP_NODELAY, keepalive and TCP_NOTSENT_LOWAT; within one host also the congestion control reno. Buffers stay with the kernel's
+ * autotuning. TCP_USER_TIMEOUT is not set: it kills a live peer that does not read. Why reno: within one host no segment is lost,
+ * but segments overtake each other, because two CPUs send bytes that waited for room in the window: the writer's, and the one
+ * that gets the reader's acknowledgements. TCP takes reordering for a loss and shrinks the window. cubic needs seconds to open
+ * the window again, reno milliseconds (bbr paces, and reaches half the speed). The fewer bytes wait, the fewer segments
+ * overtake. */
 void psi_socket_tune(int fd);
 
 #endif

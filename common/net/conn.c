@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One connection over a transport.
+/* One connection over a transport.
  *
  * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a
  * dirty link sends what is queued. What the transport does not take waits: the rest of the current segment as the queue's hold,
@@ -10,14 +9,13 @@
  *   the peer closes or resets        -> ops->closed, then close
  *   a write fails                    -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
  *                                    still read, for PSI_LINK_LINGER_MS; then ops->closed
- *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what
+ *   the core closes (link->closing)  -> at once; with close_after_flush the queue is sent, then the end of the stream; what
  *                                    still arrives is read and discarded until the peer's end comes, because closing with unread
  *                                    bytes makes the kernel reset the connection and the peer lose our last reply
  *   more than its share of a turn    -> reading: the transport is given no memory and tries again next turn; writing: net->again
- *   no memory for the hold           -> as a failed write
+ *   no memory for the hold           -> the connection ends as after a failed write
  *   TLS fails                        -> ops->closed; the alert goes out, what still arrives is discarded until the peer's end
- *   TLS on a plain port              -> as if TLS failed, and ops->refused
- */
+ *   TLS on a plain port              -> the connection ends as after a TLS failure, and ops->refused is called */
 #include "conn.h"
 
 #include "../mem.h"
@@ -39,7 +37,7 @@ static void turn_begin(struct psi_conn *conn)
     }
 }
 
-/* Bytes that the connection may read, and may write, in this turn. */
+/* How many bytes the connection may read, and how many it may write, in this turn of the loop. */
 static size_t turn_bytes(const struct psi_conn *conn)
 {
     size_t share = (size_t)PSI_NET_TURN_BYTES / (conn->net->busy > 0 ? conn->net->busy : 1);
@@ -59,7 +57,8 @@ static void on_closed(struct psi_transport *tr)
     net->conn_count--;
     bool had_link = conn->link != NULL;
     if (had_link) {
-        psi_outq_fini(&conn->link->out); /* frames of the core end here: their done() may have effects, and mark the link dirty */
+        /* ends the core's queued frames; their done() may mark the link dirty, so this comes before removing it from that list */
+        psi_outq_fini(&conn->link->out);
         psi_outq_init(&conn->link->out);
         psi_list_remove(&conn->link->dirty);
         psi_link_free(conn->link);
@@ -103,7 +102,7 @@ static void event_later(struct psi_conn *conn)
     }
 }
 
-/* Close a connection that has ended, and tell the core unless it knows. */
+/* Close a connection that has ended. The core gets its closed event, unless the core itself has closed the link. */
 static void lose(struct psi_conn *conn, const char *why)
 {
     struct psi_link *link = conn->link;
@@ -113,7 +112,8 @@ static void lose(struct psi_conn *conn, const char *why)
     close_now(conn);
 }
 
-/* Close as lose() does, but let the peer get the last bytes, an alert: closing with unread bytes makes the kernel drop them. */
+/* As lose(), for a peer that must still get the alert just sent: end the stream, discard what arrives, close later. If a socket
+ * is closed while it has unread bytes, the kernel drops what it has not sent. */
 static void part(struct psi_conn *conn, const char *why)
 {
     struct psi_link *link = conn->link;
@@ -136,7 +136,7 @@ static void break_later(struct psi_conn *conn)
     event_later(conn);
 }
 
-/* A write failed: while reading, first read what the peer said last. */
+/* Call when a write has failed: if the connection is being read, what the peer sent before is read first. */
 static void write_failed(struct psi_conn *conn, const char *why)
 {
     conn->write_dead = true;
@@ -151,7 +151,6 @@ static void write_failed(struct psi_conn *conn, const char *why)
     }
 }
 
-/* Lingering, and all is sent: send the end of the stream. */
 static void end_stream(struct psi_conn *conn)
 {
     if (conn->peer_ended || conn->write_dead || conn->transport.row->end(&conn->transport) != 0) {
@@ -219,7 +218,6 @@ static void hold_write(struct psi_conn *conn, const void *hold, size_t bytes)
     }
 }
 
-/* Send what is queued, as far as the kernel and this turn allow. */
 static void flush(struct psi_conn *conn)
 {
     struct psi_outq *q = &conn->link->out;
@@ -259,7 +257,7 @@ static void flush(struct psi_conn *conn)
     }
 }
 
-/* The net's scratch, for bytes without a place of their own. */
+/* Where in the scratch to read bytes that have no other place: modulo 64 the address equals their offset in the stream. */
 static uint8_t *scratch_at(const struct psi_conn *conn)
 {
     return conn->net->scratch + ((conn->stream_in + conn->places_in) & 63u);
@@ -288,7 +286,7 @@ static size_t on_space(struct psi_transport *tr, struct psi_space places[PSI_REA
     return count;
 }
 
-/* A large frame is being read: the next bytes only continue it. */
+/* True while more than one segment of the present frame is still to come. */
 static bool in_large_frame(const struct psi_conn *conn)
 {
     return conn->link->in.body_left > PS_SEGMENT_BYTES;
@@ -312,7 +310,7 @@ static void bytes_arrived(struct psi_conn *conn, size_t n)
         }
         conn->net->ops->bytes(conn->net->ctx, conn->link, rest, n - placed);
         if (!in_large_frame(conn)) {
-            psi_spin_stir(&conn->net->spin); /* the large frame has ended */
+            psi_spin_stir(&conn->net->spin); /* a large frame is complete, so work may follow soon: let the loop poll for it */
         }
     }
 }
@@ -330,7 +328,7 @@ static void on_arrived(struct psi_transport *tr, ssize_t n)
     } else if (n == UV_EOF && psi_conn_sending(conn)) {
         conn->peer_ended = true;
         conn->reading = false;
-        PSI_IGNORE(tr->row->read(tr, false)); /* on failure nothing more comes anyway */
+        PSI_IGNORE(tr->row->read(tr, false)); /* stop reading: nothing follows the end of the stream; a failure does no harm */
     } else {
         close_now(conn);
     }
@@ -354,7 +352,7 @@ static void stop_reading(struct psi_conn *conn)
 {
     if (conn->reading) {
         conn->reading = false;
-        PSI_IGNORE(conn->transport.row->read(&conn->transport, false)); /* on failure nothing is lost */
+        PSI_IGNORE(conn->transport.row->read(&conn->transport, false)); /* a failure does no harm */
         if (conn->write_dead) {
             break_later(conn);
         }
@@ -419,7 +417,7 @@ ps_status psi_conn_new(struct psi_net *net, int fd, enum psi_side side, const ch
     if (rc != 0) {
         st = psi_fail(err, PS_UNAVAILABLE, "socket cannot be used: %s", uv_strerror(rc));
         close_now(conn);
-        conn = NULL; /* on_closed() frees the connection */
+        conn = NULL; /* on_closed() has freed the connection */
         goto fail;
     }
     *out_conn = conn;
@@ -433,7 +431,8 @@ fail:
 bool psi_conn_sending(const struct psi_conn *conn)
 {
     const struct psi_transport *tr = &conn->transport;
-    bool keeps = tr->busy && tr->row->held(tr) > 0; /* a transport is also busy in a handshake, and then keeps no bytes of ours */
+    /* bytes of the queue that the transport still keeps; in a handshake it is busy too, but keeps none */
+    bool keeps = tr->busy && tr->row->held(tr) > 0;
     return conn->link != NULL && !conn->write_dead && (conn->holding || keeps || psi_outq_ready(&conn->link->out));
 }
 
@@ -467,8 +466,11 @@ void psi_conn_update(struct psi_conn *conn)
         return;
     }
     if (link->closing) {
+        /* during a handshake nothing can be sent, so waiting for the queue would be useless */
+        const bool mute =
+            conn->side == PSI_SIDE_ACCEPT && conn->transport.stream != NULL && psi_tls_stream_shakes_hands(&conn->transport);
         psi_list_remove(&conn->events);
-        if (!link->close_after_flush || conn->write_dead) {
+        if (!link->close_after_flush || conn->write_dead || mute) {
             close_now(conn);
             return;
         }
@@ -529,6 +531,16 @@ void psi_conn_finish(struct psi_conn *conn)
         end_stream(conn);
     } else if (conn->state == PSI_CONN_NEW) {
         close_now(conn);
+    }
+}
+
+void psi_conn_revoke(struct psi_conn *conn, const char *why)
+{
+    if (conn->state == PSI_CONN_OPEN && conn->transport.stream != NULL) {
+        psi_tls_stream_revoke(&conn->transport);
+        part(conn, why);
+    } else {
+        lose(conn, why);
     }
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opening a connection.
+/* Opening a connection.
  *
  * Happy path: psi_dial_start() -> timer at once -> (a name: look-up thread -> mailbox -> async handle) -> for each address:
  * socket, non-blocking connect, writable -> SO_ERROR 0 -> psi_conn_new -> done.
@@ -8,10 +7,9 @@
  * Failure modes:
  *   no address answers  -> done with the last reason and how many were tried
  *   nobody listens, and the system has given the dialling socket the dialled port: TCP connects it with itself -> refused
- *   time is over        -> done; a look-up that still runs is left to itself, its result is dropped
+ *   time is over -> done; a look-up that still runs ends by itself, and its result is dropped
  *   the net is closed   -> done never runs; the mailbox outlives the net until the last look-up has returned
- *   look-ups hang       -> at most LOOKUPS_MAX at a time per process, then done with that reason
- */
+ *   look-ups hang       -> at most LOOKUPS_MAX at a time per process, then done with that reason */
 #include "dial.h"
 
 #include "../mem.h"
@@ -29,7 +27,7 @@
 
 enum {
     LOOKUPS_MAX = 32,
-    LOOKUP_STACK_BYTES = 512 << 10, /* name service modules need some stack */
+    LOOKUP_STACK_BYTES = 512 << 10, /* enough for name service modules */
     ATTEMPT_MS_MIN = 250
 };
 
@@ -41,38 +39,38 @@ struct psi_dial {
     size_t count, next;
     uint32_t timeout_ms;
     uint64_t deadline_ms;
-    bool over; /* done has run, or never will */
+    bool over; /* the caller's done() was called, or will never be called because the dial was cancelled */
     bool started;
     bool polling;
-    bool named; /* the address was given by a host name, so a failure names the address behind it */
-    int fd;     /* being connected; -1: none */
+    bool named; /* the address has a host name: error texts then add the numeric address */
+    int fd;     /* socket that is connecting; -1: none */
     unsigned open_handles;
-    struct lookup *lookup; /* running; NULL: none */
+    struct lookup *lookup; /* the look-up that runs; NULL: none */
     uv_timer_t timer;
     uv_poll_t poll;
     psi_dial_done done;
     void *ctx;
-    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* "": any */
-    char last[PSI_ERR_TEXT_MAX];             /* reason why the last attempt failed */
+    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* expected URI of the server's certificate; "": any */
+    char last[PSI_ERR_TEXT_MAX];             /* why the last attempt failed */
 };
 
 struct lookup {
     struct psi_list link; /* in mailbox->finished */
     struct psi_net_mailbox *mailbox;
-    struct psi_dial *dial; /* loop thread only; NULL: the result is not wanted any more */
+    struct psi_dial *dial; /* used on the loop thread only; NULL: nobody waits for the result any more */
     struct psi_address address;
     struct psi_sockaddr results[PSI_RESOLVE_MAX];
     size_t count;
     struct psi_err err;
 };
 
-/* Shared by the loop and its look-up threads; freed by the last of them. */
+/* Where look-up threads leave their results for the loop; freed by its last user. */
 struct psi_net_mailbox {
     pthread_mutex_t mutex;
-    unsigned refs;            /* under mutex: the net, and each running look-up */
-    bool open;                /* under mutex: async may be signalled */
-    struct psi_list finished; /* under mutex */
-    uv_async_t async;         /* closed before the net's reference is given back */
+    unsigned refs;            /* under mutex: 1 for the net, and 1 for each running look-up */
+    bool open;                /* under mutex: look-up threads may signal `async` */
+    struct psi_list finished; /* look-ups that have returned; under mutex */
+    uv_async_t async;         /* wakes the loop; closed before the net gives up its reference */
 };
 
 static atomic_int lookups_running;
@@ -94,13 +92,13 @@ static void *lookup_thread(void *arg)
 {
     struct lookup *lookup = arg;
     struct psi_net_mailbox *box = lookup->mailbox;
-    PSI_IGNORE(psi_resolve(&lookup->address, lookup->results, &lookup->count, &lookup->err)); /* err has the status */
+    PSI_IGNORE(psi_resolve(&lookup->address, lookup->results, &lookup->count, &lookup->err)); /* the status is in err */
     atomic_fetch_sub(&lookups_running, 1);
     pthread_mutex_lock(&box->mutex);
     bool wanted = box->open;
     if (wanted) {
         psi_list_push_back(&box->finished, &lookup->link);
-        PSI_IGNORE(uv_async_send(&box->async)); /* fails for closed handles only */
+        PSI_IGNORE(uv_async_send(&box->async)); /* fails only for closed handles */
     }
     pthread_mutex_unlock(&box->mutex);
     if (!wanted) {
@@ -165,7 +163,7 @@ static bool mailbox_open(struct psi_net *net)
     }
     pthread_mutex_init(&box->mutex, NULL);
     psi_list_init(&box->finished);
-    box->refs = 1; /* the net's reference, given back when the async handle is closed */
+    box->refs = 1; /* the net's, given up when `async` is closed */
     box->open = true;
     box->async.data = net;
     uv_unref((uv_handle_t *)&box->async);
@@ -184,7 +182,7 @@ bool psi_lookup_thread(void *(*run)(void *arg), void *arg)
     }
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)pthread_attr_setstacksize(&attr, LOOKUP_STACK_BYTES);
-    sigfillset(&all); /* the program's own threads handle signals */
+    sigfillset(&all); /* block all signals: they are for the program's own threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&thread, &attr, run, arg);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -192,7 +190,7 @@ bool psi_lookup_thread(void *(*run)(void *arg), void *arg)
     return rc == 0;
 }
 
-/* Start a look-up. PS_OK: lookup_done() will be called, unless the net is closed. */
+/* Start a thread that looks up the host name. PS_OK: lookup_done() will be called, unless the net is closed before. */
 static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
 {
     if (atomic_fetch_add(&lookups_running, 1) >= LOOKUPS_MAX) {
@@ -248,7 +246,7 @@ static void close_socket(struct psi_dial *dial)
     dial->fd = -1;
 }
 
-/* End without further attempts: close the handles; the last one frees the dial. */
+/* End the attempt to connect: close its handles. The close callback of the last handle frees the dial. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;
@@ -295,13 +293,13 @@ static void succeed(struct psi_dial *dial)
     struct psi_conn *conn = NULL;
     struct psi_err why = {.code = PS_OK};
     int fd = dial->fd;
-    psi_fds_drop(fd); /* the connection notes it, or closes it */
+    psi_fds_drop(fd); /* psi_conn_new() registers fd again (fds.h), or closes it */
     dial->fd = -1;
-    if (dial->polling) { /* the descriptor leaves the poll set now; the handle is freed later */
+    if (dial->polling) { /* libuv stops watching the descriptor at once; the handle is freed later */
         uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
     }
     const char *expect = dial->expect[0] != '\0' ? dial->expect : NULL;
-    PSI_IGNORE(psi_conn_new(dial->net, fd, PSI_SIDE_DIAL, expect, &conn, &why)); /* conn NULL: it failed */
+    PSI_IGNORE(psi_conn_new(dial->net, fd, PSI_SIDE_DIAL, expect, &conn, &why)); /* conn stays NULL on failure */
     report(dial, conn, conn != NULL ? NULL : why.text);
 }
 
@@ -322,8 +320,8 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
-/* A connected socket may be connected with itself, if nobody listens: ECONNREFUSED. Closing fd then leaves nothing on the port;
- * otherwise the system would remember the connection for 60 s. 0: another process has answered. */
+/* Check that fd is connected with another socket: returns 0. If nobody listens on the port, TCP may connect fd with itself:
+ * returns ECONNREFUSED, and the caller closes fd. SO_LINGER then makes the system free the port at once, not after 60 s. */
 static int check_peer(int fd)
 {
     static const struct linger at_once = {.l_onoff = 1};
@@ -344,7 +342,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     socklen_t bytes = sizeof(error);
     if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
         error = errno;
-    } else if (error == 0 && status < 0) { /* libuv says EBADF for any failure; the socket's error is better */
+    } else if (error == 0 && status < 0) { /* libuv reports EBADF for any failure; getsockopt()'s error says more */
         error = -status;
     }
     error = error == 0 ? check_peer(dial->fd) : error;
@@ -356,7 +354,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     uv_close((uv_handle_t *)handle, on_poll_closed); /* on_poll_closed() tries the next address */
 }
 
-/* Give the current address its share of the time that is left. */
+/* Start the timer of the attempt to connect to the present address: 1/shares of the time left, but at least ATTEMPT_MS_MIN. */
 static void arm(struct psi_dial *dial, size_t shares)
 {
     uint64_t now = uv_now(dial->net->loop);
@@ -368,7 +366,7 @@ static void arm(struct psi_dial *dial, size_t shares)
     PSI_IGNORE(uv_timer_start(&dial->timer, dial->timer.timer_cb, share, 0));
 }
 
-/* Returns 0: connected; EINPROGRESS: wait; otherwise the error. */
+/* Returns 0 if connected, EINPROGRESS if the connection is not there yet, otherwise the error. */
 static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
 {
     dial->fd = socket(to->u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -376,7 +374,7 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
         return errno;
     }
     psi_fds_note(dial->fd);
-    /* so that a program can listen on the port that the system chooses for this end */
+    /* SO_REUSEADDR, so that a program can later listen on the port that the system chooses for this end */
     if (to->u.any.sa_family != AF_UNIX) {
         static const int one = 1;
         PSI_IGNORE(setsockopt(dial->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
@@ -387,7 +385,6 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
     return check_peer(dial->fd);
 }
 
-/* Try addresses from dial->next on, until one is connected or connecting. */
 static void attempt(struct psi_dial *dial)
 {
     while (dial->next < dial->count) {
@@ -459,7 +456,7 @@ ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t time
     dial->ctx = ctx;
     dial->timeout_ms = timeout_ms;
     (void)snprintf(dial->expect, sizeof(dial->expect), "%s", expect != NULL ? expect : "");
-    uv_update_time(net->loop); /* the caller may have worked for long: the deadline counts from now */
+    uv_update_time(net->loop); /* updated because the caller may have worked for long: the deadline counts from now */
     dial->deadline_ms = uv_now(net->loop) + timeout_ms;
     PSI_IGNORE(uv_timer_init(net->loop, &dial->timer)); /* always 0 */
     dial->timer.data = dial;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Descriptors that a child of fork() closes. Happy path: one bit a number, changed by atomic operations. No lock: a thread that
- * does not exist in the child may have held it. Failure mode: fork() between open() and the note; the child keeps that copy.
- */
+/* Descriptors that a child of fork() closes. Happy path: one bit for each number, changed by atomic operations; there is no lock,
+ * because a thread that the child lacks might hold it. Failure mode: if a thread forks after a
+ * descriptor was opened and before psi_fds_note(), the child keeps its copy. */
 #include "fds.h"
 
 #include "../status.h"
@@ -14,7 +13,7 @@
 enum { WORD_BITS = 64, WORDS = PSI_FDS_MAX / WORD_BITS };
 
 static _Atomic(uint64_t) noted[WORDS];
-static atomic_int owner; /* pid of the process that noted them; 0: nobody */
+static atomic_int owner; /* pid of the process that noted the descriptors; 0: none */
 
 static uint64_t bit_of(int fd)
 {
@@ -27,7 +26,8 @@ void psi_fds_note(int fd)
     if (fd < 0 || fd >= PSI_FDS_MAX) {
         return;
     }
-    if (atomic_exchange(&owner, pid) != pid) { /* a child that has not closed its copies: the numbers may be others' by now */
+    /* in a child of fork() that has not closed its copies: forget the numbers, which may belong to other files by now */
+    if (atomic_exchange(&owner, pid) != pid) {
         for (int i = 0; i < WORDS; i++) {
             atomic_store(&noted[i], 0);
         }

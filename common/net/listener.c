@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Listening sockets.
+/* Listening sockets.
  *
  * Happy path: psi_listen_open() binds and listens -> psi_listener_new() watches -> readable: accept4 up to ACCEPTS_PER_TURN
- * times -> ops->accepted.
- *
- * Failure modes:
- *   address in use, not ours, not allowed  -> typed error with the address and the remedy
+ * times -> ops->accepted. Failure modes:
+ *   address in use, not local, forbidden   -> typed error with the address and the remedy
  *   stale Unix socket file                 -> replaced, if it is a socket and connect gives ECONNREFUSED
  *   EMFILE, ENFILE                         -> the spare descriptor is given up for one accept and close; without it, a pause
  *   the peer is gone before accept         -> ignored
- */
+ *   another error of accept                -> ops->trouble, and a pause */
 #define _GNU_SOURCE 1
 #include "listener.h"
 
@@ -25,7 +22,7 @@
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64,
-    PAUSE_MS = 100, /* after an accept that failed for want of a resource */
+    PAUSE_MS = 100, /* wait after an accept() that failed for want of a resource */
     TROUBLE_INTERVAL_MS = 1000
 };
 
@@ -36,7 +33,7 @@ struct psi_listener {
     unsigned open_handles;
     uv_poll_t poll;
     uv_timer_t rest;
-    uint64_t trouble_ms, trouble_count; /* time of the last report; failures since then */
+    uint64_t trouble_ms, trouble_count; /* time of the last report; number of failures since then */
     const struct psi_listener_ops *ops;
     void *ctx;
 };
@@ -69,7 +66,7 @@ static ps_status bind_failed(const struct psi_sockaddr *address, int error, stru
     }
 }
 
-/* Remove what has the path, if it is a socket that nobody listens on. True: removed. */
+/* Remove the file at the path if it is a socket on which nobody listens. True: removed. */
 static bool remove_stale(const struct psi_sockaddr *address)
 {
     struct stat st;
@@ -87,7 +84,7 @@ static bool remove_stale(const struct psi_sockaddr *address)
 
 static int bind_unix(int fd, const struct psi_sockaddr *address, unsigned mode)
 {
-    /* the file gets the socket's mode, less the umask: it is never more open than asked for, not even for a moment */
+    /* the file gets the mode of the unbound socket, less the umask, so it is never more open than asked for */
     if (fchmod(fd, (mode_t)mode) != 0) {
         return errno;
     }
@@ -196,7 +193,8 @@ static void trouble(struct psi_listener *l, int error)
     }
 }
 
-/* No descriptor is left: accept with the spare one, and close the connection. False: not possible. */
+/* Call if no descriptor is free: close the spare one, accept a connection in its place, and close that connection at once, so
+ * that the peer notices. False: this failed, or there is no spare descriptor. */
 static bool shed(struct psi_listener *l)
 {
     if (l->spare < 0) {
@@ -213,7 +211,7 @@ static bool shed(struct psi_listener *l)
 
 static bool transient(int error)
 {
-    /* the peer or its network gave up: accept(2) says to try again */
+    /* the peer or its network gave up; accept(2) says to try again */
     return error == EINTR || error == ECONNABORTED || error == EPROTO || error == ENETDOWN || error == ENOPROTOOPT ||
            error == EHOSTDOWN || error == ENONET || error == EHOSTUNREACH || error == ENETUNREACH || error == EOPNOTSUPP;
 }
@@ -313,5 +311,5 @@ void psi_listener_close(struct psi_listener *l)
     l->closing = true;
     uv_close((uv_handle_t *)&l->poll, on_handle_closed);
     uv_close((uv_handle_t *)&l->rest, on_handle_closed);
-    close_fds(l); /* after uv_close: the descriptor has left the poll set */
+    close_fds(l); /* after uv_close(), because the descriptor has left the poll set then */
 }

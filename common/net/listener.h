@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets. The socket is made and bound without a loop, so that a program can report a bad address at once; a listener
- * then accepts from it on a loop. */
+/* Listening sockets. A socket is bound without a loop, so that a bad address is reported at once; a listener accepts from it. */
 #ifndef PSI_NET_LISTENER_H
 #define PSI_NET_LISTENER_H
 
@@ -9,28 +8,26 @@
 
 struct psi_listener;
 
-/**
- * Bind and listen on a stream socket. Unix: the file gets mode; a stale file (connect gives ECONNREFUSED) is replaced, any other
- * file is left alone. Any thread; blocks for moments.
- * Errors: ALREADY_EXISTS (in use), PERMISSION_DENIED, INVALID_ARGUMENT (no such local address), UNAVAILABLE; the text names the
- * address and what to do.
- */
+/** Bind and listen on a stream socket. Unix: the file gets unix_mode; a stale one (a socket, and connect gives ECONNREFUSED) is
+ * replaced, any other file stays. Any thread; blocks for moments. Errors, with the address and the remedy: ALREADY_EXISTS (in
+ * use), PERMISSION_DENIED, INVALID_ARGUMENT (no such local address or directory), UNAVAILABLE. */
 PSI_MUST ps_status psi_listen_open(const struct psi_sockaddr *address, unsigned unix_mode, int *out_fd, struct psi_err *err);
-/** Check that an inherited fd is a listening stream socket of our families; make it close-on-exec. Errors: INVALID_ARGUMENT. */
+/** Check that an inherited fd is a listening TCP or Unix socket; make it close-on-exec. Errors: INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_listen_check(int fd, struct psi_err *err);
 
 struct psi_listener_ops {
-    /* A connection was accepted, and fd belongs to the callee. ops->drain() of the net follows. */
+    /* A connection was accepted; the callee owns fd. ops->drain() of the net follows. */
     void (*accepted)(void *ctx, int fd);
-    /* Accepting failed with errno `error`, `count` times since the last call (at most one call a second). */
+    /* accept() has failed `count` times since the last call of this function, the last time with errno `error`. Called at most
+     * once a second. */
     void (*trouble)(void *ctx, int error, uint64_t count);
 };
-/** Accept from fd, which is taken over: closed with the listener, or if this fails. Loop thread only, as all functions below.
- * Without free descriptors a spare one is used to accept the connection and close it, so that the peer learns of it and the loop
- * does not spin. Without the spare one accepting pauses for 100 ms. */
+/** Accept connections on the listening socket fd. fd is closed with the listener, and if this call fails. Loop thread only, as
+ * all functions below. The listener keeps a spare descriptor. If no other descriptor is free, the listener closes the spare one,
+ * accepts in its place and closes the connection: the peer sees the end, and the loop does not spin. Without a spare descriptor
+ * the listener pauses. */
 PSI_MUST ps_status psi_listener_new(struct psi_net *net, int fd, const struct psi_listener_ops *ops, void *ctx,
                                     struct psi_listener **out_listener, struct psi_err *err);
-/** Leave connections in the kernel's queue (true), or accept them (false). */
 void psi_listener_pause(struct psi_listener *listener, bool paused);
 /** Close the socket and free. NULL is fine. */
 void psi_listener_close(struct psi_listener *listener);

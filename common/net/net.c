@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the connections of one loop share.
- *
- * Happy path: an event of a connection -> the core -> psi_net_settle(): drain. Sending may have made new events (room in a
- * queue, a broken connection), which are delivered one at a time, each followed by a drain, until there are none. The work of
- * that loop is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
- *
- * Failure modes: none of its own; psi_net_close() ends everything in any state.
- */
+/* What the connections of one loop share. Happy path: an event of a connection -> the core -> psi_net_settle(): drain. Sending
+ * may have made new events (room in a queue, a broken connection), which are delivered one at a time, each followed by a drain,
+ * until there are none. The work is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn of the loop; the idle handle
+ * continues in the next turn. Failure modes: none; psi_net_close() ends everything in any state. */
 #include "net.h"
 
 #include "../mem.h"
@@ -27,7 +22,8 @@ void psi_net_keep_stdio(void)
 {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
-        fd = open("/dev/null", O_RDWR); /* gets the lowest free number; 0 to 2 stay open, also for programs started from here */
+        /* open() gives the lowest free number, so 0 to 2 become open; they stay open for programs that this one starts */
+        fd = open("/dev/null", O_RDWR);
     }
     if (fd > STDERR_FILENO) {
         PSI_IGNORE(close(fd));
@@ -37,7 +33,7 @@ void psi_net_keep_stdio(void)
 ps_status psi_net_files_check(uint32_t count, struct psi_err *err)
 {
     struct rlimit limit;
-    rlim_t needed = 0; /* numbers below this have `count` free ones among them */
+    rlim_t needed = 0; /* the limit of open files that is needed: it is above the numbers of `count` free descriptors */
     for (uint32_t found = 0; found < count && needed < INT_MAX; needed++) {
         found += fcntl((int)needed, F_GETFD) < 0 ? 1 : 0;
     }
@@ -56,9 +52,9 @@ uint32_t psi_net_loop_files(void)
     return PSI_NET_LOOP_FILES + (atomic_load(&first_loop_was_made) ? 0 : PSI_NET_FIRST_LOOP_FILES);
 }
 
-ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err)
+ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t further_files, struct psi_err *err)
 {
-    ps_status st = psi_net_files_check(psi_net_loop_files() + more, err);
+    ps_status st = psi_net_files_check(psi_net_loop_files() + further_files, err);
     int rc = st == PS_OK ? uv_loop_init(loop) : 0;
     if (rc != 0) {
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s", uv_strerror(rc));
@@ -71,7 +67,7 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err)
     return PS_OK;
 }
 
-static _Atomic(uint8_t *) shared; /* the shared scratch; NULL while a turn has it */
+static _Atomic(uint8_t *) shared; /* the shared scratch; NULL while a turn uses it */
 static atomic_uint sharers;
 
 static uint8_t *scratch_new(void)
@@ -83,7 +79,7 @@ void psi_net_share(struct psi_net *net)
 {
     uint8_t *none = NULL;
     if (atomic_fetch_add(&sharers, 1) == 0) {
-        uint8_t *scratch = scratch_new(); /* NULL: each net uses its own */
+        uint8_t *scratch = scratch_new(); /* NULL: no memory, so each net uses a scratch of its own */
         if (!atomic_compare_exchange_strong(&shared, &none, scratch)) {
             psi_free(scratch);
         }
@@ -129,7 +125,7 @@ static void on_idle(uv_idle_t *handle)
     struct psi_list now;
     struct psi_list *it;
     psi_list_init(&now);
-    psi_list_move_all(&now, &net->again); /* a connection that still has more waits for the next turn */
+    psi_list_move_all(&now, &net->again); /* a connection with still more to send waits for the next turn */
     while ((it = psi_list_pop_front(&now)) != NULL) {
         psi_conn_resume(PSI_CONTAINER_OF(it, struct psi_conn, again));
         psi_net_settle(net);
@@ -170,7 +166,7 @@ ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_ne
     psi_list_init(&net->again);
     psi_list_init(&net->lingers);
     psi_list_init(&net->dials);
-    /* None of these can fail in libuv 1.44: they make no descriptor. */
+    /* Cannot fail in libuv 1.44, because these handles open no descriptor. */
     PSI_IGNORE(uv_check_init(loop, &net->check));
     PSI_IGNORE(uv_idle_init(loop, &net->idle));
     PSI_IGNORE(uv_timer_init(loop, &net->linger_timer));
@@ -220,19 +216,24 @@ size_t psi_net_recheck(struct psi_net *net)
         if (conn->state == PSI_CONN_CLOSED) {
             continue;
         }
-        if (psi_conn_allowed(conn, net->tls, why, sizeof(why))) {
-            if (conn->transport.stream != NULL) {
-                psi_tls_stream_move(&conn->transport, net->tls);
-            }
-            continue;
-        }
-        if (net->ops->refused != NULL) {
+        /* a connection that lingers stays: it ends soon, and what arrives on it is discarded */
+        const bool stays = conn->state == PSI_CONN_LINGERING || psi_conn_allowed(conn, net->tls, why, sizeof(why));
+        if (!stays && net->ops->refused != NULL) {
             net->ops->refused(net->ctx, conn->peer, PSI_TLS_REVOKED, why);
         }
-        (void)snprintf(text, sizeof(text), "revoked: %s", why);
-        psi_conn_abort(conn, text);
-        psi_net_settle(net);
-        count++;
+        if (!stays && conn->state == PSI_CONN_OPEN && conn->side == PSI_SIDE_ACCEPT && net->ops->revoked != NULL) {
+            net->ops->revoked(net->ctx, conn->link, why);
+        } else if (!stays) {
+            (void)snprintf(text, sizeof(text), "revoked: %s", why);
+            psi_conn_revoke(conn, text);
+        }
+        if (conn->transport.stream != NULL && conn->state != PSI_CONN_CLOSED) {
+            psi_tls_stream_move(&conn->transport, net->tls); /* drops the old context, with the secrets of removed key lines */
+        }
+        if (!stays) {
+            psi_net_settle(net);
+            count++;
+        }
     }
     return count;
 }

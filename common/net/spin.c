@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An idle handle keeps libuv's loop from sleeping: the loop polls its descriptors, and looks again.
- *
- * Happy path: bytes -> psi_spin_anew() notes how long they were waited for, and starts the handle -> psi_spin_look() each turn,
- * until something comes or `ns` are over -> the loop sleeps. Failure modes: none; a clock that jumps only ends a spin.
- */
-#define _GNU_SOURCE 1 /* for sched_getaffinity */
+/* An idle handle keeps libuv's loop from sleeping: the loop polls its descriptors, and looks again. Happy path: bytes ->
+ * psi_spin_anew() notes how long the loop waited for them, and starts the handle -> psi_spin_look() each turn, until something
+ * comes or `ns` are over -> the loop sleeps. Failure modes: none; a clock that jumps only ends a spin. */
+#define _GNU_SOURCE 1
 #include "spin.h"
 
 #include "../status.h"
@@ -15,8 +12,9 @@
 
 enum {
     SCORE_MAX = 16,
-    SCORE_LONG = 2, /* taken off the score by a long wait; a short one adds 1 */
-    LATE_NS = 20000 /* longest time between two looks: a look takes less than 1 us, another thread's turn more */
+    SCORE_LONG = 2, /* a long wait lowers the score by 2, a short one raises it by 1 */
+    /* so much time between two looks ends the spin: a look takes less than 1 us, so another thread needs this CPU */
+    LATE_NS = 20000
 };
 
 static uint64_t now_ns(void)
@@ -28,7 +26,7 @@ static uint64_t now_ns(void)
 
 static void on_idle(uv_idle_t *handle)
 {
-    (void)handle; /* that the handle runs is enough */
+    (void)handle; /* does nothing: an active idle handle keeps the loop from sleeping */
 }
 
 static void start(struct psi_spin *spin, uint64_t now)
@@ -65,7 +63,7 @@ void psi_spin_set(struct psi_spin *spin, uint32_t us)
 {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* fails with over 1024 CPUs */
+    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* a failure means over 1024 CPUs */
     spin->ns = one ? 0 : (uint64_t)us * 1000;
     spin->score = SCORE_MAX / 2;
     if (spin->ns == 0) {
@@ -125,5 +123,6 @@ void psi_spin_anew(struct psi_spin *spin)
     spin->bytes = false;
     spin->stirred = false;
     spin->quiet_ns = now_ns();
-    start(spin, spin->quiet_ns); /* with a score of 0 the next look ends it; by then the owner has noted that the loop is awake */
+    /* with a score of 0 the handle does not start, and a running spin ends at the next look */
+    start(spin, spin->quiet_ns);
 }

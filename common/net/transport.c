@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; sendmsg(), and
- * uv_write() for what did not fit. Failure modes: libuv's errors, unchanged; the owner decides what they mean.
- *
- * libuv reads to one piece of memory at a time. It is given none, and reports that (UV_ENOBUFS). In this callback, the last
- * thing that libuv does for a readable stream, on_read() reads to all places with one readv().
- */
+/* The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; sendmsg(), and
+ * uv_write() for what did not fit. Failure modes: libuv's errors, unchanged; the owner decides what they mean. libuv reads to one
+ * piece of memory at a time, so on_alloc() gives it none. libuv reports that to on_read() (UV_ENOBUFS), as the last thing that it
+ * does for a readable stream. on_read() reads to all places with one readv(). */
 #include "transport.h"
 
 #include "../status.h"
@@ -16,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { READS_MAX = 32 }; /* of one connection in a loop turn; the owner's bound is in bytes */
+enum { READS_MAX = 32 }; /* reads of one connection in a loop turn; the owner bounds the bytes */
 
 static struct psi_transport *of(void *handle)
 {
@@ -59,7 +56,7 @@ static int error_of(int number)
     return number == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(number);
 }
 
-/* Read once, to all places. UV_EAGAIN: nothing has come, or there is no place now. */
+/* Read once, to all places. UV_EAGAIN: no bytes have come, or there is no place now. *out_full: all places are full. */
 static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
 {
     struct psi_space places[PSI_READ_PLACES_MAX];
@@ -91,7 +88,7 @@ static void on_read(uv_stream_t *stream, ssize_t status, const uv_buf_t *buf)
         return;
     }
     bool full = true;
-    for (int i = 0; i < READS_MAX && full && tr->reading; i++) { /* stop at a read that is not full: it has emptied the socket */
+    for (int i = 0; i < READS_MAX && full && tr->reading; i++) { /* a read that does not fill the places has emptied the socket */
         ssize_t n = read_once(tr, fd, &full);
         if (n == UV_EAGAIN) {
             return;
@@ -123,7 +120,7 @@ static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov,
     do {
         n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() would raise SIGPIPE */
     } while (n < 0 && errno == EINTR);
-    return n >= 0 ? n : errno == ENOBUFS ? UV_EAGAIN : error_of(errno); /* short of memory: try later */
+    return n >= 0 ? n : errno == ENOBUFS ? UV_EAGAIN : error_of(errno); /* ENOBUFS: the system has no memory now; try later */
 }
 
 static void on_written(uv_write_t *req, int status)
@@ -178,7 +175,8 @@ static void stream_close(struct psi_transport *tr)
     .end = stream_end, .close = stream_close
 
 static const struct psi_transport_row tcp = {.name = "tcp", .crc = true, .open = tcp_open, STREAM};
-static const struct psi_transport_row local = {.name = "unix", .crc = false, .open = unix_open, STREAM}; /* within one machine */
+static const struct psi_transport_row local = {
+    .name = "unix", .crc = false, .open = unix_open, STREAM}; /* no CRC, because the bytes stay within one machine */
 
 const struct psi_transport_row *psi_transport_row_of(int family)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pods of Indexed Jobs and of StatefulSets. Both name pod I of a headless Service NAME-I.SERVICE. The index is
- * JOB_COMPLETION_INDEX, or what follows the last '-' of the pod's host name. No variable says how many pods there are, and which
- * others there are: flags do. A ps task listens on all addresses of its pod, whose own name may not be in DNS yet.
+/* Pods of Indexed Jobs and of StatefulSets. Both name pod I of a headless Service NAME-I.SERVICE. The index is
+ * JOB_COMPLETION_INDEX, or what follows the last '-' of the pod's host name. Flags give the number and the names of the pods of
+ * both jobs, because no variable does. A ps task listens on all addresses of its pod, whose own name may not be in DNS yet.
  *
- * Failure: a host name of neither kind, an index that is not below the count, variable and host name that say two indices.
- */
+ * Failure: a host name of neither kind, an index not below the count, a variable and a host name with different indices. */
 #include "internal.h"
 
 #include "common/name.h"
@@ -15,7 +13,8 @@
 
 static const char index_name[] = "JOB_COMPLETION_INDEX";
 
-/* The pods of a job, "psd-ps.psd": name "psd-ps", behind ".psd". */
+/* The pods of a job. text: value of the option `flag`, as "psd-ps.psd"; NULL: the option is not given. Its first name_len bytes
+ * are the pods' name without the index. */
 struct pods {
     const char *flag, *text;
     size_t name_len;
@@ -36,7 +35,7 @@ static ps_status read_pods(const struct psi_resolver *r, const char *flag, const
     return PS_OK;
 }
 
-/* The index of pod `host` of these pods. False: `host` is no pod of these. */
+/* Find the index of the pod `host`. False: `host` is none of these pods. */
 static bool index_in(const char *host, size_t len, const struct pods *pods, uint32_t *out)
 {
     const char *digits = host + pods->name_len + 1;
@@ -78,14 +77,16 @@ static ps_status find_index(struct psi_resolver *r, const struct pods pods[2], c
 
 static ps_status add_pods(struct psi_resolver *r, const char *job, const struct pods *pods, uint32_t port)
 {
+    char from[PSI_VARIABLE_SHOWN];
     ps_status st = PS_OK;
+    (void)snprintf(from, sizeof(from), "%s %.100s", pods->flag, pods->text != NULL ? pods->text : "");
     for (uint32_t i = 0; st == PS_OK && pods->text != NULL && i < pods->count; i++) {
         char host[2 * PS_HOST_BYTES_MAX];
         if (strlen(pods->text) > PS_HOST_BYTES_MAX - 5) {
             return psi_fail(r->err, PS_INVALID_ARGUMENT, "%s %.64s...: a name has more than 255 bytes", pods->flag, pods->text);
         }
         (void)snprintf(host, sizeof(host), "%.*s-%u%s", (int)pods->name_len, pods->text, i, pods->text + pods->name_len);
-        st = psi_resolver_add(r, job, i, host, port);
+        st = psi_resolver_add(r, from, job, i, host, port);
     }
     return st;
 }

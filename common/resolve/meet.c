@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The meeting of the ranks of an MPI job, at a path that all hosts share.
- *
- * Happy path: this rank writes FILE.RANK beside its place and renames it, which other hosts see whole or not at all -> the files
- * of the other ranks are read until all are there. A text has the address and the job's name; a file that an earlier job left
- * has another name, and its rank is waited for. MPICH gives jobs no name: there a file of this rank with another address is
- * refused, as one that was left.
- *
- * Failure: the directory cannot be written, a rank that does not come in time, a file that was left.
- */
+/* The meeting of the ranks of an MPI job, at a path that all hosts share. Happy path: this rank writes FILE.RANK.new and renames
+ * it to FILE.RANK, which other hosts see whole or not at all -> the files of the other ranks are read until all are there. A text
+ * has the address and the job's name; a file with the name of another job is an old file: this job's rank is still waited for.
+ * MPICH gives jobs no name, so under MPICH a file of this rank with another address is refused as an old file. Rank 0 may be
+ * asked to take a free port: the other ranks find the directory there. Failure: the directory cannot be written, a rank does not
+ * come in time, an old file, no free port. */
 #include "resolve.h"
 
 #include "common/mem.h"
@@ -17,8 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +26,7 @@ enum { TEXT_MAX = sizeof(((struct psi_meeting *)0)->text), LOOK_MS = 50 };
 static int64_t now_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
@@ -36,7 +35,6 @@ static void path_of(const char *file, uint32_t rank, const char *behind, char pa
     (void)snprintf(path, PATH_MAX, "%s.%u%s", file, rank, behind); /* the caller has checked the length */
 }
 
-/* Read what a rank has left. text [TEXT_MAX]; "": nothing. */
 static ps_status read_rank(const char *file, uint32_t rank, char *text, struct psi_err *err)
 {
     char path[PATH_MAX];
@@ -60,11 +58,51 @@ static ps_status write_whole(const char *path, const char *text, struct psi_err 
     }
     ssize_t n = write(fd, text, strlen(text));
     int why = n < 0 ? errno : ENOSPC;
-    bool closed = close(fd) == 0; /* over NFS this is where a full disk shows */
+    bool closed = close(fd) == 0; /* over NFS a full disk shows at close() */
     return n == (ssize_t)strlen(text) && closed ? PS_OK : psi_fail_errno(err, why, "write", path);
 }
 
-static ps_status write_rank(const char *file, const struct psi_meeting *m, struct psi_err *err)
+/* The free port that take_port() has chosen for this process; 0: none yet. If the cluster is resolved again, the port stays. */
+static atomic_uint taken;
+
+/* Take a free port of this machine. Its socket never listens and stays open until the process ends: the system gives the port to
+ * nobody else meanwhile, and the task can listen there, because both sockets have SO_REUSEADDR. */
+static ps_status take_port(unsigned *out, struct psi_err *err)
+{
+    const int on = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof(at);
+    *out = atomic_load(&taken);
+    if (*out != 0) {
+        return PS_OK;
+    }
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+                      bind(fd, (const struct sockaddr *)(const void *)&at, bytes) == 0 &&
+                      getsockname(fd, (struct sockaddr *)(void *)&at, &bytes) == 0;
+    const int why = errno;
+    if (good && atomic_compare_exchange_strong(&taken, out, ntohs(at.sin_port))) {
+        *out = ntohs(at.sin_port);
+        return PS_OK;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return good ? PS_OK : psi_fail_errno(err, why, "bind", "a free port"); /* good: another thread took one first, now in *out */
+}
+
+static ps_status settle_port(struct psi_meeting *m, struct psi_err *err)
+{
+    char text[TEXT_MAX];
+    const char *job = strchr(m->text, ' ');
+    unsigned port = 0;
+    const ps_status st = take_port(&port, err);
+    (void)snprintf(text, sizeof(text), "%.*s%u%s", (int)(job - m->text) - 1, m->text, port, job);
+    memcpy(m->text, text, sizeof(text));
+    return st;
+}
+
+static ps_status write_rank(const char *file, struct psi_meeting *m, struct psi_err *err)
 {
     char path[PATH_MAX], aside[PATH_MAX], there[TEXT_MAX];
     if (strlen(file) > PATH_MAX - 32) {
@@ -72,7 +110,8 @@ static ps_status write_rank(const char *file, const struct psi_meeting *m, struc
     }
     path_of(file, m->rank, "", path);
     path_of(file, m->rank, ".new", aside);
-    ps_status st = read_rank(file, m->rank, there, err);
+    ps_status st = m->takes_port ? settle_port(m, err) : PS_OK;
+    st = st == PS_OK ? read_rank(file, m->rank, there, err) : st;
     const char *job = strchr(m->text, ' ');
     if (st == PS_OK && there[0] != '\0' && strcmp(job, " -") == 0 && strcmp(there, m->text) != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -82,7 +121,6 @@ static ps_status write_rank(const char *file, const struct psi_meeting *m, struc
     return st != PS_OK || rename(aside, path) == 0 ? st : psi_fail_errno(err, errno, "rename", path);
 }
 
-/* Look once for all ranks that were not seen yet, and decide. */
 static ps_status read_ranks(const ps_resolver_options *o, char *const *environment, const struct psi_meeting *m,
                             char (*texts)[TEXT_MAX], struct psi_cluster *c, ps_resolved *out, struct psi_err *err)
 {
@@ -96,7 +134,7 @@ static ps_status read_ranks(const ps_resolver_options *o, char *const *environme
     return st == PS_OK ? psi_cluster_resolve(o, environment, &(struct psi_met){m->count, at}, c, out, &again, err) : st;
 }
 
-static ps_status meet(const ps_resolver_options *o, char *const *environment, const struct psi_meeting *m, struct psi_cluster *c,
+static ps_status meet(const ps_resolver_options *o, char *const *environment, struct psi_meeting *m, struct psi_cluster *c,
                       ps_resolved *out, struct psi_err *err)
 {
     const int64_t end = now_ms() + o->wait_ms;
@@ -107,7 +145,8 @@ static ps_status meet(const ps_resolver_options *o, char *const *environment, co
     if (st == PS_OK) {
         st = read_ranks(o, environment, m, texts, c, out, err);
         while (st == PS_UNAVAILABLE && now_ms() < end) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL); /* sleep: no event crosses a file system */
+            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL); /* sleep: no event tells of a file that
+                                                                                       * another host makes */
             st = read_ranks(o, environment, m, texts, c, out, err);
         }
     }
@@ -122,7 +161,7 @@ ps_status psi_cluster_resolve_here(const ps_resolver_options *o, char *const *en
     struct psi_meeting meeting;
     ps_resolver_options here = *o;
     if (here.host_name == NULL) {
-        (void)gethostname(host, sizeof(host) - 1); /* on failure "", which is refused where it counts */
+        (void)gethostname(host, sizeof(host) - 1); /* on failure "", which is refused where a name is needed */
         here.host_name = host;
     }
     ps_status st = psi_cluster_resolve(&here, environment, NULL, c, out, &meeting, err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Processes that have a rank, and no variable that names the hosts of the others: mpirun of Open MPI and of MPICH, torchrun.
+/* Processes that know their rank, but not the hosts of the other ranks: mpirun of Open MPI and of MPICH, torchrun.
  *
- * mpi: with --rendezvous FILE each rank leaves its address in FILE.RANK, which all hosts see; with HOST:PORT that is the only ps
- * task. torchrun: MASTER_ADDR is the host of the first ranks, so all ps tasks are there. The first --ps_tasks ranks are ps.
+ * mpi: with --rendezvous FILE each rank leaves its address in FILE.RANK, which all hosts see; without --base_port and
+ * --directory_port ps task 0 takes a free port. With --rendezvous HOST:PORT ps task 0, the directory, listens there; the other
+ * ranks tell the directory where they are. torchrun: MASTER_ADDR is the host of the first ranks, so all ps tasks are on it. The
+ * first --ps_tasks ranks are ps.
  *
- * Failure: no rendezvous, ranks that do not fit, ps tasks on another host than MASTER_ADDR, torchrun's own port.
- */
+ * Failure: no rendezvous, ranks that do not fit, ps tasks on another host than MASTER_ADDR, torchrun's own port. */
 #include "internal.h"
 
 #include "common/name.h"
@@ -14,9 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of one launcher's variables. */
+/* Names of the variables of one launcher. */
 struct names {
-    const char *rank, *ranks, *at, *job; /* at: number on this host; job: a name that no other job has, NULL: there is none */
+    /* at: variable with the number of the process on its host; job: with the job's unique name, NULL: the launcher has none */
+    const char *rank, *ranks, *at, *job;
 };
 
 struct ranks {
@@ -40,33 +41,47 @@ static ps_status take_place(struct psi_resolver *r, const struct names *n, const
     return psi_resolver_place(r, n->rank, k->rank < ps ? "ps" : "worker", k->rank < ps ? k->rank : k->rank - ps);
 }
 
-/* Write what this rank leaves at the rendezvous FILE. */
+/* Find the host name or address by which the other ranks can reach this machine. */
+static ps_status find_host(struct psi_resolver *r, const char **out)
+{
+    static const char name[] = "MPIR_CVAR_CH3_INTERFACE_HOSTNAME";
+    char text[PS_HOST_BYTES_MAX + 8];
+    struct psi_err why = {.code = PS_OK};
+    struct psi_address address;
+    const char *by_variable = psi_resolver_use(r, name), *by_system = r->o->host_name != NULL ? r->o->host_name : "";
+    const char *host = by_variable != NULL ? by_variable : by_system;
+    *out = host;
+    (void)snprintf(text, sizeof(text), strchr(host, ':') != NULL ? "[%.256s]:1" : "%.256s:1", host);
+    if (psi_address_parse(text, false, &address, &why) == PS_OK) {
+        return PS_OK;
+    }
+    return by_variable != NULL ? psi_resolver_refuse(r, name, "%s", why.text)
+                               : psi_fail(r->err, PS_INVALID_ARGUMENT, "host name '%.200s': %s", host, why.text);
+}
+
 static ps_status prepare_meeting(struct psi_resolver *r, const struct names *n, const struct ranks *k)
 {
-    struct psi_address address = {.kind = PSI_ADDRESS_TCP, .port = (uint16_t)(r->o->base_port + k->at)};
+    const bool any = r->o->base_port == 0;
+    const uint32_t port = any ? psi_resolver_port(r, k->rank) : r->o->base_port + k->at;
+    struct psi_address address = {.kind = PSI_ADDRESS_TCP, .port = (uint16_t)port};
     char text[PS_ADDRESS_BYTES_MAX + 1];
-    const char *host = psi_resolver_use(r, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME");
+    const char *host = NULL;
     const char *job = n->job != NULL ? psi_resolver_use(r, n->job) : NULL;
-    if (r->o->base_port == 0) {
-        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port is missing: at which port do the ranks of a host begin?");
-    }
-    if (r->o->base_port + k->at > UINT16_MAX) {
+    if (port > UINT16_MAX) {
         return psi_resolver_refuse(r, n->at, "--base_port %u: ports end at 65535", r->o->base_port);
     }
-    host = host != NULL ? host : r->o->host_name;
-    if (host == NULL || host[0] == '\0' || strlen(host) > PS_HOST_BYTES_MAX) {
-        return psi_fail(r->err, PS_INVALID_ARGUMENT, "this machine's name is empty or has more than 255 bytes");
+    ps_status st = find_host(r, &host);
+    if (st != PS_OK) {
+        return st;
     }
     memcpy(address.host, host, strlen(host) + 1);
-    r->meeting->needed = true;
-    r->meeting->rank = k->rank;
-    r->meeting->count = k->ranks;
+    *r->meeting =
+        (struct psi_meeting){.needed = true, .takes_port = port == 0 && k->rank == 0, .rank = k->rank, .count = k->ranks};
     (void)snprintf(r->meeting->text, sizeof(r->meeting->text), "%s %.120s", psi_address_format(&address, text, sizeof(text)),
                    job != NULL ? job : "-");
     return PS_OK;
 }
 
-/* Add the tasks that the ranks have left at the rendezvous. */
 static ps_status add_met(struct psi_resolver *r, const struct ranks *k)
 {
     const char *own = strchr(r->meeting->text, ' ');
@@ -80,7 +95,8 @@ static ps_status add_met(struct psi_resolver *r, const struct ranks *k)
         const char *blank = text != NULL ? strchr(text, ' ') : NULL;
         size_t len = blank != NULL ? (size_t)(blank - text) : 0;
         bool is_ps = rank < r->o->ps_tasks;
-        if (text == NULL || (blank != NULL && strcmp(blank, own) != 0)) { /* of another job: this one's has not come yet */
+        /* a text of another job is an old file: this job's rank has left nothing yet */
+        if (text == NULL || (blank != NULL && strcmp(blank, own) != 0)) {
             return psi_fail(r->err, PS_UNAVAILABLE, "--rendezvous %.200s: rank %u of %u has left no address in its file",
                             r->o->rendezvous, rank, k->ranks);
         }
@@ -99,11 +115,37 @@ static ps_status add_met(struct psi_resolver *r, const struct ranks *k)
     return st;
 }
 
-/* True if the text is HOST:PORT. Everything else is the path of a file. */
+/* True if the text is to be HOST:PORT. A text without ':' or with '/' is the path of a file. */
 static bool is_address(const char *text)
 {
+    return strchr(text, '/') == NULL && strchr(text, ':') != NULL;
+}
+
+/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, is there; other ranks have free ports and tell it
+ * these. */
+static ps_status add_around(struct psi_resolver *r, const struct ranks *k)
+{
     struct psi_address address;
-    return strchr(text, '/') == NULL && strchr(text, ':') != NULL && psi_address_parse(text, false, &address, NULL) == PS_OK;
+    const uint32_t given = r->o->base_port > 0 ? r->o->base_port : r->o->directory_port;
+    struct psi_err why = {.code = PS_OK};
+    if (psi_address_parse(r->o->rendezvous, false, &address, &why) != PS_OK) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--rendezvous %.100s: %s; the path of a file has '/' or no ':'",
+                        r->o->rendezvous, why.text);
+    }
+    if (given > 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT,
+                        "--%s %u: --rendezvous %.200s has the port of ps task 0, the others have none",
+                        r->o->base_port > 0 ? "base_port" : "directory_port", given, r->o->rendezvous);
+    }
+    ps_status st = psi_cluster_add_task(r->c, "ps", 0, r->o->rendezvous, r->err);
+    for (uint32_t rank = 1; st == PS_OK && rank < r->o->ps_tasks; rank++) {
+        char text[32];
+        const char *host = text;
+        (void)snprintf(text, sizeof(text), "rank-%u.invalid", rank);
+        st = rank == k->rank ? find_host(r, &host) : PS_OK;
+        st = st == PS_OK ? psi_resolver_add(r, host, "ps", rank, host, 0) : st;
+    }
+    return st == PS_OK ? psi_resolver_unlisted(r, r->o->ps_tasks, k->ranks) : st;
 }
 
 ps_status psi_resolve_mpi(struct psi_resolver *r)
@@ -130,14 +172,7 @@ ps_status psi_resolve_mpi(struct psi_resolver *r)
         return st;
     }
     if (is_address(rendezvous)) {
-        if (r->o->ps_tasks != 1) {
-            return psi_fail(r->err, PS_INVALID_ARGUMENT,
-                            "--rendezvous %.200s is the address of one ps task, --ps_tasks is %u; give "
-                            "--rendezvous FILE",
-                            rendezvous, r->o->ps_tasks);
-        }
-        st = psi_cluster_add_task(r->c, "ps", 0, rendezvous, r->err);
-        return st == PS_OK ? psi_resolver_unlisted(r, 1, k.ranks) : st;
+        return add_around(r, &k);
     }
     st = prepare_meeting(r, n, &k);
     return st == PS_OK && r->met != NULL ? add_met(r, &k) : st;
@@ -155,8 +190,10 @@ ps_status psi_resolve_torchrun(struct psi_resolver *r)
     if (st != PS_OK) {
         return st;
     }
-    const uint32_t ps = r->o->ps_tasks, base = r->o->base_port;
+    const bool any = r->o->directory_port > 0;
+    const uint32_t ps = r->o->ps_tasks, base = any ? r->o->directory_port : r->o->base_port, ports = any ? 1 : ps;
     const char *master = psi_resolver_use(r, "MASTER_ADDR");
+    char from[PSI_VARIABLE_SHOWN];
     if (master == NULL) {
         return psi_resolver_refuse(r, "MASTER_ADDR", "on which host are the ps tasks?");
     }
@@ -169,17 +206,21 @@ ps_status psi_resolve_torchrun(struct psi_resolver *r)
                                    k.rank);
     }
     if (base == 0) {
-        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port is missing: at which port do the ps tasks begin?");
+        return psi_fail(r->err, PS_INVALID_ARGUMENT,
+                        "--base_port is missing: at which port do the ps tasks begin? Or give "
+                        "--directory_port");
     }
-    if (base + ps - 1 > UINT16_MAX) {
+    if (base + ports - 1 > UINT16_MAX) {
         return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port %u: --ps_tasks is %u, and ports end at 65535", base, ps);
     }
-    if (taken >= base && taken < base + ps) {
-        return psi_resolver_refuse(r, "MASTER_PORT", "torchrun listens there; --base_port %u would take it", base);
+    if (taken >= base && taken < base + ports) {
+        return psi_resolver_refuse(r, "MASTER_PORT", "torchrun listens there; --%s %u would take it",
+                                   any ? "directory_port" : "base_port", base);
     }
     st = take_place(r, &n, &k);
     for (uint32_t i = 0; st == PS_OK && i < ps; i++) {
-        st = psi_resolver_add(r, "ps", i, master, base + i);
+        st = psi_resolver_add(r, psi_resolver_show(r, "MASTER_ADDR", from), "ps", i, master,
+                              any ? psi_resolver_port(r, i) : base + i);
     }
     return st == PS_OK ? psi_resolver_unlisted(r, ps, k.ranks) : st;
 }

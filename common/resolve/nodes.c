@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Slurm's lists: names of nodes, tasks per node, ports and ranks.
- *
- * Names: commas outside of brackets separate parts. In brackets stand numbers and ranges; the width of a range's first number
- * pads all of it ("[08-10]" is 08 09 10). Several brackets multiply, the last one fastest. Order and duplicates stay. Text behind
- * the last bracket is refused, as Slurm 22.05 does. Failure: a list that is cut, nested, empty or too long.
- */
+/* Slurm's lists: names of nodes, tasks per node, ports and ranks. Names: commas outside of brackets separate parts. In brackets
+ * stand numbers and ranges; the width of a range's first number pads all of it ("[08-10]" is 08 09 10). Several brackets
+ * multiply, the last one fastest. Order and duplicates stay. Text behind the last bracket is refused, as Slurm 22.05 does.
+ * Failure: a list that is cut, nested, empty or too long. */
 #include "resolve.h"
 
 #include "common/name.h"
@@ -15,10 +12,9 @@
 
 enum { NUMBER_MAX = 999999999, NUMBER_DIGITS = 9 };
 
-/* "12" or "3-12" */
 struct range {
     uint32_t first, last;
-    int width; /* digits of the first number */
+    int width;
 };
 
 static ps_status refuse(struct psi_err *err, const char *why, const char *at, size_t len)
@@ -48,7 +44,7 @@ static ps_status range_read(const char *p, size_t len, struct range *out, struct
     return PS_OK;
 }
 
-/* One part of the list, and the name as far as it is made. */
+/* A part of the list, and the name that is being made from it. */
 struct part {
     struct psi_nodes *out;
     const char *text, *end;
@@ -80,8 +76,7 @@ static ps_status name_put(struct part *p, size_t *len, const char *text, size_t 
 }
 _Static_assert(PS_HOST_BYTES_MAX == 255, "name_put names it");
 
-/* Make all names of the part from `at` on; p->name has len bytes before it. Each bracket is a call deeper, and adds a byte to the
- * name at least, so that there are at most PS_HOST_BYTES_MAX. */
+/* Make all names of the part from `at` on; p->name has len bytes. Recurses once a bracket: at most PS_HOST_BYTES_MAX deep. */
 static ps_status part_expand(struct part *p, const char *at, size_t len)
 {
     size_t plain = 0;

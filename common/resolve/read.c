@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of the managers share: variables of the environment, numbers in them, and tasks for the cluster. A variable that
- * is read by psi_resolver_use() is noted in out->why. Failure: every refusal begins with the variable and its value.
- */
+/* Functions for the files of all cluster managers: read variables of the environment and numbers in them, add tasks. A variable
+ * that is read by psi_resolver_use() is noted in out->why. Failure: every refusal begins with the variable and its value. */
 #include "internal.h"
 
 #include "common/name.h"
@@ -34,17 +32,23 @@ const char *psi_resolver_use(struct psi_resolver *r, const char *name)
     return value;
 }
 
+const char *psi_resolver_show(const struct psi_resolver *r, const char *name, char text[PSI_VARIABLE_SHOWN])
+{
+    char quoted[128];
+    const char *value = psi_resolver_get(r, name);
+    (void)snprintf(text, PSI_VARIABLE_SHOWN, "%s%s%s", name, value != NULL ? "=" : " is not set",
+                   value != NULL ? psi_quote(quoted, sizeof(quoted), value, strlen(value)) : "");
+    return text;
+}
+
 ps_status psi_resolver_refuse(const struct psi_resolver *r, const char *name, const char *format, ...)
 {
-    char quoted[128], why[PSI_ERR_TEXT_MAX];
-    const char *value = psi_resolver_get(r, name);
+    char shown[PSI_VARIABLE_SHOWN], why[PSI_ERR_TEXT_MAX];
     va_list list;
     va_start(list, format);
     (void)vsnprintf(why, sizeof(why), format, list);
     va_end(list);
-    return value != NULL ? psi_fail(r->err, PS_INVALID_ARGUMENT, "%s=%s: %s", name,
-                                    psi_quote(quoted, sizeof(quoted), value, strlen(value)), why)
-                         : psi_fail(r->err, PS_INVALID_ARGUMENT, "%s is not set: %s", name, why);
+    return psi_fail(r->err, PS_INVALID_ARGUMENT, "%s: %s", psi_resolver_show(r, name, shown), why);
 }
 
 ps_status psi_resolver_maybe(struct psi_resolver *r, const char *name, uint32_t least, uint32_t most, uint32_t *out)
@@ -96,12 +100,22 @@ ps_status psi_resolver_ps(const struct psi_resolver *r, const char *from, uint32
     return r->o->ps_tasks > ranks ? psi_resolver_refuse(r, from, "--ps_tasks %u is more", r->o->ps_tasks) : PS_OK;
 }
 
-ps_status psi_resolver_add(struct psi_resolver *r, const char *job, uint32_t task, const char *host, uint32_t port)
+ps_status psi_resolver_add(struct psi_resolver *r, const char *from, const char *job, uint32_t task, const char *host,
+                           uint32_t port)
 {
     char address[3 * PS_HOST_BYTES_MAX];
     bool ipv6 = strchr(host, ':') != NULL;
     (void)snprintf(address, sizeof(address), "%s%.600s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
-    return psi_cluster_add_task(r->c, job, task, address, r->err);
+    ps_status st = psi_cluster_add_task(r->c, job, task, address, r->err);
+    if (st != PS_OK) {
+        psi_err_prefix(r->err, "%s", from);
+    }
+    return st;
+}
+
+uint32_t psi_resolver_port(const struct psi_resolver *r, uint32_t ps_task)
+{
+    return ps_task == 0 ? r->o->directory_port : 0;
 }
 
 ps_status psi_resolver_unlisted(struct psi_resolver *r, uint32_t ps, uint32_t ranks)
@@ -110,7 +124,7 @@ ps_status psi_resolver_unlisted(struct psi_resolver *r, uint32_t ps, uint32_t ra
     for (uint32_t rank = ps; st == PS_OK && rank < ranks; rank++) {
         char host[32];
         (void)snprintf(host, sizeof(host), "rank-%u.invalid", rank);
-        st = psi_resolver_add(r, "worker", rank - ps, host, 1);
+        st = psi_resolver_add(r, host, "worker", rank - ps, host, 1);
     }
     return st;
 }

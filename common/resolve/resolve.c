@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The decision: which manager, then its own file decides.
- *
- * auto: mpirun and torchrun start processes inside the others' (a Slurm step, a pod), so they count first; TF_CONFIG is written
- * for one process, so beside Slurm, mpirun or torchrun it contradicts; a pod's TF_CONFIG counts more than the pod's name. No
- * variable of a manager: a process that is alone. Failure: two managers of which neither is inside the other.
- */
+/* Choose the cluster manager; the manager's own file then decides. auto: mpirun and torchrun start processes inside a Slurm step
+ * or a pod, so they are tried first. TF_CONFIG describes one process, so together with Slurm, mpirun or torchrun it is an error;
+ * in a pod TF_CONFIG takes precedence over the pod's name. Without variables of a manager the process is alone. Failure: two
+ * managers of which neither runs inside the other. */
 #include "internal.h"
 
 #include "common/name.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* TF_CONFIG. Flags count more than its task, as without a resolver. */
+/* Take the cluster, and job and task of this process, from TF_CONFIG; --job_name and --task_index take precedence over its
+ * "task". TF_CONFIG not set: PS_OK, without a cluster. INVALID_ARGUMENT: TF_CONFIG or --task_index is bad. */
 static ps_status resolve_env(struct psi_resolver *r)
 {
     const char *json = psi_resolver_use(r, "TF_CONFIG");
@@ -23,9 +22,12 @@ static ps_status resolve_env(struct psi_resolver *r)
         (void)snprintf(r->out->why, sizeof(r->out->why), "TF_CONFIG is not set: a job of one replica has none");
         return PS_OK;
     }
-    ps_status st = psi_cluster_parse_tf_config(r->c, json, &self, r->err);
+    struct psi_err why = {.code = PS_OK};
+    ps_status st = psi_cluster_parse_tf_config(r->c, json, &self, &why);
+    st = st == PS_OK ? psi_cluster_directory_check(r->c, &why) : st;
     if (st != PS_OK) {
-        return st;
+        const size_t skipped = strncmp(why.text, "TF_CONFIG: ", 11) == 0 ? 11 : 0;
+        return psi_resolver_refuse(r, "TF_CONFIG", "%s", why.text + skipped);
     }
     const char *index = r->o->task_index;
     if (index != NULL && !psi_digits_read(index, strlen(index), PS_TASKS_MAX - 1, &task)) {
@@ -56,14 +58,14 @@ bool psi_resolver_named(const char *text)
     return strcmp(text, "auto") == 0;
 }
 
-/* The variable by which each manager shows; NULL: it does not. */
+/* Set signs[i] to the name of the environment variable that shows that manager i has started this process; NULL: it has not. */
 static void find_signs(const struct psi_resolver *r, const char *signs[MANAGERS])
 {
     static const char *const names[MANAGERS] = {[ENV] = "TF_CONFIG", [SLURM] = "SLURM_PROCID"};
     for (size_t i = 0; i < MANAGERS; i++) {
         signs[i] = names[i] != NULL && psi_resolver_get(r, names[i]) != NULL ? names[i] : NULL;
     }
-    const char *pmi_job = psi_resolver_get(r, "PMI_JOBID"); /* srun --mpi=pmi2 sets it to JOB.STEP, beside PMI_RANK */
+    const char *pmi_job = psi_resolver_get(r, "PMI_JOBID"); /* srun, unlike mpirun, sets it to JOB.STEP; both set PMI_RANK */
     bool by_srun = signs[SLURM] != NULL && pmi_job != NULL && strchr(pmi_job, '.') != NULL;
     if (psi_resolver_get(r, "OMPI_COMM_WORLD_RANK") != NULL) {
         signs[MPI] = "OMPI_COMM_WORLD_RANK";
@@ -77,7 +79,7 @@ static void find_signs(const struct psi_resolver *r, const char *signs[MANAGERS]
         signs[TORCHRUN] = "RANK";
     }
     if (psi_resolver_get(r, "KUBERNETES_SERVICE_HOST") != NULL && r->o->ps_pods != NULL) {
-        signs[KUBERNETES] = "KUBERNETES_SERVICE_HOST"; /* a pod without --ps_pods is alone */
+        signs[KUBERNETES] = "KUBERNETES_SERVICE_HOST"; /* without --ps_pods the process counts as alone */
     }
 }
 
@@ -101,29 +103,43 @@ static ps_status find_manager(const struct psi_resolver *r, enum manager *out)
     return PS_OK;
 }
 
-/* Refuse flags that the manager does not read: whoever gives them means another one. */
+/* Refuse flags that the manager does not use: whoever gives such a flag expects another manager. */
 static ps_status check_flags(const struct psi_resolver *r, enum manager m)
 {
     const ps_resolver_options *o = r->o;
     const bool ranks = m == SLURM || m == MPI || m == TORCHRUN;
     const struct {
-        const char *name;
-        bool given, read;
-    } flags[] = {
-        {"ps_tasks", o->ps_tasks > 0, ranks || m == KUBERNETES}, {"ps_per_node", o->ps_per_node > 0, m == SLURM},
-        {"worker_tasks", o->worker_tasks > 0, m == KUBERNETES},  {"base_port", o->base_port > 0, ranks || m == KUBERNETES},
-        {"ps_pods", o->ps_pods != NULL, m == KUBERNETES},        {"worker_pods", o->worker_pods != NULL, m == KUBERNETES},
-        {"rendezvous", o->rendezvous != NULL, m == MPI},         {"address_suffix", o->address_suffix != NULL, m == SLURM}};
+        const char *name, *text; /* text: NULL where the flag has a number, or was not given */
+        uint32_t number, most;   /* number: 0 where it was not given */
+        bool read;
+    } flags[] = {{"ps_tasks", NULL, o->ps_tasks, PS_TASKS_MAX, ranks || m == KUBERNETES},
+                 {"ps_per_node", NULL, o->ps_per_node, PS_TASKS_MAX, m == SLURM},
+                 {"worker_tasks", NULL, o->worker_tasks, PS_TASKS_MAX, m == KUBERNETES},
+                 {"base_port", NULL, o->base_port, UINT16_MAX, ranks || m == KUBERNETES},
+                 {"directory_port", NULL, o->directory_port, UINT16_MAX, ranks},
+                 {"ps_pods", o->ps_pods, 0, 0, m == KUBERNETES},
+                 {"worker_pods", o->worker_pods, 0, 0, m == KUBERNETES},
+                 {"rendezvous", o->rendezvous, 0, 0, m == MPI},
+                 {"address_suffix", o->address_suffix, 0, 0, m == SLURM}};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        if (flags[i].given && !flags[i].read) {
-            return psi_fail(r->err, PS_INVALID_ARGUMENT, "--%s is given, and --cluster %s does not read it", flags[i].name,
+        char number[16];
+        (void)snprintf(number, sizeof(number), "%" PRIu32, flags[i].number);
+        const char *value = flags[i].text != NULL ? flags[i].text : number;
+        if ((flags[i].text != NULL || flags[i].number > 0) && !flags[i].read) {
+            return psi_fail(r->err, PS_INVALID_ARGUMENT, "--%s %.200s: --cluster %s does not read it", flags[i].name, value,
                             managers[m].name);
         }
+        if (flags[i].number > flags[i].most) {
+            return psi_fail(r->err, PS_INVALID_ARGUMENT, "--%s %s: it is over %" PRIu32, flags[i].name, value, flags[i].most);
+        }
     }
-    return o->base_port <= UINT16_MAX && o->ps_tasks <= PS_TASKS_MAX && o->worker_tasks <= PS_TASKS_MAX
-               ? PS_OK
-               : psi_fail(r->err, PS_INVALID_ARGUMENT, "base_port is over 65535, or ps_tasks or worker_tasks over %d",
-                          PS_TASKS_MAX);
+    if (o->base_port > 0 && o->directory_port > 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT,
+                        "--directory_port %u and --base_port %u are both given: are the ports of all "
+                        "tasks known before, or that of ps task 0 alone?",
+                        o->directory_port, o->base_port);
+    }
+    return PS_OK;
 }
 
 ps_status psi_cluster_resolve(const ps_resolver_options *o, char *const *environment, const struct psi_met *met,

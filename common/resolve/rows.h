@@ -18,15 +18,18 @@
     ROW(base_port, INT, "PORT",                                                                                                  \
         "Port of the first task on a host, the others count on; default: Slurm's reserved ports, with kubernetes 2222",          \
         .max = UINT16_MAX)                                                                                                       \
+    ROW(directory_port, INT, "PORT",                                                                                             \
+        "With --cluster slurm, mpi or torchrun, instead of --base_port: port of ps task 0; the other tasks take any free port",  \
+        .max = UINT16_MAX)                                                                                                       \
     ROW(ps_pods, TEXT, "NAME.SERVICE", "With --cluster kubernetes: pods of job ps are NAME-0.SERVICE, NAME-1.SERVICE, ...")      \
     ROW(worker_pods, TEXT, "NAME.SERVICE", "With --cluster kubernetes: pods of job worker")                                      \
     ROW(rendezvous, TEXT, "FILE|HOST:PORT",                                                                                      \
-        "With --cluster mpi: a path that all hosts share, beside which each rank leaves its address as FILE.RANK; or the "       \
-        "address of the only ps task")                                                                                           \
+        "With --cluster mpi: a path that all hosts share, beside which each rank leaves its address as FILE.RANK (without "      \
+        "--base_port and --directory_port at a free port); or the address of ps task 0")                                         \
     ROW(address_suffix, TEXT, "TEXT", "With --cluster slurm: what follows the name of a node in its address, as -ib")
-enum { PSI_RESOLVER_ROW_COUNT = 8, PSI_RENDEZVOUS_MS = 120000 /* that programs wait for other ranks */ };
+enum { PSI_RESOLVER_ROW_COUNT = 9, PSI_RENDEZVOUS_MS = 120000 /* default time for which programs wait for other ranks */ };
 
-/** True if text, a value of --cluster, names a manager: it is no spec and no @FILE. */
+/** True if text, a value of --cluster, is the name of a manager, neither a spec nor @FILE. */
 bool psi_resolver_named(const char *text);
 
 #endif

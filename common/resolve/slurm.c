@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The tasks of one Slurm step. SLURM_STEP_NODELIST has the nodes, SLURM_STEP_TASKS_PER_NODE how many tasks each has, and the
- * distribution which ranks: no variable says where the other ranks are, so the layout is computed, and compared with the ranks
- * of this node, which SLURM_GTIDS has. The job's variables (SLURM_JOB_NODELIST) are of other nodes and are never used.
+/* The tasks of one Slurm step. SLURM_STEP_NODELIST has the nodes, SLURM_STEP_TASKS_PER_NODE the number of tasks on each node. No
+ * variable says which ranks are on another node, so the layout is computed from the distribution, and compared with SLURM_GTIDS,
+ * the ranks of this node. The job's nodes (SLURM_JOB_NODELIST) may be others, and are never used.
  *
- * Failure: a process that srun has not started, counts that do not add up, a layout that differs from Slurm's, no ports.
- */
+ * Failure: srun has not started the process, counts do not add up, the layout differs from Slurm's, or ports are missing. */
 #include "internal.h"
 
 #include "common/mem.h"
@@ -18,14 +16,14 @@
 
 struct slurm {
     struct psi_nodes nodes;
-    uint32_t tasks_of[PS_TASKS_MAX];                  /* [node] */
-    uint32_t ranks, rank;                             /* of the step; of this process */
-    uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank]: its node, its number on that node */
-    uint32_t ports[PS_TASKS_MAX], port_count;         /* reserved ones, by the number on a node; 0: --base_port counts */
-    const char *counts_from, *ranks_from;             /* the variables that say so */
+    uint32_t tasks_of[PS_TASKS_MAX];                  /* [node] number of tasks */
+    uint32_t ranks, rank;                             /* ranks of the step; rank of this process */
+    uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank] the rank's node, and its number on that node */
+    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by the number of a task on its node; 0: count from --base_port */
+    const char *counts_from, *ranks_from;     /* variables that gave the counts and the ranks, for errors */
 };
 
-/* The first of two variables that is set: newer names say of what they are. */
+/* `name` if a variable of that name is set, otherwise `other`. Older versions of Slurm set only one of the two variables. */
 static const char *either(const struct psi_resolver *r, const char *name, const char *other)
 {
     return psi_resolver_get(r, name) != NULL ? name : other;
@@ -87,7 +85,7 @@ static ps_status read_counts(struct psi_resolver *r, struct slurm *s)
                : psi_resolver_refuse(r, s->counts_from, "it counts %u tasks, %s has %u", sum, s->ranks_from, s->ranks);
 }
 
-/* Deal the ranks over the nodes, `run` at a time to each that has room; 0: as many as it has room for. */
+/* Compute which node has which rank: in turn each node that has room gets the next `run` ranks; 0: as many as it has room for. */
 static void deal(struct slurm *s, uint32_t run)
 {
     uint32_t used[PS_TASKS_MAX] = {0};
@@ -101,7 +99,6 @@ static void deal(struct slurm *s, uint32_t run)
     }
 }
 
-/* True if text begins with word: "cyclic" or "cyclic:block". */
 static bool is_distribution(const char *text, const char *word)
 {
     size_t len = strlen(word);
@@ -134,7 +131,7 @@ static ps_status read_layout(struct psi_resolver *r, struct slurm *s)
     return st;
 }
 
-/* Check the layout against what Slurm says of this node. Another node may still differ; its own tasks see it. */
+/* Check the layout against SLURM_GTIDS of this node. The tasks of another node check their own node. */
 static ps_status check_layout(struct psi_resolver *r, struct slurm *s)
 {
     const uint32_t node_here = s->node_of[s->rank], at_here = s->at[s->rank];
@@ -188,12 +185,25 @@ static ps_status read_ports(struct psi_resolver *r, struct slurm *s)
                    : psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port %u: a node has %u tasks, and ports end at 65535",
                               r->o->base_port, needed);
     }
+    if (r->o->directory_port > 0) {
+        return PS_OK;
+    }
     const char *text = psi_resolver_use(r, name);
     if (text == NULL) {
-        return psi_resolver_refuse(r, name, "slurm.conf has no MpiParams=ports=FIRST-LAST; give --base_port");
+        return psi_resolver_refuse(r, name,
+                                   "slurm.conf has no MpiParams=ports=FIRST-LAST; give --directory_port, or --base_port");
     }
     if (psi_numbers_expand(text, UINT16_MAX, s->ports, PS_TASKS_MAX, &s->port_count, &why) != PS_OK) {
         return psi_resolver_refuse(r, name, "%s", why.text);
+    }
+    for (uint32_t i = 0; i < s->port_count; i++) {
+        bool twice = false;
+        for (uint32_t k = 0; k < i; k++) {
+            twice = twice || s->ports[i] == s->ports[k];
+        }
+        if (s->ports[i] == 0 || twice) {
+            return psi_resolver_refuse(r, name, twice ? "port %u is there twice" : "port %u: a port is 1 to 65535", s->ports[i]);
+        }
     }
     return s->port_count >= needed ? PS_OK
                                    : psi_resolver_refuse(r, name, "%u ports for %u tasks of a node; give srun --resv-ports=%u",
@@ -206,15 +216,23 @@ static ps_status add_tasks(struct psi_resolver *r, struct slurm *s)
     uint32_t most = r->o->ps_tasks > 0 ? r->o->ps_tasks : s->ranks;
     uint32_t ps = 0, workers = 0;
     const char *suffix = r->o->address_suffix != NULL ? r->o->address_suffix : "";
+    char from[PSI_VARIABLE_SHOWN + 80];
     ps_status st = PS_OK;
+    psi_resolver_show(r, NODES, from);
+    if (suffix[0] != '\0') {
+        const size_t used = strlen(from);
+        (void)snprintf(from + used, sizeof(from) - used, ", --address_suffix %.60s", suffix);
+    }
     for (uint32_t rank = 0; st == PS_OK && rank < s->ranks; rank++) {
         char host[2 * PS_HOST_BYTES_MAX + 2];
         bool is_ps = ps < most && (each == 0 || s->at[rank] < each);
         const char *job = is_ps ? "ps" : "worker";
         uint32_t task = is_ps ? ps++ : workers++;
-        uint32_t port = s->port_count > 0 ? s->ports[s->at[rank]] : r->o->base_port + s->at[rank];
+        uint32_t port = r->o->directory_port > 0 ? psi_resolver_port(r, is_ps ? task : UINT32_MAX)
+                        : s->port_count > 0      ? s->ports[s->at[rank]]
+                                                 : r->o->base_port + s->at[rank];
         (void)snprintf(host, sizeof(host), "%s%.*s", s->nodes.name[s->node_of[rank]], PS_HOST_BYTES_MAX, suffix);
-        st = psi_resolver_add(r, job, task, host, port);
+        st = psi_resolver_add(r, from, job, task, host, port);
         if (st == PS_OK && rank == s->rank) {
             st = psi_resolver_place(r, RANK, job, task);
         }

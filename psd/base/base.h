@@ -1,170 +1,178 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every request is built on: effects and logs, connections, replies, and the other tasks. Only rpc/ and directory/ know what
- * a request means. */
+/* What all handlers use: log lines, effects (orders to the shell), connections, rights, replies, and the other tasks. */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H
 
 #include "psd/state.h"
 
 /* ---- effect.c ---- */
-uint64_t psd_random(struct psd_task *t); /* never 0 */
+uint64_t psd_random(struct psd_task *t); /* a random number, never 0 */
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
-/** psd_log(t, level, "ev", PSI_KV(...), ...) */
+/** Log one event: psd_log(t, level, "event_name", PSI_KV("key", value), ...). */
 #define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** Queue an effect. False: no memory. */
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
-/** A zeroed effect, queued. NULL: no memory. */
+/** Queue a zeroed effect (an order to the shell); the caller fills it in. NULL: no memory. */
 struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
-/** Have the shell open a connection to a task. False: no memory; ask again at a later tick. */
+/** Ask the shell to connect to this task. False: no memory; ask again at a later tick. */
 bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer) PSI_MUST;
 
 /* ---- conn.c ---- */
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
-/** The core gives c up; the shell closes the link, with `flush` after its queue is sent. */
+/** Close c. flush true: first send the replies in its queue; false: drop them. */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
-/** From now on nothing is read straight into the input of a CALL. */
+/** If c is just receiving a frame with input of a CALL: the frame's further bytes are read and dropped. */
 void psd_part_end(struct psd_conn *c);
-/** The shell has closed c, or will: end c now. */
+/** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes its link. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** Take the next connection of task->ended, after everything that refers to it has let go of it. It is freed when the shell next
- * asks for work. */
+/** Take the next connection out of task->ended; NULL: none. The caller removes references to it. psd_conns_free() frees it. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
-/** The peer of c is known: from now on it may send large bodies, into segment buffers. */
+/** Call when the peer of c has identified itself: from now on it may send large bodies, and gets one of the shared buffers. */
 void psd_conn_admit(struct psd_task *t, struct psd_conn *c);
-/** Count anew what c takes of the budget: its record, the message that it collects, and what waits to be sent. */
+/** Recount the bytes that c uses of the memory budget: its struct, the message that it is receiving, and its send queue. */
 void psd_conn_count(struct psd_task *t, struct psd_conn *c);
-/** Stop or resume reading from c, by the length of its send queue. */
+/** Stop reading from c if its send queue is long; read again when it is short. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
-/** Call this before each piece of a frame. True: too many replies wait, so nothing more of what was read is carried out. */
+/** Call before each piece of a frame is processed. True: c's peer has too many unread replies, so the caller keeps the bytes. */
 bool psd_full_begins(struct psd_task *t, struct psd_conn *c);
 bool psd_full_has_work(const struct psd_task *t);
-/** A connection that waited until its replies were sent, and whose bytes are to be dispatched now. */
+/** Find a connection, the longest waiting first, whose kept bytes can now be processed. Call if psd_full_has_work(). */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** True if all segment buffers are lent: then connections without a buffer are not read, except those with unknown peers. */
+/** True if all shared segment buffers are in use: then connections without one are not read, unless their peer is unknown. */
 bool psd_buffers_exhausted(const struct psd_task *t);
-/** Lend c a segment buffer of the task or, if its peer is not known yet, one of its own. False: there is none. */
+/** Lend c a shared segment buffer or, for an unidentified peer, a small one of its own. False: there is no buffer. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);
 
 /* ---- rights.c ---- */
-/** The connection knows that its peer has all these rights on the container. False: ask psd_rights_in(). For each push. */
+/** True if c remembers that its peer has all these rights on the container. False: ask psd_rights_in(). Called for each push. */
 static inline bool psd_rights_are_known(const struct psd_conn *c, const struct psd_container *container, unsigned rights)
 {
     const struct psd_allowed *allowed = &c->allowed[container->number % PSD_ALLOWED_KEPT];
     return allowed->of == container->number + 1 && (rights & ~allowed->rights) == 0;
 }
-/** The rights of c's peer on a container of this task, bits of enum psi_right; all while the task has no table of rights. c
- * keeps the answer. */
+/** The rights of c's peer on a container of this task; all rights, if the task has no table of rights. c remembers the answer. */
 unsigned psd_rights_in(const struct psd_task *t, struct psd_conn *c, const struct psd_container *container);
-/** The rights of c's peer on the container of this name, which this task need not have. container NULL: on the cluster. */
+/** The rights of c's peer on the container of this name, which need not exist here. container NULL: on the cluster. */
 unsigned psd_rights_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
-/** See psd_task_rights_set(). Closes connections of tasks whose identity is no longer that of a task. */
+/** Take over `rights` as the new table. Closes connections of peers that act as a task which the new table forbids them. */
 void psd_rights_set(struct psd_task *t, struct psi_rights *rights);
-/** Check that c's peer may be the task p, by psi_rights_member(). */
-ps_status psd_rights_member(struct psd_task *t, const struct psd_conn *c, const struct psd_peer *p, struct psi_err *err) PSI_MUST;
-/** c's peer may see what is in a container of this task, or in the one of this name. Lists leave out what it may not see. */
+/** Check by psi_rights_member() that the identity of c's peer may act as /job:JOB/task:TASK, whether the cluster spec lists that
+ * task or not. For the HELLO of a task, or of a session that names a job. PERMISSION_DENIED (IDENTITY): counted and audited. */
+ps_status psd_rights_member(struct psd_task *t, const struct psd_conn *c, const char *job, uint32_t task,
+                            struct psi_err *err) PSI_MUST;
+/** True if c's peer may read this container. Lists of variables leave out containers that the peer may not read. */
 bool psd_rights_read_in(const struct psd_task *t, struct psd_conn *c, const struct psd_container *container);
 bool psd_rights_read_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
-/** Check that the table of rights has a row for the identity of c's peer, known by HELLO. Errors: PERMISSION_DENIED, reason
- * IDENTITY; counted and logged as a denial. */
+/** True if c's peer may read every container, also those that are not here yet. */
+bool psd_rights_read_all(const struct psd_task *t, const struct psd_conn *c);
+/** The rights in a session's container that its key gives to anybody, whatever the table of rights says; 0: it is no session's
+ * container. The key is checked elsewhere: each request about a name or handle in such a container must show it. */
+unsigned psd_rights_keyed(const char *container);
+/** Check that c's peer may read files of checkpoints, which have values of all containers. A task of the directory's job may, an
+ * administrator, and a peer that may read every container. Others are denied as by psd_rights_denied(). */
+ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const char *what, struct psi_err *err) PSI_MUST;
+/** Check that the table of rights has a row for c's peer. PERMISSION_DENIED, reason IDENTITY: counted and logged as a denial. */
 ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct psi_err *err) PSI_MUST;
-/** A denial. err gets PERMISSION_DENIED with who, what, where, and the row that would allow it. The denial is counted, and
- * logged once a minute for each identity and right. container NULL: the cluster. rights: those missing; the lowest is named. */
+/** Deny a request: set err to PERMISSION_DENIED with who, what, where, and the row of the table that would allow it. The denial
+ * is counted, and logged once a minute for each identity and right. container NULL: the cluster. rights: the missing ones. */
 ps_status psd_rights_denied(struct psd_task *t, const struct psd_conn *c, const char *what, const char *container,
                             unsigned rights, struct psi_err *err);
-/** psd_rights_denied() for an identity, whoever asks for it. peer: who asks, for the log. */
+/** Check that the identity `who` has all these rights on the container (NULL: on the cluster). If some are missing, the denial is
+ * counted and logged as by psd_rights_denied(). peer: text about the peer that asks for `who`, for the log. */
 ps_status psd_rights_ask(struct psd_task *t, const char *peer, const struct psi_identity *who, const char *what,
                          const char *container, unsigned rights, struct psi_err *err) PSI_MUST;
-/** Write a line of the audit: what c's peer, whose identity is known, was allowed to do. Nothing while the task has no table.
- * what: a word; object: what it was done to. */
+/** If there is a table of rights: write an audit line that c's peer was allowed to do `what` (a word) to `object`. */
 void psd_audit(struct psd_task *t, const struct psd_conn *c, const char *what, const char *object);
-/** A peer claims to be what its identity is not: write the audit's line of the refusal, and count a denial. */
+/** Write an audit line and count a denial: c's peer wants to act as a task, and its identity does not permit that. */
 void psd_audit_refused(struct psd_task *t, const struct psd_conn *c, const char *why);
 
 /* ---- peers.c ---- */
 struct psd_request;
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
-/** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
+void psd_peers_free(struct psd_task *t);
+/** The address at which p listens, as far as this task knows; its port is 0 if it is not known. */
+const char *psd_peer_address(const struct psd_task *t, const struct psd_peer *p);
+/** Fill in what an answer to HELLO or ADDRESSES says about the task p. */
+void psd_peer_item(const struct psd_task *t, const struct psd_peer *p, ps_v1_TaskItem *out);
+/** Write "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** True if this task has left the directory with this life. */
+/** True if `life` is of an earlier directory process, which this task has left for a later one. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
-/** Check that the start is over. UNAVAILABLE while a task waits for the checkpoint that it begins with, or loads it: at the
- * directory any task of its job, elsewhere this task. FAILED_PRECONDITION, at the directory: the tasks cannot begin with what is
- * on their disks. */
+/** Check that no task still waits for the checkpoint with which it starts, or loads it; otherwise UNAVAILABLE. The directory
+ * checks all tasks of its job, any other task only itself. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Refuse a list request r by the error of psd_peers_begun() while this task has nothing: an empty list would look like an
- * answer. True: refused. */
+/** While psd_peers_begun() fails and this task has nothing to list yet: refuse the listing request r, because an empty list would
+ * mean that there is nothing. True: refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** True if p is another task that has listed and is connected, so that it can be asked. */
+/** True if p is another task that is connected and has sent its list of names: requests can be sent to it. */
 static inline bool psd_peer_hears(const struct psd_peer *p)
 {
     return p->listed && p->conn != NULL && !p->conn->closing;
 }
-/** Note that another process runs as p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
-/** The text noted by psd_peer_note_conflict(); "" when no process has claimed to be p for a while. */
+/** Which second process has tried to be the task p lately, as psd_peer_note_conflict() has noted it; "": none has. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
-/* ---- batch.c: one log line for many variables ---- */
-/** Count a variable in the line of this event, peer and detail. A line about another event, peer or detail is written first.
- * event and the key of detail are constants; the rest is copied. detail: PSI_KV() of a text. */
+/* ---- batch.c: one log line for many variables of an event ---- */
+/** Add a variable to the pending log line with this event, peer and detail. A pending line that differs in these is written
+ * first. event and the key of detail are string constants; the rest is copied. detail: PSI_KV() of a text. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
                    struct psi_kv detail);
-/** Write the line that has begun, if there is one. */
 void psd_batch_end(struct psd_task *t);
 void psd_batch_tick(struct psd_task *t);
 
-/* A whole frame that asks for something. */
 struct psd_request {
     struct ps_frame_header header;
     const uint8_t *meta;
     const uint8_t *body;
     size_t body_bytes;
     /* filled in by psd_request_admit() */
-    const struct psd_variable *variable; /* of the header's handle; NULL: there is no such variable any more */
-    const struct psi_err *refusal;       /* why a mutation or a waiting request is refused, its outcome; NULL: not refused */
+    const struct psd_variable *variable; /* the variable with the header's handle; NULL: there is none, or none any more */
+    const struct psi_err *refusal;       /* why psd_request_admit() refuses the request; NULL: it does not */
 };
 
 /* ---- reply.c ---- */
-/** A reply without a body. err NULL: OK. meta NULL: position, version and result 0. */
+/** Send a reply without a body. err NULL: success. meta NULL: nothing was changed, and there is no result. */
 void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
-/** A good reply with a result and a body. */
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes);
-/** Close c for a fault of its peer. A last frame says why, unless half of another frame is sent or connections are short. */
+/** Close c, because its peer broke the protocol. A last frame says why, unless another is half sent or connections are scarce. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
-/* A reply whose body is a list: begin, add ..., end. It is split into frames with flag MORE. */
+/* A message whose body is a list: begin, add ..., end. The list may take several frames; each but the last has flag MORE. */
 struct psd_list {
     struct psd_task *task;
     struct psd_conn *conn;
     struct psi_buf buf;
     uint64_t id;
     uint8_t op;
-    uint16_t flags; /* REPLY, or 0 for a request that this task sends */
+    uint16_t flags; /* PS_FLAG_REPLY, or 0 for a request that this task sends */
     bool failed;
+    /* VARS: the encoded optimizer of the last variable, kept because encoding is slow and most variables have equal optimizers */
+    const ps_optimizer *optimizer; /* NULL: no variable yet */
+    size_t optimizer_bytes;
+    uint8_t optimizer_field[ps_v1_Optimizer_size + 3];
 };
 void psd_list_begin(struct psd_list *l, struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id);
 void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
+/** Add message m to the list, with further fields: `more`, already encoded, more_bytes long. */
+void psd_list_add_with(struct psd_list *l, const pb_msgdesc_t *d, const void *m, const uint8_t *more, size_t more_bytes);
 void psd_list_end(struct psd_list *l);
-/** As psd_list_end(), but another psd_list of the same op and id goes on with the list. */
+/** Send what the list has, with flag MORE: the answer goes on with a later psd_list of equal op and id. */
 void psd_list_pause(struct psd_list *l);
-/** A list of one message. */
 void psd_list_one(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id, const pb_msgdesc_t *d,
                   const void *m);
-/** Answer RESOURCE_EXHAUSTED instead of a list: the client asks again. */
+/** Refuse r, because a list would need too much memory: RESOURCE_EXHAUSTED; the client asks again after 100 ms. */
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** The id of the next request that this task sends on c. */
 uint64_t psd_ask_id(const struct psd_conn *c);
-/** Send a request without a body to another task. Without memory c is closed, and everything asked on it ends. */
+/** Send a request without a body to another task. Without memory c is closed, which ends all requests sent on it. */
 void psd_ask_bare(struct psd_task *t, struct psd_conn *c, uint8_t op);
-/** Send a request with one message as its meta; also HELLO, which has no id. */
+/** Send a request whose meta is this message; also HELLO, which has no request number. */
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 
-/** Status and text of a reply that this task has received. */
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One log line for what one call of a program does to many variables: their number, and one of them. New optimizers for a million
- * variables are one event.
+/* One log line for what one call of a program does to many variables, such as new optimizers for a million of them. The line has
+ * the name of the first variable and their number.
  *
- * Happy path: the first variable is kept; further ones of the same event, peer and detail are counted -> the line is written when
- * none has come for QUIET_MS, at the end of a session, or before another such event. Failure: an event that goes on has a line
- * each MOST_MS.
- */
+ * Happy path: the first variable is kept; further variables of the same event, peer and detail are counted. The line is written
+ * when no variable has come for QUIET_MS, at the end of a session, or before a variable of another event, peer or detail.
+ * Failure: an event that continues is logged every MOST_MS. */
 #include "base.h"
 
 #include <stdio.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connections, and the segment buffers that they share.
+/* Connections, and the segment buffers that they share.
  *
- * Happy path: new -> read, except while its queue is long or no buffer is free -> closed, by the shell or by us: its session, its
- * task and an unfinished INIT let go of it at the end of the event (psd_conn_next_ended(), task.c) -> freed. Failure: without
- * memory a connection is refused.
- */
+ * Happy path: a new connection is read, except while its queue is long or no buffer is free. The shell or the task closes it. At
+ * the end of that event its session, its peer and an unfinished INIT give up their references to the connection
+ * (psd_conn_next_ended(), task.c), and it is freed. Failure: without memory a connection is refused. */
 #include "base.h"
 #include "times.h"
 
@@ -27,7 +25,7 @@ struct psi_link *psd_task_next_dirty(struct psd_task *t)
     return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
 }
 
-/* True if more replies wait than the peer takes. */
+/* True if more replies wait than a peer may leave unread. */
 static bool is_full(const struct psi_outq *q)
 {
     return q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024;
@@ -38,7 +36,7 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* Bytes of a connection without the message that it collects and its queue: its record, the link, and the shell's side. */
+/* Bytes of a connection in the memory budget, without buffers and queue: its structs, and about 1024 bytes in the shell. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)
@@ -57,8 +55,9 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
         return;
     }
     const struct psi_outq *q = &c->link->out;
+    /* to save work, the queue is counted only when it has reached a page, and from then on until it is empty */
     if (c->counts_queue || q->queued_bytes >= PSD_ARENA_PAGE_BYTES) {
-        psd_conn_count(t, c); /* only replies that wait are counted: a reply that leaves at once costs nothing here */
+        psd_conn_count(t, c);
     }
     c->paused_out = is_full(q) || (c->paused_out && !has_drained(q));
     t->count.bytes_out += q->sent_bytes - c->counted_out;
@@ -67,7 +66,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     bool paused = c->paused_out || c->link->want_buffer || waits;
     if (paused != c->link->paused) {
         c->link->paused = paused;
-        c->heard_ms = t->now_ms; /* no deadline runs against a peer that is not read */
+        c->heard_ms = t->now_ms; /* a peer that is not read cannot be late */
         c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
         c->opened_ms += paused ? 0 : t->now_ms - c->paused_since_ms;
         c->paused_since_ms = t->now_ms;
@@ -77,14 +76,15 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
 
 bool psd_full_begins(struct psd_task *t, struct psd_conn *c)
 {
-    if (!is_full(&c->link->out) || c->link->in.buffer != NULL) { /* half a segment pins a buffer that others need */
+    /* with a part of a segment, c occupies a buffer that others need: it is read until the segment is complete */
+    if (!is_full(&c->link->out) || c->link->in.buffer != NULL) {
         return false;
     }
     psi_list_push_back(&t->full, &c->full);
     return true;
 }
 
-/* The connection that has waited longest of those whose replies are sent. NULL: none. */
+/* Find the longest waiting connection whose queue is short again and that needs no segment buffer. NULL: none. */
 static struct psd_conn *next_full(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -111,8 +111,7 @@ struct psd_conn *psd_full_work(struct psd_task *t)
 
 /* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
 
-/* A connection whose peer is not known yet. What it sends is small and is read into memory of its own, so that strangers who send
- * half a frame keep no buffer from others. */
+/* True if the peer has not identified itself. Its frames must be small, and go into the connection's own buffer. */
 static bool is_stranger(const struct psd_conn *c)
 {
     return c->link->in.body_limit <= PS_PREAUTH_BYTES_MAX;
@@ -170,7 +169,8 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
     c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
     c->segment_seen = 0;
     if (!c->own_buffer && psd_buffers_exhausted(t)) {
-        set_wanting(t, true); /* nobody else is read until a buffer is returned: their bytes would have no place */
+        /* no buffer is left: connections without one are not read until one is given back */
+        set_wanting(t, true);
     }
     return true;
 }
@@ -255,7 +255,7 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush)
         return;
     }
     if (c->role == PSD_ROLE_SELF) {
-        c->closing = true; /* psd_loop_clear() opens it again */
+        c->closing = true;
         return;
     }
     struct psi_link *link = c->link;
@@ -285,7 +285,7 @@ void psd_conns_free(struct psd_task *t)
         psi_buf_fini(&c->order);
         psd_times_free(t, c);
         psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
-        psi_buf_fini(&c->body); /* not freed earlier: a handler may be reading it while its reply closes the connection */
+        psi_buf_fini(&c->body); /* not earlier: a handler may still read the body when its reply has closed the connection */
         psi_free(c);
     }
 }

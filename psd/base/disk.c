@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The core's side of its disk (psd/disk.h): operations that were asked for and not yet answered.
+/* The core's side of its disk (psd/disk.h): operations that the core has asked for and that are not answered.
  *
- * Happy path: psd_disk_ask() -> effect DISK -> the shell carries it out -> psd_disk_done() -> the asker's callback. Failure
- * modes: no directory, too many operations, no memory: nothing is asked for, and the callback is never called.
- */
+ * Happy path: psd_disk_ask() emits an effect DISK, the shell carries the operation out, and psd_disk_done() calls the asker's
+ * callback. Failure: no directory, too many operations, no memory: nothing is asked for, and the callback is never called. */
 #include "disk.h"
 
 #include "base.h"

@@ -21,7 +21,7 @@ struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind)
 {
     struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
     if (node == NULL) {
-        return NULL; /* a log line is lost; any other effect is tried again */
+        return NULL; /* no memory: a log line is lost; the callers try other effects again */
     }
     node->effect.kind = kind;
     psi_list_push_back(&t->effects, &node->link);
@@ -32,7 +32,7 @@ bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
 {
     struct psd_effect *e = psd_effect_new(t, kind);
     if (e != NULL) {
-        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* bounded by the sender */
+        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", text)); /* fits: no caller has a long text */
     }
     return e != NULL;
 }
@@ -44,7 +44,7 @@ bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_pe
         e->dial = dial;
         e->task = peer->task;
         PSI_IGNORE(snprintf(e->job, sizeof(e->job), "%s", peer->job));
-        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", psi_cluster_task_address(&t->cluster, peer->job, peer->task)));
+        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", psd_peer_address(t, peer)));
     }
     return e != NULL;
 }

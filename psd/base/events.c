@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * EVENTS: what has happened at this task, from a bounded list in its memory.
+/* EVENTS: what has happened at this task, kept in a bounded list.
  *
- * Happy path: psd_log() or psd_event() with a name of the table -> the newest entry of the list, with a number that is one more
- * than that of the entry before -> a client asks for entries from a number on. While there are none it waits, and is answered at
- * the end of the event of the shell in which one was noted. Failure: a client that is slow finds numbers missing, and knows by
- * them how many; an event that peers cause often comes PSD_EVENTS_A_SECOND times a second, and the next one says how many were
- * left out; without memory an event is left out. The list is lost with the process: `life` tells a client so.
- */
+ * Happy path: psd_log() or psd_event() with a name of the table appends an entry; entries have consecutive numbers. A client
+ * asks for the entries from a number on. If there are none yet, the client waits, and is answered at the end of the shell's
+ * event in which an entry is noted. Failure: a slow client sees from the numbers how many entries it has missed. An event that
+ * peers cause often is noted at most PSD_EVENTS_A_SECOND times a second; its next entry says how many were left out. Without
+ * memory an event is left out. The list is lost with the process; the client sees that because `life` differs. */
 #include "events.h"
 
 #include "common/mem.h"
@@ -15,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The names that are kept. Those of the log are described in docs/OPERATIONS.md. */
+/* Names of the events that are kept. docs/OPERATIONS.md describes the events of the log. */
 static const char *const names[] = {
     /* tasks */
     "started", "serving", "shutdown_asked", "task_connected", "task_lost", "task_refused", "task_displaced", "name_elsewhere",
@@ -43,7 +41,7 @@ struct event {
     uint64_t number, at_ms;
     uint32_t level;
     const char *name;
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": of none */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container of the event; "": none */
     char text[];
 };
 
@@ -51,10 +49,10 @@ struct psd_events {
     struct psi_list kept; /* the oldest first */
     uint32_t count;
     uint64_t next; /* number of the next event; the first one is 1 */
-    bool news;     /* since the last psd_events_turn() */
+    bool news;     /* an entry was added since the last psd_events_turn() */
     struct {
-        uint64_t until_ms;
-        uint32_t said, left_out;
+        uint64_t until_ms;       /* end of the second in which `said` counts */
+        uint32_t said, left_out; /* entries noted in this second; events left out since the last entry */
     } of[NAMES];
 };
 
@@ -76,7 +74,7 @@ static struct psd_events *get(struct psd_task *t)
     return t->events;
 }
 
-/* Index of the name; NAMES: it is not kept. */
+/* Find the index of the name in `names`; NAMES: events of this name are not kept. */
 static size_t find(const char *name)
 {
     size_t i = 0;
@@ -86,7 +84,7 @@ static size_t find(const char *name)
     return i;
 }
 
-/* Write the fields into text [n]. The text of a denial may name containers, so only those who read the log get it. */
+/* Write the fields into text [n]. The text of a denial is left out: it may name containers that readers of events may not see. */
 static void write_text(const char *name, const struct psi_kv *kv, size_t count, uint32_t left_out, char *text, size_t n)
 {
     struct psi_kv fields[16];
@@ -159,7 +157,6 @@ static void add(struct psd_task *t, const struct psd_conn *c, const struct event
     psd_list_add(l, &ps_v1_EventAnswer_msg, &a);
 }
 
-/* Answer request `id` of c with the events from number `next` on. */
 static void answer(struct psd_task *t, struct psd_conn *c, uint64_t id, uint64_t next)
 {
     struct psd_list l;
@@ -178,14 +175,13 @@ static void answer(struct psd_task *t, struct psd_conn *c, uint64_t id, uint64_t
     psd_list_end(&l);
 }
 
-/* There is an event with number `next` or a higher one. */
+/* True if there is an event with number `next` or a higher one. */
 static bool has(const struct psd_task *t, uint64_t next)
 {
     const struct psd_events *e = t->events;
     return e != NULL && e->count > 0 && e->next > next;
 }
 
-/* The request of c that waits is answered with what is there. */
 static void answer_waiting(struct psd_task *t, struct psd_conn *c)
 {
     psi_list_remove(&c->following);
@@ -195,9 +191,9 @@ static void answer_waiting(struct psd_task *t, struct psd_conn *c)
 void psd_events_ask(struct psd_task *t, struct psd_conn *c, uint64_t id, const ps_v1_Events *m)
 {
     if (psi_list_linked(&c->following)) {
-        answer_waiting(t, c); /* one request of a connection waits */
+        answer_waiting(t, c); /* c has at most one waiting request: the older one is answered now */
     }
-    /* numbers of another life, and numbers that this life has not reached, say nothing about this one */
+    /* each psd process (life) numbers its events anew. If `next` is of another life, the answer begins with the oldest event */
     const bool ours = m->life == t->life && t->events != NULL && m->next <= t->events->next;
     const uint64_t next = ours ? m->next : 0;
     if (c->closing || m->wait_ms == 0 || has(t, next)) {
@@ -232,7 +228,7 @@ void psd_events_tick(struct psd_task *t)
         }
     }
     while (t->events != NULL && t->events->count > t->config.events_max) {
-        drop_oldest(t->events); /* the setting is smaller now */
+        drop_oldest(t->events); /* the setting events_max was lowered */
     }
 }
 

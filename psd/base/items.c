@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and definitions in the items of lists, both ways. What cannot be understood is refused. */
+/* Reads names and definitions from items of messages, and writes definitions into items. Failure: a wrong item is refused. */
 
 #include "items.h"
 

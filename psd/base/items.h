@@ -1,56 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and definitions in messages, and names in texts for people. */
+/* Reads names and definitions from the items of messages (items.c), and makes lists of names for people (names_text.c). */
 #ifndef PSD_ITEMS_H
 #define PSD_ITEMS_H
 
 #include "base.h"
 
 /* ---- items.c: names and definitions in messages ---- */
-/** Name of a container in a message; an empty one is the default container. */
+/** Read a container's name from a field of a message; an empty field is the default container. INVALID_ARGUMENT. */
 ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_CONTAINER_BYTES_MAX + 1],
                               struct psi_err *err) PSI_MUST;
-/** Read name and definition from a CREATE item; no container means the default one. The caller frees out->queue, which may be set
- * even if the item is refused. */
+/** Read name and definition from an item of a CREATE. The caller frees out->queue, also after an error. */
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err) PSI_MUST;
-/** Read the key in an item that names this container, if the container belongs to a session. INVALID_ARGUMENT: no session has
- * such a name; PERMISSION_DENIED: the key is missing. */
+/** If the container is a session's: read its key from the item. INVALID_ARGUMENT: a wrong name; PERMISSION_DENIED: no key. */
 ps_status psd_key_parse(const pb_bytes_array_t *field, const char *container, uint8_t key[PSI_KEY_BYTES],
                         struct psi_err *err) PSI_MUST;
-/** Fail with PERMISSION_DENIED: the container belongs to a session, and the key is missing or wrong. */
+/** Set err: the key of a session's container is missing or wrong. Returns PERMISSION_DENIED. */
 ps_status psd_key_denied(const char *container, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT if the container belongs to a session, where `what` ("rounds") is not possible. */
+/** Check that the container does not belong to a session: `what` (such as "rounds") is not possible in such a container.
+ * INVALID_ARGUMENT. */
 ps_status psd_session_refuse(const char *container, const char *what, struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
-/** Read the first item of r's body. what: "variable", for the error if there is none. */
+/** Read the first item of r's body. what: what it should be, such as "variable", for the error if there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;
-/** Read the only item of r's body. out_none: set if there is none; NULL: an item is required. INVALID_ARGUMENT also for several
- * items, because the others would be ignored silently. */
+/** Read the only item of r's body; several are an error. *out_none: true if there is none; out_none NULL: that is an error, too.
+ * INVALID_ARGUMENT. */
 ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,
                         struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT unless v is a queue, or is none, as the request needs it. */
+/** Check that v is a queue or, with queue false, that v is no queue. INVALID_ARGUMENT. */
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
-/** Fail: the variable of this handle was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
-/** Copy a text that a peer chose, made printable for logs and terminals. */
+/** Copy a text that a peer has chosen, with characters replaced that logs and terminals cannot show. */
 void psd_text_printable(const pb_bytes_array_t *field, char *dst, size_t cap);
 
 /* ---- names_text.c ---- */
-/* Names in a text for people (names_text.c), in a buffer of the caller. */
-enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* two of these fit into one text */ };
+enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* PSD_NAMES_HALF: for two lists of names in one text */ };
 struct psd_names {
     char *text;
     size_t size, used;
     uint32_t left_out;
 };
-/** An empty list of names. */
 #define PSD_NAMES_IN(buffer) ((struct psd_names){.text = (buffer), .size = sizeof(buffer)})
 void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** "w, b and 3 more"; "" without names. The last call for these names. */
+/** End the list, as "w, b and 3 more"; "" without names. Add no names afterwards. */
 const char *psd_names_text(struct psd_names *names);
-/** True if some tasks of the directory's job have not listed since this directory began: an unknown name may be there. */
+/** Add the tasks of the directory's job that wait for a checkpoint, or have not sent their list to this directory process. True:
+ * there are such tasks. */
 bool psd_lists_missing(const struct psd_task *t, struct psd_names *names);
 
 #endif

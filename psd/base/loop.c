@@ -7,10 +7,9 @@
 #include <string.h>
 
 struct looped {
-    /* volatile: */
     struct psi_list link; /* psd_task.looped */
     struct psd_request request;
-    _Alignas(8) uint8_t bytes[]; /* meta, body */
+    _Alignas(8) uint8_t bytes[]; /* the frame's meta, then its body */
 };
 
 static struct looped *at_looped(struct psi_list *it)
@@ -72,7 +71,7 @@ void psd_loop_fini(struct psd_task *t)
     if (t->loop != NULL) {
         psd_loop_clear(t);
         while ((it = psi_list_pop_front(&t->loop->peer->asks)) != NULL) {
-            psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* orders that the task has not answered */
+            psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* an order that was not answered */
         }
         psi_buf_fini(&t->loop->order);
         psi_free(t->loop);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names in a text for people, "w, b and 3 more": as many as fit, the others counted. At least the beginning of the first name is
- * in the text. */
+/* Makes a text for people from many names, "w, b and 3 more": as many names as fit, and the number of the others. */
 
 #include "items.h"
 
@@ -10,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MORE_BYTES = 24 /* " and 4294967295 more" */ };
+enum { MORE_BYTES = 24 /* room for " and 4294967295 more" */ };
 
 void psd_names_add(struct psd_names *names, const char *format, ...)
 {
@@ -36,7 +35,7 @@ const char *psd_names_text(struct psd_names *names)
 {
     if (names->left_out > 0) {
         PSI_IGNORE(snprintf(names->text + names->used, names->size - names->used, " and %u more",
-                            names->left_out)); /* room is kept for it */
+                            names->left_out)); /* fits: psd_names_add() leaves MORE_BYTES for it */
         names->left_out = 0;
     }
     return names->used == 0 ? "" : names->text;
@@ -46,7 +45,7 @@ bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && (p->waits || !p->heard)) { /* waits: what the task will have is not known yet */
+        if (p->own_job && (p->waits || !p->heard)) { /* while p waits for a checkpoint, it does not know what it will have */
             psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
         }
     }

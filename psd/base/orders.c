@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders of the directory to other tasks: see orders.h.
+/* Sends the orders of the directory to other tasks, and takes the answers.
  *
- * Happy path: psd_order() -> the frame is sent on the task's connection -> the answer arrives at psd_rpc_task_answer() -> the
- * kind's answered(). Failure: an answer to no order, or one out of order, closes the connection. When the connection is lost,
- * answered() is called with r NULL.
- */
+ * Happy path: psd_order() sends the frame on the task's connection. The answer arrives at psd_rpc_task_answer(), which calls
+ * answered() of the order's kind. Failure: an answer that belongs to no order closes the connection. When a connection is
+ * lost, answered() is called for each of its orders with r NULL. */
 #include "orders.h"
 
 #include "loop.h"
@@ -69,7 +67,8 @@ struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char 
     return NULL;
 }
 
-/* The order that an answer belongs to: the oldest one, except those that take time. */
+/* Find the order of p that an answer with this header belongs to; NULL: none. Answers come in the sequence of the orders.
+ * Orders of kinds that take time are skipped unless the id is theirs, because their answers may come later. */
 static struct psd_ask *ask_of(const struct psd_task *t, const struct psd_peer *p, const struct ps_frame_header *h)
 {
     struct psi_list *it = NULL;
@@ -82,7 +81,7 @@ static struct psd_ask *ask_of(const struct psd_task *t, const struct psd_peer *p
     return NULL;
 }
 
-/* End a, which answered() no longer finds among the orders of p. */
+/* End the order a: take it out of p->asks, then call answered() of its kind. */
 static void end(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r, const struct psi_err *err)
 {
     psi_list_remove(&a->link);
@@ -126,7 +125,7 @@ void psd_orders_lost(struct psd_task *t, struct psd_peer *p)
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s dropped out before it answered",
-                               psd_peer_text(t, p, who, sizeof(who)))); /* sent to the waiting client */
+                               psd_peer_text(t, p, who, sizeof(who))));
         err.applied = t->orders[a->op].lost;
         end(t, p, a, NULL, &err);
     }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The other tasks of the cluster as this task sees them, and which process runs as each of them.
+/* The other tasks of the cluster as this task sees them, and which process runs as each of them.
  *
- * Two processes may say that they are the same task. The later one displaces the earlier: it may be its restart, and the old
- * connection half-open. But only a new process, which no directory has accepted yet, displaces one that is connected; any other
- * is refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
- */
+ * Two processes may claim to be one task. A new process, which no directory has accepted yet, displaces a connected one,
+ * because it may be the restart of a process whose old connection is half-open. A process that was accepted before is refused
+ * while another one is connected (tasklink.c). Otherwise the two would displace each other for ever. */
 #include "base.h"
 
 #include "common/mem.h"
@@ -13,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFLICT_KEPT_MS = 20000 /* the refused process tries again within 5 s + 25 % */, RETRY_MS = 100 };
+enum { CONFLICT_KEPT_MS = 20000 /* longer than a refused process waits before it tries again: 5 s + 25 % */, RETRY_MS = 100 };
 
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 {
@@ -40,6 +38,8 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
             psi_list_init(&p->asks);
             if (p->self) {
                 t->self = at;
+                p->any_port = t->config.any_port;
+                p->address_life = t->life;
                 p->listed = p->heard = true;
                 p->features = PS_FEATURES_KNOWN;
                 p->life = t->life;
@@ -49,6 +49,8 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
             if (p->own_job && i == directory_task) {
                 t->directory = at;
             }
+            p->any_port = p->any_port || psi_address_any_port(psi_cluster_task_address(&t->cluster, job, i));
+            t->any_ports = t->any_ports || p->any_port;
             at++;
         }
     }
@@ -63,14 +65,36 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task)
 {
-    uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put the peers in this order */
+    uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has sorted the peers by this number */
     return number < t->peer_count ? &t->peers[number] : NULL;
+}
+
+void psd_peers_free(struct psd_task *t)
+{
+    for (uint32_t i = 0; t->peers != NULL && i < t->peer_count; i++) {
+        psi_free(t->peers[i].address);
+    }
+    psi_free(t->peers);
+}
+
+const char *psd_peer_address(const struct psd_task *t, const struct psd_peer *p)
+{
+    return p->address != NULL ? p->address : psi_cluster_task_address(&t->cluster, p->job, p->task);
+}
+
+void psd_peer_item(const struct psd_task *t, const struct psd_peer *p, ps_v1_TaskItem *out)
+{
+    *out = (ps_v1_TaskItem)ps_v1_TaskItem_init_zero;
+    out->task = p->task;
+    out->life = p->any_port ? p->address_life : 0;
+    out->version = p->address_version;
+    PSI_IGNORE(PSI_BYTES_SET(out->job, p->job));                     /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(out->address, psd_peer_address(t, p))); /* fits: checked address */
 }
 
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
 {
-    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
-                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* a cut text is fine */
+    PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task, psd_peer_address(t, p))); /* a cut text is fine */
     return buf;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies, which all have one fixed meta, and lists that are cut into frames. Without memory for a reply the connection is
- * closed: the client reconnects and asks again, so nothing is lost. */
+/* Sends replies, lists cut into frames, and requests of this task. A reply's meta: a ps_reply_meta, then result, error text and
+ * times, where there are any. Without memory for a reply the connection is closed: the client reconnects and asks again. */
 #include "base.h"
 #include "loop.h"
 #include "times.h"
@@ -11,7 +11,7 @@ enum {
     TEXT_ON_WIRE_MAX =
         PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - (int)sizeof(struct ps_times) - 8
 };
-enum { LIST_RETRY_MS = 100 }; /* until there may be memory for a list again */
+enum { LIST_RETRY_MS = 100 }; /* after this time the client asks for the list again */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
 /* Queue a frame. Without memory the connection is closed. */
@@ -24,7 +24,7 @@ static void send_frame(struct psd_task *t, struct psd_conn *c, const struct ps_f
     }
 }
 
-/* Copy n bytes, with zeros up to the next multiple of 8. Returns the length of both. */
+/* Copy n bytes, with zeros up to the next multiple of 8. Returns the length with the zeros. */
 static size_t put(uint8_t *at, const void *from, size_t n)
 {
     size_t padded = psi_pad8((uint32_t)n);
@@ -35,8 +35,7 @@ static size_t put(uint8_t *at, const void *from, size_t n)
     return padded;
 }
 
-/* Put the request's times into the meta at `at`, if it asked for them. Returns the number of bytes. Only called if c has timed
- * requests. */
+/* Append the times of the request to the meta at `at`, if the client asked for them. Returns the bytes appended. */
 static size_t put_times(struct psd_task *t, struct psd_conn *c, uint64_t id, uint16_t flags, uint8_t *at)
 {
     struct ps_times times;
@@ -49,7 +48,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
     if (c->closing) {
         return;
     }
-    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX]; /* only the bytes to be sent are set: mostly 40 */
+    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX]; /* not zeroed as a whole: usually 40 bytes are sent */
     struct ps_reply_meta m = {0};
     if (meta != NULL) {
         m = *meta;
@@ -108,7 +107,8 @@ void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_rea
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
     psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
-    psd_conn_close(t, c, !t->crowded); /* a lingering connection would keep a waiting one out */
+    /* while connections are scarce c is closed at once: waiting for its queue to be sent would keep a new connection out */
+    psd_conn_close(t, c, !t->crowded);
 }
 
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -156,10 +156,15 @@ static void list_flush(struct psd_list *l, bool more)
 
 void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m)
 {
+    psd_list_add_with(l, d, m, NULL, 0);
+}
+
+void psd_list_add_with(struct psd_list *l, const pb_msgdesc_t *d, const void *m, const uint8_t *more, size_t more_bytes)
+{
     if (l->buf.len + PS_LIST_ITEM_BYTES_MAX > PS_CONTROL_BODY_MAX) {
         list_flush(l, true);
     }
-    if (!l->failed && psi_list_append(&l->buf, d, m, NULL) != PS_OK) {
+    if (!l->failed && psi_list_append_with(&l->buf, d, m, more, more_bytes, NULL) != PS_OK) {
         l->failed = true;
     }
 }
@@ -198,7 +203,7 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
     if (r->header.offset == PS_OK) {
         return PS_OK;
     }
-    memcpy(&m, r->meta, sizeof(m)); /* the form of the reply was checked */
+    memcpy(&m, r->meta, sizeof(m));
     ps_status st = psi_fail_as(err, (ps_status)r->header.offset, (ps_reason)m.reason, "%.*s", (int)m.text_bytes,
                                (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
     err->applied = (ps_applied)m.applied;
@@ -222,7 +227,7 @@ void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_m
     size_t bytes = 0;
     struct psi_err err;
     ps_status st = psi_msg_encode(d, m, meta, sizeof(meta) - 8, &bytes, &err);
-    PSI_ASSERT(st == PS_OK); /* bounded by control.options */
+    PSI_ASSERT(st == PS_OK); /* fits: control.options bounds each field */
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = op,

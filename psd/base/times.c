@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How long the task had a request.
+/* Measures how long the task takes over a request with flag TIMES.
  *
- * Happy path: ask() at the first frame -> begin() when the request's turn has come: since its bytes arrived it was queued ->
- * worked() after its handler, or after each segment -> take() at its reply. The time between a handler that has not answered and
- * the reply counts as waiting. Failure: no memory, or too many such requests: the reply has no times. A connection that ends
- * takes its records along. A request that continues on the next connection asks anew, or is not timed.
- */
+ * Happy path: psd_times_ask() is called at the request's first frame. psd_times_begin() is called when the task begins to work
+ * at the request; the time since the arrival of its bytes counts as queued. psd_times_worked() is called after its handler, or
+ * after each segment, and psd_times_take() at its reply. The time between a handler that has not answered and the reply counts
+ * as waiting. Failure: without memory, or with too many timed requests, the reply has no times. The end of a connection frees
+ * its records; a request that is sent again on another connection is timed anew. */
 #include "times.h"
 
 #include "common/mem.h"
 
-enum { STAMP_MS = 1000 }; /* for how long arrival times are noted after a request that asked */
+enum { STAMP_MS = 1000 }; /* after a request that asks for times, the arrival of bytes is noted for this long */
 
 struct psd_timed {
     struct psi_list link; /* in conn->timed */
     uint64_t id;
-    uint64_t last_ns; /* all time up to here is in `times`, or was before the bytes came */
+    uint64_t last_ns; /* the request's time before this instant is in `times` already */
     bool seq;
     bool working; /* the task's thread has been working at the request since last_ns */
     bool waits;   /* the request has been waiting since last_ns */
@@ -59,7 +58,7 @@ void psd_times_ask(struct psd_task *t, struct psd_conn *c)
 {
     const struct ps_frame_header *h = &c->link->in.header;
     const bool seq = (h->flags & PS_FLAG_SEQ) != 0;
-    t->came_ns = t->now_ms < t->stamps_until_ms ? t->came_ns : 0; /* noting had stopped, so came_ns is old */
+    t->came_ns = t->now_ms < t->stamps_until_ms ? t->came_ns : 0; /* came_ns is stale after stamps_until_ms */
     c->timing = psd_times_find(c, h->id, seq);
     if (c->timing != NULL || c->timed_count == PSD_TIMED_MAX || t->config.clock_ns == NULL) {
         return;
@@ -83,9 +82,9 @@ void psd_times_begin(struct psd_task *t, const struct psd_conn *c)
 {
     struct psd_timed *x = c->timing;
     const uint64_t now = psd_times_now(t);
-    const bool same_event = t->came_ns <= x->last_ns; /* this piece came in the same event as the last one */
+    const bool same_event = t->came_ns <= x->last_ns;
     if (same_event && x->working) {
-        x->times.apply_ns += now - x->last_ns; /* time at the head of the frame */
+        x->times.apply_ns += now - x->last_ns; /* the thread has worked at the request since the head of the frame */
     } else {
         x->times.queue_ns += now - (same_event ? x->last_ns : t->came_ns);
     }
@@ -127,7 +126,7 @@ bool psd_times_take(struct psd_task *t, struct psd_conn *c, uint64_t id, bool se
         const uint64_t waited = now - x->last_ns;
         x->times.kernel_ns = x->times.kernel_ns < waited ? x->times.kernel_ns : waited;
         x->times.wait_ns += waited - x->times.kernel_ns;
-    } /* otherwise its bytes are still coming, which is time of the link */
+    } /* otherwise bytes of the request were still coming: that time is the network's, and is not counted */
     *out = x->times;
     drop(t, c, x);
     return true;

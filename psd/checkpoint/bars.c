@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bars: see bars.h. The file: magic and version, a BarItem for each as a control list has them, CRC32C of all before.
- *
- * Happy path: psd_bars_set() or psd_bars_delete() -> the version rises -> psd_bars_wait() begins a file, writes it and publishes
- * it -> calls that waited for that version or an older one are answered. Changes made meanwhile are in the next file. Failure:
- * calls that wait get the error, and the file is written again each second until it is on disk. A file that cannot be read is
- * DATA_LOSS: no checkpoint may be loaded without it (psd_shards.broken).
- */
+/* Bars (notes which content checkpoints must not bring back) in memory and on disk. The file has a magic number with version; a
+ * BarItem for each bar, as in a list of the protocol; their CRC32C. */
 #include "bars.h"
 
 #include "others.h"
@@ -18,7 +12,7 @@
 #include <string.h>
 
 enum { RETRY_MS = 1000, SUM_BYTES = 4 };
-static const uint8_t HEAD[8] = {'p', 's', 'd', 'b', 'a', 'r', 's', 1 /* version */};
+static const uint8_t HEAD[8] = {'p', 's', 'd', 'b', 'a', 'r', 's', 1 /* the last byte is the version of the format */};
 
 struct asker {
     struct psi_list link; /* psd_bars.askers */
@@ -61,15 +55,12 @@ void psd_bars_fini(struct psd_bars *b)
     psi_buf_fini(&b->file);
 }
 
-/* ---- what is barred ---- */
-
 struct bar_key {
     char text[PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX + 1];
     size_t bytes;
 };
 
-/* Key of by_names: container, NUL, name. */
-static struct bar_key key_of(const char *container, const char *name)
+static struct bar_key bar_key_of(const char *container, const char *name)
 {
     struct bar_key k;
     size_t in = strlen(container) + 1, n = strlen(name);
@@ -79,27 +70,27 @@ static struct bar_key key_of(const char *container, const char *name)
     return k;
 }
 
-static struct psd_bar *find(const struct psd_bars *b, const char *container, const char *name)
+static struct psd_bar *find_bar(const struct psd_bars *b, const char *container, const char *name)
 {
-    struct bar_key k = key_of(container, name);
+    struct bar_key k = bar_key_of(container, name);
     return psi_map_find(&b->by_names, k.text, k.bytes);
 }
 
 static void bar_free(struct psd_bars *b, struct psd_bar *bar)
 {
-    struct bar_key k = key_of(bar->container, bar->name);
-    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* cannot fail: the map has bar under this key */
+    struct bar_key k = bar_key_of(bar->container, bar->name);
+    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* the result is bar, which the map has under this key */
     psi_list_remove(&bar->link);
     b->names -= bar->name[0] != '\0';
     psd_store_uncount(b->store, PSD_MEMORY_CONTAINERS, PSD_BAR_BYTES);
     psi_free(bar);
 }
 
-/* The bar of this name; a new one where there is none. NULL: no memory. */
+/* Find the bar of this variable (name "": of the container), or make one with number 0. NULL: no memory. */
 static struct psd_bar *get(struct psd_bars *b, const char *container, const char *name)
 {
-    struct bar_key k = key_of(container, name);
-    struct psd_bar *bar = find(b, container, name);
+    struct bar_key k = bar_key_of(container, name);
+    struct psd_bar *bar = find_bar(b, container, name);
     if (bar == NULL) {
         bar = psi_calloc(1, sizeof(*bar));
         if (bar == NULL || psi_map_put(&b->by_names, k.text, k.bytes, bar, NULL, NULL) != PS_OK) {
@@ -115,7 +106,7 @@ static struct psd_bar *get(struct psd_bars *b, const char *container, const char
     return bar;
 }
 
-static ps_status no_memory(const struct psd_task *t, struct psi_err *err)
+static ps_status bars_no_memory(const struct psd_task *t, struct psi_err *err)
 {
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory to note what checkpoints may not bring back", t->name);
 }
@@ -125,7 +116,7 @@ ps_status psd_bars_note(struct psd_task *t, struct psd_bars *b, const char *cont
 {
     struct psd_bar *bar = get(b, container, name);
     if (bar == NULL) {
-        return no_memory(t, err);
+        return bars_no_memory(t, err);
     }
     bar->number = number > bar->number ? number : bar->number;
     return PS_OK;
@@ -133,7 +124,7 @@ ps_status psd_bars_note(struct psd_task *t, struct psd_bars *b, const char *cont
 
 const struct psd_bar *psd_bars_find(const struct psd_task *t, const char *container)
 {
-    return t->shards == NULL ? NULL : find(&t->shards->bars, container, "");
+    return t->shards == NULL ? NULL : find_bar(&t->shards->bars, container, "");
 }
 
 const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct psd_bar *behind)
@@ -151,9 +142,9 @@ const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct 
 ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t number, bool open, struct psi_err *err)
 {
     struct psd_bars *b = &t->shards->bars;
-    struct psd_bar *bar = number == 0 ? find(b, container, "") : get(b, container, "");
+    struct psd_bar *bar = number == 0 ? find_bar(b, container, "") : get(b, container, "");
     if (bar == NULL) {
-        return number == 0 ? PS_OK : no_memory(t, err);
+        return number == 0 ? PS_OK : bars_no_memory(t, err);
     }
     b->version++;
     if (number == 0) {
@@ -162,12 +153,12 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
     }
     bar->number = number;
     bar->open = open;
-    t->shards->highest = number > t->shards->highest ? number : t->shards->highest; /* the number is in use */
+    t->shards->highest = number > t->shards->highest ? number : t->shards->highest; /* new checkpoints get higher numbers */
     return PS_OK;
 }
 
-/* Free the bars below the oldest checkpoint of which this task has a part, its own or another task's. A checkpoint without such
- * a part is never loaded, because every task must have its part. */
+/* Free the bars that no checkpoint needs any more: their numbers are below the oldest checkpoint of which any task's part lies on
+ * this disk. Bars of unfinished resets stay. */
 static void prune(struct psd_task *t)
 {
     struct psd_bars *b = &t->shards->bars;
@@ -182,11 +173,11 @@ static void prune(struct psd_task *t)
     }
 }
 
-/* The list of deleted variables is full. None of them can be forgotten for one of this container. */
+/* Fail with RESOURCE_EXHAUSTED: no bars of deleted variables can be merged; in_reset: because the container is being reset. */
 static ps_status no_room(const struct psd_task *t, const char *container, bool in_reset, struct psi_err *err)
 {
     const struct psd_bars *b = &t->shards->bars;
-    const struct psd_bar *first = NULL; /* the oldest deletion, which is forgotten first */
+    const struct psd_bar *first = NULL; /* bar of the oldest deletion, for the error */
     struct psi_list *it = NULL;
     if (in_reset) {
         return psi_fail(
@@ -207,13 +198,13 @@ static ps_status no_room(const struct psd_task *t, const char *container, bool i
         t->name, b->names, (unsigned long long)first->number, first->name, first->container);
 }
 
-/* No room for another deleted variable: the oldest ones of this container are replaced by a bar of the whole container, which
- * makes checkpoints of it up to that number useless. */
+/* Make room for the bar of another deleted variable: the bars with the lowest number in this container become one bar of the
+ * whole container. Checkpoints up to that number then bring back nothing of the container. */
 static ps_status make_room(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_bars *b = &t->shards->bars;
     struct psi_list *it = NULL, *tmp = NULL;
-    const struct psd_bar *of = find(b, container, "");
+    const struct psd_bar *of = find_bar(b, container, "");
     uint64_t oldest = UINT64_MAX, before = of == NULL ? 0 : of->number;
     PSI_LIST_FOREACH(it, &b->all) {
         const struct psd_bar *bar = at_bar(it);
@@ -221,7 +212,8 @@ static ps_status make_room(struct psd_task *t, const char *container, struct psi
             oldest = bar->number;
         }
     }
-    bool in_reset = of != NULL && of->open; /* a reset that is open may still be taken back, and its bar with it */
+    /* if a reset is given up, its bar is removed, and a bar merged into it would be lost */
+    bool in_reset = of != NULL && of->open;
     if (oldest == UINT64_MAX || in_reset) {
         return no_room(t, container, in_reset, err);
     }
@@ -238,7 +230,7 @@ static ps_status make_room(struct psd_task *t, const char *container, struct psi
 
 static bool has_room(const struct psd_bars *b, const char *container, const char *name)
 {
-    return b->names < PSD_BARS_NAMES_MAX || find(b, container, name) != NULL;
+    return b->names < PSD_BARS_NAMES_MAX || find_bar(b, container, name) != NULL;
 }
 
 ps_status psd_bars_delete(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
@@ -250,18 +242,18 @@ ps_status psd_bars_delete(struct psd_task *t, const char *container, const char 
     ps_status st = has_room(b, container, name) ? PS_OK : make_room(t, container, err);
     struct psd_bar *bar = st == PS_OK ? get(b, container, name) : NULL;
     if (bar == NULL) {
-        return st == PS_OK ? no_memory(t, err) : st;
+        return st == PS_OK ? bars_no_memory(t, err) : st;
     }
     bar->number = t->shards->highest;
     b->version++;
     return PS_OK;
 }
 
-/* The higher number of our own bar and of other tasks' bars; name "": of the container; 0: no bar. */
+/* The highest number in all tasks' bars of this variable (name "": of the container). 0: there is no bar. */
 static uint64_t number_of(const struct psd_task *t, const char *container, const char *name)
 {
-    const struct psd_bar *own = t->shards == NULL ? NULL : find(&t->shards->bars, container, name);
-    const struct psd_bar *other = t->shards == NULL ? NULL : find(&t->shards->others.bars, container, name);
+    const struct psd_bar *own = t->shards == NULL ? NULL : find_bar(&t->shards->bars, container, name);
+    const struct psd_bar *other = t->shards == NULL ? NULL : find_bar(&t->shards->others.bars, container, name);
     uint64_t a = own == NULL ? 0 : own->number, b = other == NULL ? 0 : other->number;
     return a > b ? a : b;
 }
@@ -287,8 +279,6 @@ const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const stru
     }
     return NULL;
 }
-
-/* ---- the file ---- */
 
 static ps_status encode(struct psd_bars *b, struct psi_err *err)
 {
@@ -319,7 +309,7 @@ static ps_status decode_one(struct psd_task *t, struct psd_bars *b, const ps_v1_
     if (st != PS_OK) {
         return st;
     }
-    find(b, container, name)->open = item->open;
+    find_bar(b, container, name)->open = item->open;
     t->shards->highest = item->number > t->shards->highest ? item->number : t->shards->highest;
     return PS_OK;
 }
@@ -352,8 +342,6 @@ static ps_status decode(struct psd_task *t, struct psd_bars *b, const uint8_t *p
     return PS_OK;
 }
 
-/* ---- reading ---- */
-
 static void answer_to(struct psd_task *t, uint64_t version, const struct psi_err *err)
 {
     struct psd_bars *b = &t->shards->bars;
@@ -366,7 +354,7 @@ static void answer_to(struct psd_task *t, uint64_t version, const struct psi_err
     }
 }
 
-static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+static void bars_read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_bars *b = ctx;
     struct psi_err err;
@@ -374,13 +362,13 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     answer_to(t, 0, st == PS_OK ? NULL : &err);
 }
 
-/* Queue a call for this version; version 0: for the file that is being read. NULL: no memory. */
+/* Queue a call of done for the moment when this version is on disk; version 0: when the file is read. NULL: no memory. */
 static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id,
                                struct psi_err *err)
 {
     struct asker *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
-        PSI_IGNORE(no_memory(t, err)); /* NULL says it */
+        PSI_IGNORE(bars_no_memory(t, err)); /* the caller sees NULL */
         return NULL;
     }
     a->version = version;
@@ -404,15 +392,13 @@ ps_status psd_bars_read(struct psd_task *t, struct psd_bars *b, uint32_t writer,
     }
     struct psd_disk_op op = {
         .kind = PSD_DISK_READ, .file = {.kind = PSD_DISK_BARS, .writer = writer}, .out = b->file.data, .bytes = (size_t)bytes};
-    st = psd_disk_ask(t, &op, read_done, b, err);
+    st = psd_disk_ask(t, &op, bars_read_done, b, err);
     if (st != PS_OK) {
         psi_list_remove(&a->link);
         psi_free(a);
     }
     return st;
 }
-
-/* ---- writing ---- */
 
 static void write_next(struct psd_task *t);
 
@@ -424,9 +410,10 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     (void)ctx;
     (void)bytes;
     if (st != PS_OK && b->err.code == PS_OK) {
-        PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* said below */
+        PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* the disk's error is in b->err */
         b->err.applied =
-            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED; /* only PUBLISH, the last operation, replaces the file */
+            /* only PUBLISH, the last of the three operations, replaces the file */
+            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
     }
     if (--b->ops > 0) {
         return;
@@ -443,7 +430,7 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     write_next(t);
 }
 
-/* Write the bars, unless the disk has them, a write is under way, or the pause after a failure is not over. */
+/* Begin to write the bars, unless the disk has them, a write is under way, or the pause after a failure is not over. */
 static void write_next(struct psd_task *t)
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
@@ -466,7 +453,7 @@ static void write_next(struct psd_task *t)
         b->ops += st == PS_OK;
     }
     if (b->ops > 0) {
-        b->asked = b->version; /* where not all could be asked for, b->err says why */
+        b->asked = b->version; /* set even if not all three operations could be asked for: b->err then makes the write fail */
     } else {
         b->again_ms = t->now_ms + RETRY_MS;
     }
@@ -484,7 +471,7 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
     if (asker_new(t, b->version, done, ctx, id, err) == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
-    b->again_ms = 0; /* no pause after a failure: the caller gets the outcome of a new attempt */
+    b->again_ms = 0; /* no pause after an earlier failure, because a caller waits for the outcome */
     write_next(t);
     return PS_OK;
 }
@@ -510,7 +497,7 @@ void psd_bars_check_invariants(const struct psd_task *t)
     uint64_t version = 0;
     PSI_LIST_FOREACH(it, &b->all) {
         PSI_ASSERT(at_bar(it)->number <= t->shards->highest);
-        PSI_ASSERT(find(b, at_bar(it)->container, at_bar(it)->name) == at_bar(it));
+        PSI_ASSERT(find_bar(b, at_bar(it)->container, at_bar(it)->name) == at_bar(it));
         count++;
         names += at_bar(it)->name[0] != '\0';
     }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A task's part in a load: see beside.h.
+/* A task's part in a load.
  *
  * Happy path: TASK_LOAD -> an empty psd_task of the same cluster is made -> the pieces that psd_load_want() names are read,
- * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions
- * end -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with
- * the containers -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task
- * serves, and lists again. Failure: the disk fails, or a file is not as it was written: the answer says why, and nothing that
- * lives has changed. The connection to the directory is lost: the load is freed, as soon as the disk no longer reads into its
- * memory.
- */
+ * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions end
+ * -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with the
+ * containers -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task
+ * serves, and reports again what it has. A task that was just started has no containers before. What was done to a loaded
+ * container after the checkpoint was made is lost, also pushes that were acknowledged.
+ *
+ * Failure: the disk fails, or a file is not as it was written: the answer says why, and the containers in use are as before.
+ * Memory is short at TASK_PLACE: the containers that it names are empty then. The connection to the directory is lost: the load
+ * is freed, as soon as the disk no longer reads into its memory. */
 #include "beside.h"
 
 #include "psd/base/loop.h"
@@ -27,9 +28,11 @@
 #include <string.h>
 
 _Static_assert(PSD_DISK_SUM_BYTES == PSD_CUT_BLOCK_BYTES, "the disk sums up the blocks that a state has CRCs of");
-enum { RETRY_FIRST_MS = 20, RETRY_LAST_MS = 1000, RETRY_LATER = 8 /* clients for 1 ms more */ };
-
-/* ---- lists of containers ---- */
+enum {
+    RETRY_FIRST_MS = 20,
+    RETRY_LAST_MS = 1000,
+    RETRY_LATER = 8 /* 8 refused clients make the delay before a client's next attempt 1 ms longer */
+};
 
 struct psd_containers_entry *psd_containers_find(const struct psd_containers *l, const char *container)
 {
@@ -49,7 +52,7 @@ struct psd_containers_entry *psd_containers_get(const struct psd_task *t, struct
         l->of = more != NULL ? more : l->of;
         if (more == NULL ||
             psi_map_put(&l->places, container, strlen(container), (void *)(uintptr_t)(l->count + 1), NULL, NULL) != PS_OK) {
-            /* NULL says that there is no memory */
+            /* NULL tells the caller */
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers"));
             return NULL;
         }
@@ -80,7 +83,22 @@ void psd_containers_fini(struct psd_containers *l)
 
 /* ---- a load ---- */
 
-/* Free what is loaded. The disk reads into none of it. */
+#define TO(phase) (1u << PSD_BESIDE_##phase)
+static const uint8_t WAYS[PSD_BESIDE_PHASES] = {
+    [PSD_BESIDE_EMPTY] = TO(READS) | TO(EMPTY), /* EMPTY: psd_beside_fini() without a load */
+    [PSD_BESIDE_READS] = TO(LOADED) | TO(ENDS) | TO(EMPTY),
+    [PSD_BESIDE_LOADED] = TO(EMPTY),
+    [PSD_BESIDE_ENDS] = TO(EMPTY) | TO(ENDS), /* ENDS again: psd_beside_drop() of a load that has failed already */
+};
+#undef TO
+
+static void beside_move(struct psd_beside *s, enum psd_beside_phase to)
+{
+    PSI_ASSERT((WAYS[s->phase] >> to & 1u) != 0);
+    s->phase = to;
+}
+
+/* Free what is loaded. The caller has made sure that no disk operation still reads into it. */
 static void beside_free(struct psd_task *t)
 {
     struct psd_beside *s = t->beside;
@@ -103,25 +121,26 @@ static void beside_free(struct psd_task *t)
     s->part_count = s->part_at = 0;
     s->writer = 0;
     s->number = 0;
-    s->ends = false;
     s->failed.code = PS_OK;
+    beside_move(s, PSD_BESIDE_EMPTY);
 }
 
 void psd_beside_drop(struct psd_task *t)
 {
     struct psd_beside *s = t->beside;
-    if (s == NULL || s->number == 0) {
+    if (s == NULL || s->phase == PSD_BESIDE_EMPTY) {
         return;
     }
     s->ask_id = 0;
-    s->ends = s->reading > 0;
-    if (!s->ends) {
+    if (s->reading > 0) {
+        beside_move(s, PSD_BESIDE_ENDS);
+    } else {
         beside_free(t);
     }
 }
 
-/* A variable has no value, or a provisional one that a chief would replace. Such a container is not placed beside
- * trained values. */
+/* True if a variable of c has no value, or one that a chief may still replace. Such a container is put into use only if all
+ * tasks are rolled back to the checkpoint. */
 static bool is_unfinished(const struct psd_container *c)
 {
     uint64_t cursor = 0;
@@ -135,7 +154,7 @@ static bool is_unfinished(const struct psd_container *c)
     return false;
 }
 
-/* Answer TASK_LOAD: err NULL: with the containers that are loaded. */
+/* Answer TASK_LOAD: with err or, if err is NULL, with the names of the containers that are loaded. */
 static void answer_load(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -148,7 +167,7 @@ static void answer_load(struct psd_task *t, const struct psi_err *err)
         psd_order_answer(t, PS_OP_TASK_LOAD, id, err);
         return;
     }
-    PSI_ASSERT(s->task != NULL && s->load == NULL);
+    PSI_ASSERT(s->phase == PSD_BESIDE_LOADED);
     psd_list_begin(&l, t, c, PS_OP_TASK_LOAD, PS_FLAG_REPLY, id);
     while (psi_map_next(&s->task->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *of = value;
@@ -162,11 +181,13 @@ static void answer_load(struct psd_task *t, const struct psi_err *err)
     psd_list_end(&l);
 }
 
-/* The load is over, and nothing is read for it any more; err NULL: all parts are loaded. */
+/* End the load, and answer TASK_LOAD. err NULL: all parts are loaded; otherwise they are freed. No read may be under way. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
     if (err != NULL) {
         beside_free(t);
+    } else {
+        beside_move(t->beside, PSD_BESIDE_LOADED);
     }
     answer_load(t, err);
 }
@@ -179,11 +200,11 @@ static void fails(struct psd_task *t, const struct psi_err *why)
         over(t, &err);
     } else {
         s->failed = err;
-        s->ends = true;
+        beside_move(s, PSD_BESIDE_ENDS);
     }
 }
 
-/* End the loaded sessions: elements that they had taken go back into their queues, mutations that they had begun end. */
+/* End the loaded sessions. Elements that they had taken go back into their queues, and mutations that they had begun end. */
 static void end_sessions(struct psd_task *beside)
 {
     uint64_t cursor = 0;
@@ -193,8 +214,8 @@ static void end_sessions(struct psd_task *beside)
     }
 }
 
-/* Raise the numbers of chiefs to those of `from`; a number never falls. alone: no such chief can be alive, so the numbers count
- * as saved ones (psd_chief_note_saved()). */
+/* Raise the chief numbers of t (one for each container) to those of `from`. alone: no task has a container in use, so no chief is
+ * alive, and the numbers are marked as known from a checkpoint only (psd_chief_note_saved()). */
 static void take_chiefs(struct psd_task *t, const struct psd_task *from, bool alone)
 {
     uint64_t cursor = 0;
@@ -245,7 +266,8 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
     return st;
 }
 
-/* The part is read and verified. Another task's part is joined with what was loaded before. */
+/* Call when the current part is read and verified: closes its source, and ends the sessions in it. A part that another task
+ * wrote is joined with the parts that were loaded before. Errors: those of psd_place_join(). */
 static ps_status end_part(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -303,16 +325,16 @@ static void piece_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes
     struct psi_err err = s->failed;
     (void)ctx;
     s->reading--;
-    if (s->ends) {
+    if (s->phase == PSD_BESIDE_ENDS) {
         if (s->reading == 0) {
-            over(t, &err); /* without a failure psd_beside_drop() gave the load up, and nobody is told */
+            over(t, &err); /* after psd_beside_drop() ask_id is 0, so over() answers nobody */
         }
         return;
     }
     got(t, st, bytes, t->name, error);
 }
 
-/* The writer is this task. Where values are dealt, this task's part stands among psd_beside.parts. */
+/* True if this task wrote the part. Only if values are distributed over all tasks, psd_beside.parts has its own part too. */
 static bool is_own(const struct psd_task *t, uint32_t writer)
 {
     return writer == t->config.task + 1;
@@ -331,7 +353,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
     };
     op.file.index = want->file == 0 ? 0 : want->file - 1;
     op.file.writer =
-        is_own(t, s->writer) && !psd_source_is_open(t) ? 0 : s->writer; /* 0: the part of the task whose disk reads */
+        is_own(t, s->writer) && !psd_source_is_open(t) ? 0 : s->writer; /* 0: this task reads its own file on its own disk */
     if (psd_source_is_open(t)) {
         psd_source_read(t, &op);
         return PS_OK;
@@ -341,7 +363,8 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
     return st;
 }
 
-/* Read the pieces that the load wants. When a part wants none, and nothing is under way, go on to the next part. */
+/* Ask the disk, or the task that has the part, for the pieces that the load wants. When it wants none and no read is under way,
+ * the part is complete: begin the next one. */
 static void read_more(struct psd_task *t)
 {
     struct psd_beside *s = t->beside;
@@ -352,7 +375,7 @@ static void read_more(struct psd_task *t)
             return;
         }
         if (s->load != NULL && psd_load_want(s->load, &want)) {
-            bool nothing = want.bytes == 0 && psd_source_is_open(t); /* a tensor of empty strings: no bytes to ask for */
+            bool nothing = want.bytes == 0 && psd_source_is_open(t); /* a tensor of empty strings has no bytes to read */
             if ((nothing ? psd_load_got(s->load, 0, &err) : read_piece(t, &want, &err)) != PS_OK) {
                 fails(t, &err);
                 return;
@@ -366,13 +389,12 @@ static void read_more(struct psd_task *t)
     }
 }
 
-/* The part is dealt over as many tasks as the others; tasks 0: none is dealt. */
+/* True if the item distributes its part's values over `tasks` tasks, as each item of a TASK_LOAD must; tasks 0: over none. */
 static bool is_dealt_right(const ps_v1_StartItem *item, uint32_t tasks)
 {
     return item->tasks == tasks && tasks <= PS_TASKS_MAX && (tasks == 0 || (item->place < tasks && item->home < tasks));
 }
 
-/* This task can read all these parts. */
 static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps_v1_StartItem *parts, size_t count,
                              struct psi_err *err)
 {
@@ -395,17 +417,16 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
 {
     struct psd_beside *s = t->beside;
     if (!psd_shards_is_able(t)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
-                        t->name);
+        return psd_shards_fail(t, err);
     }
     psd_beside_drop(t);
-    if (s->number != 0) {
+    if (s->phase != PSD_BESIDE_EMPTY) {
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk still reads checkpoint %llu", t->name, (unsigned long long)s->number);
     }
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Number the tasks of the job in order: psd_beside.places. */
+/* Make psd_beside.dealt, and psd_beside.places with the peer indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -433,6 +454,7 @@ ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, 
         psi_free(parts);
         return st;
     }
+    beside_move(s, PSD_BESIDE_READS);
     own.writer = own.from = own.tasks = 0;
     s->number = what->number;
     s->asked = what->asked;
@@ -460,13 +482,13 @@ ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, 
     return PS_OK;
 }
 
-/* ---- it lives ---- */
+/* ---- placing ---- */
 
 struct placing {
     struct psd_task *task;
     uint64_t number;
     const struct psd_containers *of;
-    bool differs; /* a placed variable is not as it is in the checkpoint */
+    bool differs; /* a variable that is sealed (complete) in the checkpoint has lost its seal */
 };
 
 static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
@@ -516,7 +538,7 @@ static ps_status place_loaded(struct psd_task *t, const ps_v1_StartItem *what, c
     t->beside->placed++;
     uint32_t others = t->store.variable_count, loaded = t->beside->task->store.variable_count;
     ps_status st = psd_place(t, t->beside->task, &how, err);
-    /* parts of other tasks, and containers that were dealt anew, are this task's own only with the next checkpoint */
+    /* only if this task now has exactly its own part of the checkpoint, it has nothing that is not saved */
     if (st == PS_OK) {
         psd_shards_placed(t, what->number,
                           !p.differs && others == 0 && t->store.variable_count == loaded && t->beside->part_count == 0);
@@ -524,20 +546,17 @@ static ps_status place_loaded(struct psd_task *t, const ps_v1_StartItem *what, c
     return st;
 }
 
-/* Place these containers as they are loaded, instead of what lived in them; the other loaded containers are freed. what->number
- * 0: place nothing. This task serves from then on, unless what->text says why not. FAILED_PRECONDITION: checkpoint what->number
- * is not loaded here; RESOURCE_EXHAUSTED: the containers are empty now. */
+/* Carry out TASK_PLACE: the loaded containers that `of` names replace those in use, and other loaded ones are freed. what->number
+ * 0: none is replaced. Afterwards the task serves, unless what->text says why it must go on waiting. FAILED_PRECONDITION:
+ * another checkpoint than what->number is loaded; RESOURCE_EXHAUSTED: the containers in `of` are empty now. */
 static ps_status place_or_begin(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
                                 struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
     struct psd_peer *self = &t->peers[t->self];
     ps_status st = PS_OK;
-    if (s == NULL) {
-        return PS_OK; /* a task without a disk never waits */
-    }
     if (what->number != 0) {
-        bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* then all parts are loaded */
+        bool loaded = s->phase == PSD_BESIDE_LOADED && s->number == what->number;
         st = loaded ? place_loaded(t, what, of, err)
                     : psi_fail(err, PS_FAILED_PRECONDITION, "%s has not loaded checkpoint %llu", t->name,
                                (unsigned long long)what->number);
@@ -558,14 +577,14 @@ static ps_status place_or_begin(struct psd_task *t, const ps_v1_StartItem *what,
 
 /* ---- what the directory asks ---- */
 
-/* The items of a TASK_LOAD behind the first one: parts of other tasks. *out is for psi_free(). */
+/* Parse the items of a TASK_LOAD after the first one: parts of other tasks. The caller frees *out with psi_free(). */
 static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out, size_t *out_count, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes, capacity = 0, count = 0;
     bool end = false;
     ps_v1_StartItem item, *parts = NULL;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err); /* the task's own */
+    ps_status st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
     while (st == PS_OK && !end) {
         st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
         if (st != PS_OK || end) {
@@ -608,7 +627,7 @@ void psd_rpc_task_load(struct psd_task *t, struct psd_conn *c, const struct psd_
     }
 }
 
-/* An item of a TASK_PLACE behind the first one: a container, or a deleted variable. */
+/* Take in an item of a TASK_PLACE after the first one: a container to put into use, or a deleted variable. */
 static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, struct psd_containers *of, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -628,7 +647,8 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     return st == PS_OK ? psd_others_gone(t, container, name, item->number, err) : st;
 }
 
-/* A frame of a TASK_PLACE; what->start 0: its first frame. */
+/* Take in one frame of a TASK_PLACE: its containers go into `of`. what->start 0: it is the first frame, and its first item fills
+ * *what. */
 static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {
@@ -666,9 +686,9 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     struct psd_beside *s = t->beside;
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     struct psi_err err;
-    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* a task without a disk never waits */
+    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* no disk: nothing to place */
     if (st != PS_OK && more) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* without this frame the others of the TASK_PLACE mean nothing */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of this TASK_PLACE are useless without this one */
     }
     if (more) {
         return;
@@ -680,8 +700,6 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_reply(t, c, PS_OP_TASK_PLACE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
     t->list_again = true;
 }
-
-/* ---- its life ---- */
 
 ps_status psd_beside_begin(struct psd_task *t, struct psi_err *err)
 {
@@ -715,7 +733,7 @@ void psd_beside_turn(struct psd_task *t)
         t->beside->undecided = false;
         bool named = t->is_directory && t->config.restore != PSD_RESTORE_AUTO && t->config.restore != PSD_RESTORE_NONE;
         bool beside = t->is_directory && psd_others_orphan(t) != NULL;
-        self->waits = self->own_job && (named || beside || t->shards->broken || !psi_list_empty(&t->shards->list));
+        self->waits = self->own_job && (named || beside || psd_shards_is_broken(t) || !psi_list_empty(&t->shards->list));
     }
 }
 
@@ -772,8 +790,10 @@ void psd_beside_check_invariants(const struct psd_task *t)
     const struct psd_beside *s = t->beside;
     if (s != NULL) {
         PSI_ASSERT((s->number == 0) == (s->task == NULL) && (s->load == NULL || s->task != NULL));
-        PSI_ASSERT((s->reading == 0 && !s->ends) || s->load != NULL);
-        PSI_ASSERT(!s->ends || s->reading > 0);
+        PSI_ASSERT((s->phase == PSD_BESIDE_EMPTY) == (s->task == NULL));
+        PSI_ASSERT((s->phase == PSD_BESIDE_READS || s->phase == PSD_BESIDE_ENDS) == (s->load != NULL));
+        PSI_ASSERT(s->reading == 0 || s->load != NULL);
+        PSI_ASSERT(s->phase != PSD_BESIDE_ENDS || s->reading > 0);
         PSI_ASSERT(s->other == NULL || (s->load != NULL && s->writer != 0));
         PSI_ASSERT(!t->peers[t->self].waits || s->task == NULL || t->store.variable_count == 0);
     }

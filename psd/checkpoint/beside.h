@@ -1,125 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a task loads, beside what lives (DESIGN §9, tests/models/checkpoint_model.py). A task whose disk has anything of
- * checkpoints, or cannot be read, serves nobody until the directory says whether the task loads a checkpoint (TASK_LOAD,
- * TASK_PLACE) or begins empty. The checkpoint is loaded into a second psd_task. Its content comes to live when the directory
- * sends TASK_PLACE, which it does when all tasks have loaded. When the connection to the directory is lost, the second psd_task
- * is freed.
+/* What a task has loaded from a checkpoint and does not use yet (docs/DURABILITY.md 7, tests/models/checkpoint_model.py).
  *
- * The directory may tell a task to load parts of tasks that are gone and whose directories lie beside its own (others.h). Each
- * such part is loaded into a psd_task of its own, verified, and then joined with what was loaded before.
+ * A task of the directory's job whose disk has anything of checkpoints, or cannot be read, waits until the directory says what
+ * the task begins with: a checkpoint (TASK_LOAD, TASK_PLACE), or nothing. Meanwhile HELLO refuses sessions that have a job
+ * (psd_beside_check() in psd/rpc/hello.c). A session without a job, such as psctl's, gets through HELLO, to inspect the task;
+ * psd_peers_begun() (psd/base/peers.c) refuses its OPEN, and its requests for lists.
  *
- * Or the values of all parts are dealt over all tasks (psd/store/deal.h): each task reads its share of each part, from its own
- * disk or from the task that has the part (source.h). Until a checkpoint of the new distribution is whole, this task's values lie
- * in the parts of other tasks (psd_store.moved).
+ * TASK_LOAD loads the checkpoint into a second psd_task. TASK_PLACE, which the directory sends when all tasks have loaded, moves
+ * the loaded content into the serving task. If the connection to the directory is lost before that, the second psd_task is freed.
  *
- * Containers are placed with variables, slots, queues and the numbers of chiefs, under new incarnations: a client that uses an
- * old incarnation hears that the container is lost. Sessions are not placed, because their numbers belong to the old
- * incarnations. Elements that sessions had taken out of queues are in the queues again.
- */
+ * The directory may tell a task to load also parts of other tasks, whose directories lie beside its own (others.h). Each such
+ * part is loaded into a psd_task of its own, verified, and then joined with what was loaded before.
+ *
+ * The directory may also have all values dealt anew over all tasks (psd/store/deal.h): each task reads its share of each part,
+ * from its own disk or from the task that has the part (source.h). Until the next checkpoint is whole, this task's values lie in
+ * the parts of other tasks (psd_store.moved).
+ *
+ * Containers come into use with variables, slots, queues and chiefs' numbers, under new incarnations: a client that uses an old
+ * incarnation is told that the container is lost. Sessions are left out, because their numbers belong to the old incarnations.
+ * Elements that sessions had taken out of queues are in the queues again. */
 #ifndef PSD_CHECKPOINT_BESIDE_H
 #define PSD_CHECKPOINT_BESIDE_H
 
 #include "shards.h"
 #include "source.h"
 
-enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* -n: checkpoint n */
+enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* the setting `restore`; -n: load checkpoint n */
 enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
 
 struct psd_load;
 
-/* A container that is loaded, placed, held by a task, or barred. */
+/* An entry of a list of containers. There are lists of containers that were loaded, that were placed (loaded and then put into
+ * use), that a task holds, and that are barred. A field's comment begins with the lists that set it. */
 struct psd_containers_entry {
-    /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t start;       /* placed, held: psd_container.start; loaded: 1: it is unfinished; barred: up to this checkpoint */
-    uint64_t next, moved; /* held: fields of its psd_container */
-    bool trained;         /* placed: some task trained something in this container before the cut */
-    bool cut;             /* directory: the container goes back on all tasks */
+    /* placed, held: psd_container.start. loaded: 1 if a value is missing or provisional. barred: newest checkpoint not to use */
+    uint64_t start;
+    uint64_t next, moved; /* held: psd_container.next and .moved */
+    bool trained;         /* placed: some task had trained the container before the checkpoint was made */
+    bool cut;             /* directory: all tasks replace what they have of the container by the checkpoint's content */
 };
 
 struct psd_containers {
-    /* volatile: */
     struct psd_containers_entry *of;
     size_t count, capacity;
     struct psi_map places; /* container -> 1 + its index in `of` */
 };
 
-/* What an entry takes of the memory budget where entries are counted: its place, half of one for the room to which the list
- * doubles, and its entry of the map. It is never refused for the budget. */
+/* Bytes that the memory budget counts for an entry: one and a half entries of the list, which may have spare room, and the entry
+ * in the map. The budget never refuses an entry. */
 enum { PSD_CONTAINERS_ENTRY_BYTES = 3 * sizeof(struct psd_containers_entry) / 2 + PSI_MAP_ENTRY_BYTES + 32 };
 
+/* How far a load is. beside.c has the table of transitions. */
+enum psd_beside_phase {
+    PSD_BESIDE_EMPTY,
+    PSD_BESIDE_READS,
+    PSD_BESIDE_LOADED, /* all parts are read and verified */
+    PSD_BESIDE_ENDS,   /* the load is given up, and is freed when its disk operations have ended */
+    PSD_BESIDE_PHASES
+};
+
 struct psd_beside {
-    /* volatile: */
-    bool undecided;     /* the disk is not listed yet, so this task does not know whether it waits (psd_peer.waits) */
-    char why[512];      /* why the directory lets this task not begin; "": the directory has not refused */
-    bool alone;         /* directory: no container lived on any task when the load was chosen */
-    uint64_t placed;    /* count of the times when this task placed something of a checkpoint */
-    uint32_t sent_away; /* clients refused since this task waits */
-    /* volatile: a load */
+    /* the files on disk are not known yet, so neither is whether this task must wait for the directory's decision */
+    bool undecided;
+    char why[512];   /* why the directory does not let this task begin; "": the directory has not refused */
+    bool alone;      /* directory: no task used a container when the load was chosen */
+    uint64_t placed; /* how often this task has put containers of a checkpoint into use */
+    /* number of clients refused while this task waits or loads; the more, the later they may ask again (psd_beside_retry_ms()) */
+    uint32_t sent_away;
+    /* a load: */
+    enum psd_beside_phase phase;
     uint64_t number;          /* checkpoint that is being loaded or is loaded; 0: none */
     bool asked;               /* the load was asked for by CHECKPOINT_RESTORE */
     struct psd_task *task;    /* holds what is loaded */
-    struct psd_load *load;    /* reads one part; NULL: all parts are read */
+    struct psd_load *load;    /* reads one part at a time; NULL: all parts are read */
     uint32_t reading;         /* disk operations under way for the load */
-    bool ends;                /* the load is given up, and is freed when the disk is done */
-    struct psi_err failed;    /* why the load is given up, for `done`; PS_OK: nobody is told */
-    struct psd_source source; /* open: the part is read from another task, not from our disk */
+    struct psi_err failed;    /* ENDS: why the load has ended, for the answer to TASK_LOAD; PS_OK: psd_beside_drop() was called */
+    struct psd_source source; /* open: the part is read from another task, not from this task's disk */
     struct psd_task *other;   /* holds another task's part until it is joined with `task`; NULL: no such part is read */
-    uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task's part, whole */
-    uint64_t *dealt;          /* psd_deal.has; NULL: nothing is dealt */
-    uint32_t *places;         /* psd_deal.index; NULL: nothing is dealt */
-    ps_v1_StartItem *parts;   /* the parts that are read behind this task's own, in order */
+    uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task reads its own part as it is */
+    /* values are dealt over all tasks: bytes that each place (task) has got so far (psd_deal.has); NULL: nothing is dealt */
+    uint64_t *dealt;
+    uint32_t *places;       /* for each place, the index of its task in the job (psd_deal.index); NULL: nothing is dealt */
+    ps_v1_StartItem *parts; /* parts to read, in order; this task's own is among them (values are dealt), or is read first */
     size_t part_count, part_at;
-    uint64_t done_bytes, all_bytes; /* read so far, and in all files of all parts */
-    /* volatile: a TASK_PLACE whose last frame has not come */
-    ps_v1_StartItem coming;          /* its first item; start 0: no TASK_PLACE is on its way */
-    struct psd_containers coming_of; /* its containers so far */
-    uint64_t ask_id;                 /* the order TASK_LOAD, answered at the end of the load; 0: nobody is told */
+    uint64_t done_bytes, all_bytes; /* of all files of all parts: bytes read so far; bytes in all */
+    /* a TASK_PLACE of which not all frames have come yet: */
+    ps_v1_StartItem coming;          /* first item of that TASK_PLACE; start 0: none is on its way */
+    struct psd_containers coming_of; /* containers in the frames that have come */
+    uint64_t ask_id;                 /* id of the order TASK_LOAD, which is answered when the load is over; 0: no answer is due */
 };
 
-/** Behind psd_shards_begin(). A task without a disk gets no psd_beside. RESOURCE_EXHAUSTED. */
+/** Make t->beside if this task has a checkpoint_dir; otherwise t->beside stays NULL. The task then waits until it knows the files
+ * there (psd_beside_turn()). RESOURCE_EXHAUSTED. */
 ps_status psd_beside_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_beside_fini(struct psd_task *t);
-/** The end of an event. Once the disk is listed, decide whether this task waits for the directory. */
+/** Call at the end of each event. Once the files on disk are known, decide whether this task begins at once, or waits until the
+ * directory (the first ps task) says what it begins with. */
 void psd_beside_turn(struct psd_task *t);
-/** Whether this task serves. UNAVAILABLE: it waits for the directory; FAILED_PRECONDITION: the directory has decided that it does
- * not begin. */
+/** Check that this task serves clients. UNAVAILABLE: it waits until the directory tells it to begin. FAILED_PRECONDITION: the
+ * directory has refused to. */
 ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** After how many ms a client that psd_beside_check() refuses is to say HELLO again; 0: this task does not wait. From 20 ms on,
- * and longer with each refused client, so that refusals take little time from the load. */
+/** How many ms a client that psd_beside_check() refuses waits before its next HELLO; 0: this task neither waits nor loads. The
+ * time grows with the number of refused clients, from 20 ms to a second, so that refusals take little time from the load. */
 uint32_t psd_beside_retry_ms(struct psd_task *t);
-/** Load this task's part of a checkpoint beside what lives (what->state_bytes 0: this task has no part), and then [count] parts
- * of other tasks. An earlier load is freed first. parts is taken over, on errors too, and freed with psi_free(); NULL: none. The
- * order TASK_LOAD with this id is answered when all parts are read and verified, or with the reason why they are not. On errors
- * the caller answers: FAILED_PRECONDITION (no disk, or not all parts are here), UNAVAILABLE (the disk still reads for an earlier
- * load), RESOURCE_EXHAUSTED, DATA_LOSS. */
+/** Load this task's part of a checkpoint (what->state_bytes 0: it has none), then parts [count] of other tasks. An earlier load
+ * is freed first. Takes over parts (NULL: none), on errors too. TASK_LOAD `id` is answered when all parts are read and
+ * verified, or with the reason why they are not. On an error of this call the caller answers: FAILED_PRECONDITION (no disk, or
+ * not all parts are here), UNAVAILABLE (the disk still reads for an earlier load), RESOURCE_EXHAUSTED, DATA_LOSS. */
 ps_status psd_beside_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count, uint64_t id,
                                struct psi_err *err) PSI_MUST;
-/** The entry of this container; a new one at the end where there is none. NULL: RESOURCE_EXHAUSTED, in err. Borrows until the
- * next entry is added. */
+/** Find the entry of this container, or add one; the result is valid until the next entry is added. NULL: RESOURCE_EXHAUSTED. */
 struct psd_containers_entry *psd_containers_get(const struct psd_task *t, struct psd_containers *l, const char *container,
                                                 struct psi_err *err) PSI_MUST;
-/** Set psd_containers_entry.start of this container, in a new entry where there is none. RESOURCE_EXHAUSTED. */
+/** Set psd_containers_entry.start of this container; a missing entry is added. RESOURCE_EXHAUSTED: no memory. */
 ps_status psd_containers_put(const struct psd_task *t, struct psd_containers *l, const char *container, uint64_t start,
                              struct psi_err *err) PSI_MUST;
-/** NULL: the container is not in l. */
 struct psd_containers_entry *psd_containers_find(const struct psd_containers *l, const char *container);
 void psd_containers_fini(struct psd_containers *l);
-/** The connection to the directory is gone: as psd_beside_drop(), and a TASK_PLACE whose last frame has not come is forgotten. */
+/** Call when the connection to the directory is lost: a load is given up, and so is a TASK_PLACE of which frames are missing. */
 void psd_beside_directory_lost(struct psd_task *t);
-/** Give up a load, and free what is loaded, at once or when the disk is done. Nobody is told. */
+/** Give up a load, and free what is loaded, as soon as no disk operation reads into it. TASK_LOAD is not answered. */
 void psd_beside_drop(struct psd_task *t);
-/** Add StartItems to this task's list: whether it waits, and where its containers come from. */
+/** Add to this task's list (its report to the directory): whether the task waits, and from which loads its containers come. */
 void psd_containers_add(const struct psd_task *t, struct psd_list *l);
 /* ---- share.c ---- */
 /** How much of its part of a checkpoint this task has written or loaded, in millionths; 0 while it does neither. */
 uint32_t psd_share(const struct psd_task *t);
-/** The BEAT of this task to the directory. */
 ps_v1_Beat psd_share_beat(const struct psd_task *t);
-/** The end of an event. Send the directory a BEAT: once a second while psd_share() rises, at once when psd_shards_changed() or
- * psd_shards_number() has changed. */
+/** Call at the end of an event: sends the directory a BEAT, each second while psd_share() rises, at once after other changes. */
 void psd_share_turn(struct psd_task *t);
+
+/* ---- beside.c ---- */
 void psd_beside_check_invariants(const struct psd_task *t);
 
 #endif

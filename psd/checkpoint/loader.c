@@ -1,21 +1,252 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The load machine of the directory: which checkpoint is loaded, and when. The phases are in loader_phase.c, the rules in plan.c.
+/* Which checkpoint tasks load, and when: decided by the directory, the first ps task. The rules are in plan.c. All that was done
+ * to a loaded container after the checkpoint was made is lost, also pushes that were acknowledged.
  *
- * Happy path: all tasks of the job have listed, and one of them waits (DUE) -> the directory looks at all names (CHOOSING) -> the
- * plan says which tasks load and why, loader_choice.c which checkpoint (LOADING, loader_load.c) -> the loaded containers come to
- * live (PLACING, loader_place.c) -> all tasks have listed again, and serve (DUE, then IDLE). Failure: a part is not as it was
- * written: the checkpoint counts as bad until a task is lost, because that task may be started with the file put back, or until a
- * client names the checkpoint; meanwhile the next older checkpoint is chosen. Without any checkpoint the tasks do not begin. No
- * memory, or a busy disk: another try a second later. A task is lost before all have placed: the load ends (DUE), and is decided
- * anew when the task has listed; what other tasks have loaded is freed when the next load begins. A directory is lost when some
- * tasks have placed and others have not: the next directory sees a container that one task has placed and another has only
- * loaded, and takes the container back on all tasks.
- */
+ * Happy path, by phase. DUE: all tasks of the job have reported what they have, and one of them waits. CHOOSING: the directory
+ * goes through all names; the plan says which tasks load and why, loader_choice.c which checkpoint. LOADING: the tasks load.
+ * PLACING (loader_place.c): the tasks put what they have loaded into use. DUE: all tasks report again, and serve. The last phase
+ * is IDLE, or SEALING if values have moved.
+ *
+ * Failure. A part is damaged: the checkpoint counts as bad, and the next older one is chosen. A bad checkpoint may be chosen
+ * again when a task was lost, because people may have put its files back, and when a client names the checkpoint. A restore that
+ * a client has asked for marks no checkpoint as bad. If no usable checkpoint is left, the tasks do not begin, unless `restore` is
+ * none. No memory, or a busy disk: another try a second later. A task is lost in LOADING or PLACING: the load ends (DUE), and is
+ * decided anew when the task has reported; what other tasks have loaded is freed when the next load begins. The directory is lost
+ * in PLACING: the next directory sees a container that one task uses and another has only loaded, and rolls the container back to
+ * a checkpoint on all tasks. */
 #include "saver.h"
 #include "loader.h"
 
 #include "common/mem.h"
+
+enum { RETRY_MS = 1000 };
+
+bool psd_loader_anything_lives(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].waits && t->loader->peers[i].held.count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#define TO(phase) (1u << PSD_LOADER_##phase)
+static const uint8_t WAYS[PSD_LOADER_PHASES] = {
+    [PSD_LOADER_IDLE] = TO(DUE),
+    [PSD_LOADER_SEALING] = TO(IDLE) | TO(DUE),
+    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: the load is given up, and tasks free what they have loaded */
+    [PSD_LOADER_CHOOSING] = TO(IDLE) | TO(SEALING) | TO(DUE) | TO(NOTING) | TO(LOADING) | TO(PLACING),
+    [PSD_LOADER_NOTING] = TO(DUE),
+    [PSD_LOADER_LOADING] = TO(DUE) | TO(PLACING),
+    [PSD_LOADER_PLACING] = TO(DUE) | TO(NAMING),
+    [PSD_LOADER_NAMING] = TO(DUE),
+};
+
+void psd_loader_move(struct psd_task *t, enum psd_loader_phase to)
+{
+    PSI_ASSERT((WAYS[t->loader->phase] >> to & 1u) != 0);
+    t->loader->phase = to;
+    t->loading = psd_loader_is_on(t->loader);
+}
+
+void psd_loader_look(struct psd_task *t)
+{
+    if (t->loader->phase < PSD_LOADER_DUE) {
+        psd_loader_move(t, PSD_LOADER_DUE);
+    }
+}
+
+void psd_loader_noted(struct psd_task *t, bool failed)
+{
+    t->loader->again_ms = failed ? t->now_ms + RETRY_MS : t->loader->again_ms;
+    if (t->loader->phase == PSD_LOADER_NOTING) {
+        psd_loader_move(t, PSD_LOADER_DUE);
+    }
+}
+
+void psd_loader_end(struct psd_task *t, enum psd_loader_phase to)
+{
+    struct psd_loader *s = t->loader;
+    psd_loader_move(t, to);
+    t->delayed = NULL;
+    s->reason = PSD_LOAD_NONE;
+    s->from = PSD_LOADER_FROM_OWN;
+    s->number = s->moved = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psd_containers_fini(&s->peers[i].loaded);
+        s->peers[i].duty = PSD_DUTY_NONE;
+    }
+}
+
+void psd_loader_again_later(struct psd_task *t)
+{
+    enum psd_loader_phase phase = t->loader->phase;
+    if (phase == PSD_LOADER_CHOOSING || phase == PSD_LOADER_LOADING) {
+        psd_loader_end(t, PSD_LOADER_DUE);
+        t->loader->again_ms = t->now_ms + RETRY_MS;
+    }
+}
+
+/* Let all tasks of the job (all true), or only those that wait (all false), take part in the load: their duty is open. */
+static void set_duties(struct psd_task *t, bool all)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        bool has = t->peers[i].own_job && (all || t->peers[i].waits);
+        t->loader->peers[i].duty = has ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
+    }
+}
+
+bool psd_loader_all_done(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->loader->peers[i].duty == PSD_DUTY_OPEN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True if a failure with this code may pass by itself: no memory, or a disk that is busy. */
+static bool passes(ps_status code)
+{
+    return code == PS_RESOURCE_EXHAUSTED || code == PS_UNAVAILABLE;
+}
+
+/* Note p's answer to TASK_LOAD. After the last one, put what is loaded into use, or end the load if a task has failed. */
+static void load_over(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_loader *s = t->loader;
+    s->peers[p->index].duty = PSD_DUTY_DONE;
+    if (!psd_loader_all_done(t)) {
+        return;
+    }
+    if (s->why.code == PS_OK) {
+        psd_loader_place(t);
+    } else if (psd_loader_is_asked(s) && s->why.code != PS_UNAVAILABLE) {
+        psd_loader_ask_failed(t, &s->why);
+    } else if (!passes(s->why.code)) {
+        psd_loader_end(t, PSD_LOADER_DUE); /* choose the next older checkpoint */
+    } else {
+        psd_loader_again_later(t);
+        t->delayed = s->why.text;
+    }
+}
+
+/* Call when p cannot load its part: notes the checkpoint as bad, unless the failure may pass by itself. */
+static void load_failed(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
+{
+    struct psd_loader *s = t->loader;
+    struct psd_checkpoint *c = psd_saver_known(t, s->number);
+    char name[PSI_TASK_NAME_MAX];
+    psd_log(t, passes(err->code) ? PSI_LOG_WARN : PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", s->number),
+            PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)), PSI_KV("st", ps_status_name(err->code)),
+            PSI_KV("msg", err->text));
+    if (s->why.code == PS_OK || (passes(s->why.code) && !passes(err->code))) {
+        s->why = *err;
+    }
+    if (!passes(err->code) && !psd_loader_is_asked(s)) { /* a CHECKPOINT_RESTORE that fails marks no checkpoint as bad */
+        psd_saver_spoil(c, err);
+    }
+    load_over(t, p);
+}
+
+static void load_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
+{
+    struct psd_containers *of = &t->loader->peers[p->index].loaded;
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    struct psi_err why;
+    bool end = false;
+    ps_status st = PS_OK;
+    while (err == NULL && st == PS_OK && !end) {
+        ps_v1_StartItem item;
+        char container[PS_CONTAINER_BYTES_MAX + 1];
+        st = psi_list_next(&at, &n, &ps_v1_StartItem_msg, &item, &end, &why);
+        if (st == PS_OK && !end) {
+            st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
+            st = st == PS_OK ? psd_session_refuse(container, "checkpoints", &why) : st;
+            st = st == PS_OK ? psd_containers_put(t, of, container, item.waits, &why) : st;
+        }
+    }
+    if (err != NULL || st != PS_OK) {
+        load_failed(t, p, err != NULL ? err : &why);
+    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
+        load_over(t, p);
+    }
+}
+
+void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err)
+{
+    struct psd_loader *s = t->loader;
+    if (r == NULL || a->number != s->start) {
+        return; /* psd_loader_lost() is called for a lost connection; an answer about an earlier load is of no use */
+    }
+    if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_LOADER_LOADING) {
+        load_answered(t, p, r, err);
+    } else if (a->op == PS_OP_TASK_PLACE) {
+        psd_loader_place_answered(t, p, err);
+    }
+}
+
+/* Content of a TASK_LOAD: p's own part, and the parts of other tasks that p reads. */
+struct loading {
+    const ps_v1_StartItem *what, *parts;
+    size_t count;
+};
+
+void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    const struct loading *loading = o->what;
+    (void)t, (void)p;
+    psd_list_add(l, &ps_v1_StartItem_msg, loading->what);
+    for (size_t i = 0; i < loading->count; i++) { /* fits one frame: PS_TASKS_MAX short items at most */
+        psd_list_add(l, &ps_v1_StartItem_msg, &loading->parts[i]);
+    }
+}
+
+/* Tell the tasks that take part to load checkpoint c. spreads: its values are distributed anew over all tasks. */
+static void load_checkpoint(struct psd_task *t, const struct psd_checkpoint *c, bool spreads)
+{
+    struct psd_loader *s = t->loader;
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
+    size_t count = 0;
+    bool memory = true;
+    s->moved = psd_loader_moved_most(t);
+    s->torn_stays = false; /* this load may mend torn values; decide() sets torn_stays when no checkpoint can */
+    if (psd_loader_adopts(t, c)) {
+        set_duties(t, true);
+    }
+    s->from = spreads ? PSD_LOADER_FROM_ALL : psd_loader_has_others(t, c) ? PSD_LOADER_FROM_OTHERS : PSD_LOADER_FROM_OWN;
+    s->begun_ms = t->now_ms;
+    psd_loader_move(t, PSD_LOADER_LOADING);
+    s->why.code = PS_OK;
+    s->number = what.number = c->what.number;
+    s->start = what.start = psd_random(t);
+    what.asked = psd_loader_is_asked(s);
+    psd_log(t, PSI_LOG_INFO, spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
+            PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        p->share = 0;
+        if (!psd_loader_takes_part(&s->peers[i])) {
+            continue;
+        }
+        memory = memory && psd_loader_parts_for(t, c, p, &what, &parts, &count);
+        if (what.state_bytes == 0 && count == 0 && !t->saver->peers[i].has_disk) {
+            s->peers[i].duty = PSD_DUTY_NONE; /* a task without a disk has no part to load */
+        } else if (memory) {
+            const struct loading loading = {.what = &what, .parts = parts, .count = count};
+            (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_LOAD, .number = s->start, .what = &loading});
+        }
+        psi_free(parts);
+        parts = NULL;
+    }
+    if (!memory) {
+        psd_loader_again_later(t);
+    }
+}
 
 static bool somebody_waits(const struct psd_task *t)
 {
@@ -27,14 +258,12 @@ static bool somebody_waits(const struct psd_task *t)
     return false;
 }
 
-/* This task has placed variables, and lacks memory for some of their names. */
+/* True if this task, the directory, has put variables of a load into use, but has not recorded all their names yet. */
 static bool is_unnamed(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
     return s->phase == PSD_LOADER_NAMING || (s->phase == PSD_LOADER_PLACING && s->peers[t->self].duty == PSD_DUTY_OPEN);
 }
-
-/* ---- events ---- */
 
 void psd_loader_list_end(struct psd_task *t, struct psd_peer *p)
 {
@@ -52,44 +281,37 @@ void psd_loader_lost(struct psd_task *t, const struct psd_peer *p)
         psd_saver_look_again(t);
     }
     if (p->own_job && psd_loader_is_on(t->loader) && t->loader->phase != PSD_LOADER_NAMING) {
-        psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE); /* decided again when the task has listed */
+        /* the load is decided again when the task is back and has reported what it has */
+        psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE);
     }
 }
 
-/* ---- what is decided ---- */
-
-/* All tasks of the job are connected and have listed, no reset and no cut is under way, and the pause after a failure is over. */
+/* True if a load may begin: all tasks of the job have reported, no reset or save is under way, and no pause is left. */
 static bool may_begin(const struct psd_task *t)
 {
-    bool known = t->saver == NULL || t->saver->resumed || t->shards->broken;
-    for (uint32_t i = 0; known && i < t->peer_count; i++) {
-        known = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
-    }
-    return known && !psd_saver_in_reset(t) && t->now_ms >= t->loader->again_ms &&
+    return psd_saver_has_resumed(t) && psd_loader_all_here(t) && !psd_saver_in_reset(t) && t->now_ms >= t->loader->again_ms &&
            (t->saver == NULL || t->saver->phase == PSD_SAVER_IDLE || t->saver->phase == PSD_SAVER_TELLING);
 }
 
-/* Give a duty to each task that loads for that reason. */
-static void set_duties(struct psd_task *t, enum psd_load_reason reason)
+/* The setting `restore`, and whether all tasks have to load, as one number. After a refused load none is tried again until this
+ * number changes, a task is lost, or a checkpoint is deleted. */
+static int64_t settings_of(const struct psd_task *t, enum psd_load_reason reason)
 {
-    t->loader->reason = reason;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        bool loads = t->peers[i].own_job && (psd_plan_is_of_all(reason) || t->peers[i].waits);
-        t->loader->peers[i].duty = loads ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
-    }
+    return (int64_t)t->config.restore * 2 + psd_plan_is_of_all(reason, psd_loader_any_together(t));
 }
 
-/* Begin the restore that clients have asked for, or answer them why it cannot begin. */
+/* Begin the restore that clients have asked for, or answer the clients with the reason why it cannot begin. */
 static void decide_asked(struct psd_task *t)
 {
     struct psd_loader *s = t->loader;
     struct psi_err err;
     const uint64_t number = s->asked.number;
-    set_duties(t, PSD_LOAD_ASKED);
+    s->reason = PSD_LOAD_ASKED;
+    set_duties(t, true);
     struct psd_checkpoint *c = psd_saver_known(t, number);
     ps_status st = psd_loader_ask_check(t, number, &err);
     if (st == PS_OK) {
-        c->bad[0] = '\0'; /* files of the checkpoint may have been put back */
+        c->bad[0] = '\0'; /* try again after a failed load: files of the checkpoint may have been put back */
     }
     if (st == PS_OK && !psd_loader_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
@@ -107,10 +329,9 @@ static void decide_asked(struct psd_task *t)
         return;
     }
     t->refused = NULL;
-    psd_loader_load(t, c, s->asked.spread);
+    load_checkpoint(t, c, s->asked.spread);
 }
 
-/* The plan for the facts as they are now. */
 static struct psd_plan look_at_facts(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
@@ -119,10 +340,6 @@ static struct psd_plan look_at_facts(const struct psd_task *t)
         .lives = psd_loader_anything_lives(t),
         .torn = psd_loader_any_torn(t) || psd_loader_is_strayed(t),
         .torn_stays = s->torn_stays,
-        .together = psd_loader_any_recovers_cut(t) || s->by_rounds.count > 0,
-        .spared = s->spared != 0,
-        .refused = t->refused != NULL ? s->refused_as : PSD_LOAD_NONE,
-        .refused_same = s->refused_by == t->config.restore,
     });
 }
 
@@ -132,14 +349,16 @@ static void decide(struct psd_task *t)
     const char *why = NULL, *refused = t->refused;
     const struct psd_plan plan = look_at_facts(t);
     ps_status st = PS_OK;
-    if (!plan.begins) {
-        psd_loader_move(t, PSD_LOADER_IDLE);
+    const int64_t settings = settings_of(t, plan.reason);
+    if (!plan.due || (refused != NULL && s->refused_by == settings)) {
+        psd_loader_move(t, psd_loader_is_sealed(t) ? PSD_LOADER_IDLE : PSD_LOADER_SEALING);
         return;
     }
-    if (t->refused != NULL) {
+    if (refused != NULL) {
         psd_saver_look_again(t);
     }
-    set_duties(t, plan.reason);
+    s->reason = plan.reason;
+    set_duties(t, psd_plan_is_of_all(plan.reason, false));
     const struct psd_checkpoint *c = psd_loader_choose(t, s->why_refused, sizeof(s->why_refused), &why);
     bool total = plan.reason == PSD_LOAD_START;
     if (why == NULL && total && !psd_loader_note_anew(t, c == NULL ? psd_saver_highest(t) : 0, &st)) {
@@ -152,10 +371,9 @@ static void decide(struct psd_task *t)
         return;
     }
     t->refused = why;
-    s->refused_by = t->config.restore;
-    s->refused_as = plan.reason;
+    s->refused_by = settings;
     if (c != NULL) {
-        psd_loader_load(t, c, total && t->config.spread && psd_loader_is_of_others(t, c));
+        load_checkpoint(t, c, total && t->config.spread && psd_loader_is_of_others(t, c));
         return;
     }
     s->torn_stays = plan.mends;
@@ -167,7 +385,7 @@ static void decide(struct psd_task *t)
     psd_loader_place_nothing(t, true, why);
 }
 
-/* A load for tasks that wait comes before a restore of some containers, because that load decides about the other containers. */
+/* True if clients want only some containers restored, and a load of all containers is due, which must come first. */
 static bool comes_first(const struct psd_task *t)
 {
     return psd_loader_is_of_some(t->loader) && look_at_facts(t).due;
@@ -178,12 +396,15 @@ void psd_loader_turn(struct psd_task *t)
     struct psd_loader *s = t->loader;
     struct psi_err err;
     bool over = false;
+    if (s != NULL && s->phase == PSD_LOADER_SEALING && psd_loader_is_sealed(t)) {
+        psd_loader_move(t, PSD_LOADER_IDLE);
+    }
     if (s == NULL || (s->phase != PSD_LOADER_DUE && s->phase != PSD_LOADER_CHOOSING)) {
         return;
     }
     if (t->draining || !may_begin(t)) {
         if (s->phase == PSD_LOADER_CHOOSING) {
-            psd_loader_move(t, PSD_LOADER_DUE); /* the look at the names begins again with the first name */
+            psd_loader_move(t, PSD_LOADER_DUE); /* the walk over all names must begin anew */
         }
         return;
     }
@@ -225,8 +446,6 @@ void psd_loader_tick(struct psd_task *t)
     }
 }
 
-/* ---- its life ---- */
-
 ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err)
 {
     if (!t->is_directory) {
@@ -235,7 +454,7 @@ ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err)
     t->loader = psi_calloc(1, sizeof(*t->loader));
     if (t->loader != NULL) {
         psi_list_init(&t->loader->asking);
-        t->loader->phase = PSD_LOADER_DUE; /* as soon as it may */
+        t->loader->phase = PSD_LOADER_DUE; /* decides as soon as may_begin() is true */
         t->loader->peers = psi_calloc(t->peer_count, sizeof(*t->loader->peers));
     }
     return t->loader != NULL && t->loader->peers != NULL ? PS_OK

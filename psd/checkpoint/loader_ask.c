@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint while they live. The request has its number. Each
- * task gets its own part, or the values are dealt over all tasks.
+/* CHECKPOINT_RESTORE: all tasks of the directory's job load the checkpoint that the request names, while they serve. Each task
+ * gets its own part, or the values are distributed anew over all tasks.
  *
  * Happy path: the checkpoint is whole on all tasks. A load by all tasks begins as soon as no other load is under way (loader.c).
- * All tasks load, verify and place. Then a new checkpoint of what lives is made, so that a kill does not bring back a newer one
- * (from then on the request waits in saver.c). The request is answered with the number of the new checkpoint.
- * Failure: there is no checkpoint of that number, or it is not whole; a part is not as it was written, or memory is short:
- * nothing has changed. Clients already wait for the restore of another checkpoint: UNAVAILABLE. The client is gone, or waits no
- * longer, before the load has begun: the load does not begin.
- */
+ * All tasks load, verify, and use what they loaded. Then a new checkpoint of that is made, so that a later start loads no newer
+ * one (from then on the request waits in saver.c). The request is answered with the number of the new checkpoint. Failure. There
+ * is no such checkpoint, or it is not whole; a part is damaged, or memory is too short to load: nothing has changed. Clients
+ * already wait for the restore of another checkpoint: UNAVAILABLE. All clients that asked are gone, or their time is over, before
+ * the load has begun: the load does not begin. */
 #include "saver.h"
 #include "loader.h"
 
@@ -17,10 +15,9 @@
 
 #include <stdio.h>
 
-/* time between two tries; time for which a checkpoint is kept between the save before a restore and the restore */
+/* RETRY_MS: a refused client may ask again after this time. KEPT_MS: how long psd_loader_keep() keeps a checkpoint */
 enum { RETRY_MS = 1000, KEPT_MS = 600000 };
 
-/* No client asks for a restore any more. */
 static void asked_over(struct psd_loader *s)
 {
     s->asked.number = 0;
@@ -33,7 +30,7 @@ void psd_loader_keep(struct psd_task *t, uint64_t number)
     t->loader->kept_until_ms = number == 0 ? 0 : t->now_ms + KEPT_MS;
 }
 
-/* Say in words what the restore waits for before it can begin. */
+/* Write into buf what must happen before the restore can begin. */
 static void say_before(const struct psd_task *t, char *buf, size_t n)
 {
     char buffer[PSD_NAMES_HALF];
@@ -52,13 +49,13 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
     }
 }
 
-/* All tasks have placed the checkpoint, and the request waits for the checkpoint that is made of it. */
+/* True if all tasks use the checkpoint that request w asks for: w then waits until the restored state is saved. */
 static bool is_placed(const struct psd_task *t, const struct psd_wait *w)
 {
     return w->needs[0].of != &t->loader->asking;
 }
 
-static const char *stage(const struct psd_loader *s)
+static const char *load_stage(const struct psd_loader *s)
 {
     return s->phase == PSD_LOADER_LOADING ? "it is read" : "it is placed";
 }
@@ -73,7 +70,7 @@ static void describe_restore(const struct psd_task *t, const struct psd_wait *w,
     }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
                         placed                   ? "it is saved so"
-                        : psd_loader_is_asked(s) ? stage(s)
+                        : psd_loader_is_asked(s) ? load_stage(s)
                                                  : "not under way")); /* fits */
     if (placed) {
         return;
@@ -87,8 +84,7 @@ static void describe_restore(const struct psd_task *t, const struct psd_wait *w,
     }
 }
 
-/* The client's time is over. A restore that has begun goes on. One that has not begun does not begin, unless another client
- * waits. */
+/* psd_wait_kind.expire: the client's timeout is over. The restore goes on if it has begun, or if other clients wait for it. */
 static void expire_restore(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_loader *s = t->loader;
@@ -105,7 +101,7 @@ static void expire_restore(struct psd_task *t, struct psd_wait *w)
         psd_loader_count(t, &loads, &done, &share);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far, %u %%", number,
-                            stage(s), done, loads, share / 10000)); /* answered by the caller */
+                            load_stage(s), done, loads, share / 10000));
     } else {
         say_before(t, before, sizeof(before));
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
@@ -122,9 +118,8 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
     char name[PSI_TASK_NAME_MAX];
     struct psd_loader_part part;
     bool gone = false;
-    if (t->saver == NULL || t->shards->broken) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
-                        t->name);
+    if (t->saver == NULL || psd_shards_is_broken(t)) {
+        return psd_shards_fail(t, err);
     }
     ps_status st = psd_saver_are_read(t, err);
     if (st != PS_OK) {
@@ -132,7 +127,7 @@ ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct
     }
     const struct psd_checkpoint *c = psd_saver_known(t, number);
     const struct psd_shard *shard = psd_shards_find(t, number);
-    if (c == NULL && shard != NULL && shard->bad[0] != '\0' && !shard->dropped) {
+    if (c == NULL && shard != NULL && shard->bad[0] != '\0' && shard->stage == PSD_SHARD_STAYS) {
         return psi_fail(err, shard->damaged ? PS_DATA_LOSS : PS_FAILED_PRECONDITION, "checkpoint %llu cannot be used: %s", n,
                         shard->bad);
     }
@@ -177,8 +172,8 @@ static ps_status check_restore(const struct psd_task *t, const ps_v1_SavedNameIt
     ps_status st = psd_loader_ask_check(t, number, err);
     if (st == PS_OK && of->count > 0 && item->spread) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "what is dealt anew over all tasks are all containers, and not some");
-        /* tasks that would begin with these containers would lack the others */
     } else if (st == PS_OK && of->count > 0 && t->refused != NULL) {
+        /* the tasks have not begun and have no container yet: they would begin with these alone, and lose all others */
         st = psi_fail(err, PS_FAILED_PRECONDITION,
                       "tasks do not begin, so that no container can go back alone: restore all of checkpoint %llu. %s",
                       (unsigned long long)number, t->refused);
@@ -188,7 +183,8 @@ static ps_status check_restore(const struct psd_task *t, const ps_v1_SavedNameIt
     return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)s->asked.number) : st;
 }
 
-/* Read the checkpoint, and the containers behind it in the request. No container: all of the checkpoint. */
+/* Parse the request: the checkpoint into *item, the containers behind it into `of`. A request without containers means the whole
+ * checkpoint, and leaves `of` empty. */
 static ps_status read_asked(const struct psd_task *t, const struct psd_request *r, ps_v1_SavedNameItem *item,
                             struct psd_containers *of, struct psi_err *err)
 {
@@ -261,7 +257,7 @@ void psd_loader_ask_over(struct psd_task *t, const struct psi_err *err)
         if (err != NULL) {
             need->wait->err = *err;
             psd_wait_done(t, need->wait);
-        } else { /* the request is answered when the checkpoint of the restored model is saved */
+        } else { /* the request is answered when the restored state is saved as a new checkpoint */
             psi_list_remove(it);
             psd_wait_hang(need->wait, need, &t->saver->asked);
         }

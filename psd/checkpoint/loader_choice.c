@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which checkpoint tasks begin with, or why they do not begin.
+/* Which checkpoint tasks begin with, or why they do not begin.
  *
- * Happy path: the newest checkpoint of which all parts that are to be loaded are there. Failure: a checkpoint that is known to be
- * damaged is passed over, as `restore` allows. People may put lost files back, so psd does not go on without them: where no
- * container lives, no older checkpoint replaces one with a part that no task has. Tasks do not begin empty where all checkpoints
- * are damaged, where other tasks have checkpoints that the directory's disk knows nothing of, or where a disk cannot be read.
- */
+ * Happy path: the newest checkpoint is chosen of which all parts that are to be loaded are there. Failure: with `restore` auto a
+ * checkpoint that is known to be damaged is passed over. One that only lacks a part is not passed over while no task uses a
+ * container, because people may put lost files back. Tasks do not begin empty if all checkpoints are damaged, if other tasks have
+ * checkpoints that the directory's disk does not know, or if a disk cannot be read. With `restore` none all tasks begin empty. */
 #include "saver.h"
 #include "loader.h"
 
@@ -43,7 +41,7 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     struct psi_err err;
     *out_st = PS_OK;
     if (!psd_shards_is_able(t) || psi_list_empty(&t->shards->list)) {
-        return true; /* our disk has no manifests that a later directory could load by */
+        return true; /* without a manifest on this task's disk, a later directory can load no checkpoint */
     }
     if (psd_loader_anew(t) != number) {
         *out_st = psd_bars_set(t, "", number, false, &err);
@@ -55,9 +53,10 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     return false;
 }
 
-/* The newest checkpoint that `restore` allows and that can be loaded; NULL: there is none. *out_other: a newer checkpoint that is
- * good but has a part that no task has; NULL: there is none. *out_older: the newest usable checkpoint, which could be loaded
- * instead (0: none); at a start (PSD_LOAD_START) it is not loaded instead, and NULL is returned. */
+/* Find the newest checkpoint that `restore` allows and that can be loaded. NULL: there is none, or a newer one that cannot be
+ * loaded forbids it: with `restore` latest any newer one; while no container is in use, one that only lacks a part. *out_other:
+ * the newest checkpoint that only lacks a part, if newer than all that can be loaded; otherwise NULL. *out_older: number of the
+ * newest that can be loaded; 0: none. */
 static const struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other, uint64_t *out_older)
 {
     const struct psd_checkpoint *best = NULL;
@@ -67,10 +66,10 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     if (t->saver == NULL) {
         return NULL;
     }
-    PSI_LIST_FOREACH(it, &t->saver->known) { /* by number */
-        const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        bool is_older =
-            t->loader->reason != PSD_LOAD_START && c->what.number <= psd_loader_anew(t); /* of another model than what lives */
+    PSI_LIST_FOREACH(it, &t->saver->known) { /* sorted by number */
+        const struct psd_checkpoint *c = psd_checkpoint_at(it);
+        bool is_older = t->loader->reason != PSD_LOAD_START &&
+                        c->what.number <= psd_loader_anew(t); /* c is of another model than the one in use */
         if (psd_loader_named(t) != 0 ? psd_loader_named(t) != c->what.number : is_older) {
             continue;
         }
@@ -86,9 +85,9 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     return best;
 }
 
-/* ---- reasons not to begin: each function returns whether its reason is true, and then says the reason in words ---- */
+/* ---- reasons not to begin: each function returns whether its reason holds, and if so puts it in words into buf ---- */
 
-/* A task that waits cannot read its disk. */
+/* True if a task that waits for the directory's word on what it begins with cannot read the checkpoints on its own disk. */
 static bool is_unreadable(const struct psd_task *t, char *buf, size_t n)
 {
     for (uint32_t i = 0; t->saver != NULL && i < t->peer_count; i++) {
@@ -118,7 +117,7 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     return true;
 }
 
-/* Other tasks have parts of checkpoints of which this task, the directory, has never heard: its own files are missing. */
+/* True if another task has a part of a checkpoint that this task, the directory, does not know: its own disk lacks files. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
@@ -139,7 +138,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
         const struct psd_peer *p = &t->peers[i];
         const struct psd_saver_peer *of = &t->saver->peers[i];
         for (uint32_t k = 0; p->own_job && p->waits && k < of->listed_count; k++) {
-            bool deleted = t->saver->first != 0 && of->listed[k].number >= t->saver->first; /* while that task was away */
+            bool deleted = t->saver->first != 0 &&
+                           of->listed[k].number >= t->saver->first; /* the checkpoint was deleted while that task was away */
             if (of->listed[k].whole && !deleted) {
                 PSI_IGNORE(snprintf(who, sizeof(who), "/job:%s/task:%u has", p->job, p->task)); /* fits */
                 return say_unknown(t, of->listed[k].number, who, buf, n);
@@ -149,8 +149,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
     return false;
 }
 
-/* The number of a checkpoint that a task has whole, and that is newer than all that our own disk has, or has had in this life.
- * Our disk is a copy of some time ago, or the checkpoint was deleted while the task was away. 0: there is none. */
+/* The number of a checkpoint that some task has whole and that is newer than all that this process has known; 0: there is none.
+ * Either the directory's disk is an old copy, or the checkpoint was deleted while that task was away; buf says this in words. */
 static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
@@ -179,7 +179,7 @@ static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
     return behind ? most : 0;
 }
 
-/* A checkpoint that `restore` allows is on our disk and cannot be used; buf says why the newest of these cannot. */
+/* True if this disk has checkpoints that `restore` allows and that cannot be used; buf says why the newest cannot. */
 static bool is_bad(const struct psd_task *t, char *buf, size_t n)
 {
     const char *why = "";
@@ -193,7 +193,7 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
         const struct psd_checkpoint *c = psd_saver_known(t, shard->number);
         const char *bad = c != NULL ? c->bad : shard->bad;
         bool named = psd_loader_named(t) == 0 || psd_loader_named(t) == shard->number;
-        if (named && !shard->dropped && (bad[0] != '\0' || t->config.restore == PSD_RESTORE_LATEST)) {
+        if (named && shard->stage == PSD_SHARD_STAYS && (bad[0] != '\0' || t->config.restore == PSD_RESTORE_LATEST)) {
             why = bad;
             number = shard->number;
         }
@@ -208,13 +208,13 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     return why[0] != '\0';
 }
 
-/* The directory's disk is behind another task's, and has nothing that could be loaded. */
+/* True if another task has a newer checkpoint than this disk, the directory's. Only called if no checkpoint can be loaded. */
 static bool is_behind_alone(const struct psd_task *t, char *buf, size_t n)
 {
     return is_behind(t, buf, n) != 0;
 }
 
-/* `restore` names another checkpoint than those that are there. */
+/* True if `restore` names a checkpoint, and the directory's disk has others. Only called if the named one cannot be loaded. */
 static bool is_another(const struct psd_task *t, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n,
@@ -226,8 +226,7 @@ static bool is_another(const struct psd_task *t, char *buf, size_t n)
 
 typedef bool (*reason_fn)(const struct psd_task *t, char *buf, size_t n);
 
-/* Reasons that stand whatever there is to load, and reasons that count only where nothing can be loaded. The first true one is
- * told. */
+/* Reasons that always count, and reasons that count only if no checkpoint can be loaded. The first true one is reported. */
 static const reason_fn ALWAYS[] = {is_unreadable};
 static const reason_fn WHERE_NONE[] = {is_unknown, is_bad, is_behind_alone, is_another};
 
@@ -267,7 +266,8 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
     } else if (psd_loader_named(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);
-        if (!any && (behind != 0 || is_bad(t, buf, n))) { /* c is not the latest one */
+        /* only with `restore` latest: buf names a checkpoint that is newer than c */
+        if (!any && (behind != 0 || is_bad(t, buf, n))) {
             *out_why = buf;
         } else if (behind > t->loader->behind) {
             psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", behind), PSI_KV("msg", buf));

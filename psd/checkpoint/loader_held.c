@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What each task holds when a load is decided: the containers that it has listed, and those created since; and whether they are
- * what the task's part of the newest checkpoint has. The directory may know a million names: it goes through them in slices
+/* What each task has when a load is decided: the containers that it has reported, and those created since; and whether its values
+ * are those of its part of the newest checkpoint. The directory may know a million names, so it goes through them in slices
  * before it decides. A container created meanwhile is noted at its creation. Failure: without memory no load is decided.
  *
- * Values have moved where they were dealt anew, where other tasks have placed them than have written them, or where they are of
- * an older checkpoint than the newest, and no checkpoint has them as they live. A task's values then differ from its parts of all
- * checkpoints up to a number. The task lists that number (psd_store.moved). A task that lists a lower number than the others has
- * lost its share of these values. Each task lists such a number for each container as well: a container that a restore of others
- * left alone is still of the newest checkpoint's history, and does not go back with them.
- */
+ * Values have moved if no checkpoint has them in the part of the task that uses them: they were distributed anew over all tasks,
+ * or loaded by another task than their writer, or come from an older checkpoint than the newest. Such a task's values differ from
+ * its parts of all checkpoints up to a number, which it reports (psd_store.moved). A task that reports a lower number than the
+ * others has lost its share of these values. Each task also reports such a number for each container: a container that was left
+ * out of a restore still fits the newest checkpoint, and is not rolled back with the restored ones.
+ *
+ * A part of a checkpoint is loaded by its writer, if that is a task of the job and has the part; otherwise by one of the tasks
+ * that offer to load it, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). Tasks that offer the same
+ * parts share them out by the writers' indexes. The choice depends on the tasks' reports alone, so it changes only with a
+ * report. */
 #include "saver.h"
 #include "loader.h"
 
+#include "common/mem.h"
 #include "common/ways.h"
 
+#include <stdio.h>
 #include <string.h>
 
 uint64_t psd_loader_bytes(const struct psd_task *t)
@@ -56,6 +61,18 @@ void psd_loader_list_begin(struct psd_task *t, const struct psd_peer *p)
     of->will_wait = false;
 }
 
+/* Note that a task offers to load this part, which another task wrote. Ignored without memory, or beyond PSD_OTHERS_MAX
+ * offers. */
+static void add_offer(struct psd_loader_peer *of, uint64_t number, uint32_t writer)
+{
+    struct psd_loader_offer *more =
+        of->offer_count < PSD_OTHERS_MAX ? psi_grow(of->offers, of->offer_count, &of->offer_capacity, sizeof(*more)) : NULL;
+    if (more != NULL) {
+        of->offers = more;
+        more[of->offer_count++] = (struct psd_loader_offer){.number = number, .writer = writer};
+    }
+}
+
 ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -66,7 +83,7 @@ ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, con
         return st == PS_OK && p->own_job ? psd_others_gone(t, container, name, item->number, err) : st;
     }
     if (item->container.size == 0 && item->writer != 0) {
-        psd_loader_offer(&t->loader->peers[p->index], item->number, item->writer);
+        add_offer(&t->loader->peers[p->index], item->number, item->writer);
         return PS_OK;
     }
     if (item->container.size == 0) {
@@ -76,7 +93,7 @@ ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, con
     }
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     struct psd_loader_peer *of = &t->loader->peers[p->index];
-    /* an older psd says `moved` once for the task, not for each container */
+    /* a task of an older version reports one `moved` for all its containers */
     struct psd_containers_entry as = {
         .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
     return st == PS_OK ? held_add(t, of, container, &as, err) : st;
@@ -99,7 +116,8 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* Note the container of a name that another task has created since it listed, and the container of a value that rounds made. */
+/* Note that the owner of n has n's container (psd_loader_peer.held), and, if rounds may have made n's value, add the container to
+ * psd_loader.by_rounds. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
@@ -137,7 +155,7 @@ bool psd_loader_has_work(const struct psd_task *t)
     return t->loader != NULL && t->loader->phase == PSD_LOADER_CHOOSING;
 }
 
-/* New containers are to be noted at once, because the look at the names has begun, or is over. */
+/* True if a container must be noted when it is created, because the walk over all names may not find it any more. */
 static bool follows(const struct psd_task *t)
 {
     return t->loader != NULL && (t->loader->phase == PSD_LOADER_CHOOSING || psd_loader_is_on(t->loader));
@@ -174,7 +192,7 @@ const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, c
     return NULL;
 }
 
-/* A task has placed the container by this load. */
+/* True if some task uses the content that the load with the random number `start` loaded for this container. */
 static bool is_placed_by(const struct psd_task *t, const char *container, uint64_t start)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -188,7 +206,8 @@ static bool is_placed_by(const struct psd_task *t, const char *container, uint64
 
 bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
-    uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same load, and one look is enough */
+    /* the `next` for which is_placed_by() was last called; most tasks have an equal `next`, and one call is enough for these */
+    uint64_t looked_for = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
         if (h != NULL && h->next != looked_for && h->next != 0) {
@@ -201,7 +220,7 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* No task before this one has loaded for the container, so that the container was not looked at for an earlier task. */
+/* True if no task before index `peer` has loaded a part of the container: psd_loader_any_torn() has not examined it yet. */
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {
@@ -213,17 +232,18 @@ static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char
     return true;
 }
 
-bool psd_loader_recovers_cut(const struct psd_task *t, const char *container)
+bool psd_loader_is_together(const struct psd_task *t, const char *container)
 {
-    return psi_way_of(psi_recover_ways, t->config.recover.text, container) == PSD_RECOVER_CUT;
+    return psi_way_of(psi_recover_ways, t->config.recover.text, container) == PSD_RECOVER_CUT ||
+           psd_containers_find(&t->loader->by_rounds, container) != NULL;
 }
 
-bool psd_loader_any_recovers_cut(const struct psd_task *t)
+bool psd_loader_any_together(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_loader_peer *of = &t->loader->peers[i];
         for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held.count; k++) {
-            if (psd_loader_recovers_cut(t, of->held.of[k].container)) {
+            if (psd_loader_is_together(t, of->held.of[k].container)) {
                 return true;
             }
         }
@@ -247,7 +267,8 @@ bool psd_loader_any_torn(const struct psd_task *t)
 
 /* ---- values that have moved ---- */
 
-/* psd_store.moved of task p; 0: p is of another job. */
+/* psd_store.moved of task p: in checkpoints up to this number, other tasks have some of p's values. 0: in none, or p is of
+ * another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;
@@ -266,7 +287,8 @@ uint64_t psd_loader_moved_most(const struct psd_task *t)
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number)
 {
     if (psd_loader_living(t, container) == NULL) {
-        return true; /* a task that is lost may have held all of it, while tasks that live wrote its parts of that checkpoint */
+        /* a lost task may have had all values of the container, and no report says whether they had moved to other tasks */
+        return true;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
@@ -277,29 +299,341 @@ bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64
     return false;
 }
 
-/* The newest checkpoint with a manifest on our disk; 0: there is none. */
 static uint64_t newest(const struct psd_task *t)
 {
-    return t->saver == NULL || psi_list_empty(&t->saver->known)
-               ? 0
-               : PSI_CONTAINER_OF(t->saver->known.prev, struct psd_checkpoint, link)->what.number;
+    const struct psd_checkpoint *c = psd_saver_last_known(t);
+    return c == NULL ? 0 : c->what.number;
+}
+
+static bool have_disks(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->saver->peers[i].has_disk) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool psd_loader_moves(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
     bool all = s->reason == PSD_LOAD_ASKED || s->reason == PSD_LOAD_START || psd_loader_strays(s);
-    return s->from != PSD_LOADER_FROM_OWN || (all && s->number < newest(t) && psd_loader_have_disks(t));
+    return s->from != PSD_LOADER_FROM_OWN || (all && s->number < newest(t) && have_disks(t));
+}
+
+bool psd_loader_is_sealed(const struct psd_task *t)
+{
+    uint64_t most = psd_loader_moved_most(t);
+    return most == 0 || newest(t) == 0 || newest(t) > most;
 }
 
 bool psd_loader_is_strayed(const struct psd_task *t)
 {
     uint64_t most = psd_loader_moved_most(t);
-    bool saved = most == 0 || newest(t) == 0 || newest(t) > most;
-    for (uint32_t i = 0; !saved && i < t->peer_count; i++) {
+    bool sealed = psd_loader_is_sealed(t);
+    for (uint32_t i = 0; !sealed && i < t->peer_count; i++) {
         if (t->peers[i].own_job && moved_on(t, &t->peers[i]) != most) {
             return true;
         }
     }
     return false;
+}
+
+void psd_loader_parts_begin(const struct psd_checkpoint *c, struct psd_loader_parts *out)
+{
+    *out = (struct psd_loader_parts){.number = c->what.number, .walk = psi_manifest_files(&c->manifest)};
+}
+
+bool psd_loader_parts_next(struct psd_loader_parts *parts, struct psd_loader_part *out)
+{
+    ps_v1_FileItem file;
+    while (psi_manifest_next(&parts->walk, &file)) {
+        if (file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
+            out->number = parts->number;
+            out->task = file.task;
+            out->bytes = file.bytes;
+            out->sum = file.sum;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_loader_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_loader_part *out)
+{
+    struct psd_loader_parts parts;
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, out)) {
+        if (out->task == p->task && strcmp(out->job, p->job) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_loader_is_here(const struct psd_peer *p)
+{
+    return p->listed && (p->conn == NULL || !p->conn->closing);
+}
+
+bool psd_loader_all_here(const struct psd_task *t)
+{
+    bool here = true;
+    for (uint32_t i = 0; here && i < t->peer_count; i++) {
+        here = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
+    }
+    return here;
+}
+
+static bool offers(const struct psd_task *t, const struct psd_peer *p, const struct psd_loader_part *part)
+{
+    const struct psd_loader_peer *of = &t->loader->peers[p->index];
+    if (!p->own_job || !psd_loader_is_here(p) || strcmp(p->job, part->job) != 0) {
+        return false;
+    }
+    if (p->self) {
+        return psd_others_has(t, part->number, part->task + 1);
+    }
+    for (size_t i = 0; i < of->offer_count; i++) {
+        if (of->offers[i].number == part->number && of->offers[i].writer == part->task + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct psd_peer *writer_of(const struct psd_task *t, const struct psd_loader_part *part)
+{
+    const struct psd_peer *p = psd_peer_find(t, part->job, part->task);
+    return p != NULL && p->own_job ? p : NULL;
+}
+
+const struct psd_peer *psd_loader_reader(const struct psd_task *t, const struct psd_loader_part *part)
+{
+    const struct psd_peer *writer = writer_of(t, part);
+    uint32_t count = 0;
+    if (writer != NULL && psd_saver_has(t, writer, part->number)) {
+        return writer;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        count += offers(t, &t->peers[i], part);
+    }
+    uint32_t skip = count == 0 ? 0 : part->task % count;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (offers(t, &t->peers[i], part) && skip-- == 0) {
+            return &t->peers[i];
+        }
+    }
+    return NULL;
+}
+
+bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    bool of_others = false;
+    if (!have_disks(t)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        of_others = of_others || (p->own_job && !psd_loader_part_of(c, p, &part));
+    }
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
+        of_others = of_others || writer_of(t, &part) == NULL;
+    }
+    return of_others;
+}
+
+bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
+        const struct psd_peer *writer = writer_of(t, &part), *reader = psd_loader_reader(t, &part);
+        bool loads = writer != NULL && psd_loader_takes_part(&t->loader->peers[writer->index]);
+        if (writer == NULL || (loads && reader != NULL && reader != writer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_adopting(const struct psd_loader *s)
+{
+    return s->from == PSD_LOADER_FROM_OTHERS || psd_loader_strays(s);
+}
+
+/* True if all tasks must load c: a task that waits wrote a part of c, and this part has something of a container that other tasks
+ * use and that must be of one instant on all tasks. If the manifest does not say which containers a part has: any container. */
+static bool lacks_together(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    ps_v1_FileItem file;
+    char container[PS_CONTAINER_BYTES_MAX + 1], job[PS_JOB_BYTES_MAX + 1];
+    bool lacks = false, matters = t->loader->reason == PSD_LOAD_RETURN && psd_loader_any_together(t);
+    while (matters && !lacks && psi_manifest_next(&walk, &file)) {
+        bool valid = PSI_BYTES_TEXT(file.job, job, sizeof(job)) == PS_OK &&
+                     PSI_BYTES_TEXT(file.container, container, sizeof(container)) == PS_OK;
+        const struct psd_peer *p = valid ? psd_peer_find(t, job, file.task) : NULL;
+        bool named = file.kind != PS_FILE_STATE;
+        lacks = p != NULL && p->own_job && p->waits &&
+                (named ? psd_saver_bar(t, container) < c->what.number && psd_loader_living(t, container) != NULL &&
+                             psd_loader_is_together(t, container)
+                       : (file.notes & PS_NOTE_NAMED) == 0);
+    }
+    return lacks;
+}
+
+bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    return psd_loader_moved_most(t) >= c->what.number || psd_loader_has_others(t, c) || lacks_together(t, c);
+}
+
+bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone)
+{
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    bool adopts = psd_loader_adopts(t, c), missing = false;
+    *out_gone = false;
+    psd_loader_parts_begin(c, &parts);
+    while (!*out_gone && psd_loader_parts_next(&parts, &part)) {
+        const struct psd_peer *writer = writer_of(t, &part);
+        bool needed = adopts || writer == NULL || psd_loader_takes_part(&t->loader->peers[writer->index]);
+        if (needed && psd_loader_reader(t, &part) == NULL && (!missing || writer == NULL)) {
+            missing = true;
+            *out = part;
+            *out_gone = writer == NULL; /* if possible, report a part whose writer has left the job */
+        }
+    }
+    return missing;
+}
+
+/* How many tasks of the job have a lower peer index than `end`. This numbers the job's tasks from 0 on, for psd_deal.place. */
+static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < end; i++) {
+        count += t->peers[i].own_job;
+    }
+    return count;
+}
+
+static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_loader_part *part)
+{
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    ps_v1_FileItem file;
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint64_t sum = 0;
+    while (psi_manifest_next(&walk, &file)) {
+        bool own = file.task == part->task && PSI_BYTES_TEXT(file.job, job, sizeof(job)) == PS_OK && strcmp(job, part->job) == 0;
+        sum += own ? file.bytes : 0;
+    }
+    return sum;
+}
+
+bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
+                          ps_v1_StartItem **out, size_t *out_count)
+{
+    char who[PSI_TASK_NAME_MAX], by[PSI_TASK_NAME_MAX];
+    struct psd_loader_parts parts;
+    struct psd_loader_part part;
+    size_t capacity = 0;
+    bool spreads = t->loader->from == PSD_LOADER_FROM_ALL;
+    *out = NULL;
+    *out_count = 0;
+    what->state_bytes = what->state_sum = 0;
+    what->all_bytes = 0;
+    psd_loader_parts_begin(c, &parts);
+    while (psd_loader_parts_next(&parts, &part)) {
+        const struct psd_peer *loader = psd_loader_reader(t, &part);
+        bool own = !spreads && part.task == p->task &&
+                   strcmp(part.job, p->job) == 0; /* when values are dealt over all tasks, p's own part is among *out */
+        if (loader == NULL || (!spreads && (loader != p || (!own && !is_adopting(t->loader))))) {
+            continue;
+        }
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero,
+                        *more = own ? what : psi_grow(*out, *out_count, &capacity, sizeof(item));
+        if (more == NULL) {
+            return false;
+        }
+        if (!own) {
+            *out = more;
+            more = &more[(*out_count)++];
+            item.writer = part.task + 1;
+        }
+        if (!own && !spreads) {
+            psd_log(t, PSI_LOG_INFO, "part_adopted", PSI_KV("checkpoint", c->what.number),
+                    PSI_KV("writer", psi_task_name_format(who, sizeof(who), part.job, part.task)),
+                    PSI_KV("peer", psi_task_name_format(by, sizeof(by), p->job, p->task)));
+        }
+        if (own) {
+            item = *what;
+        }
+        item.from = loader == p ? 0 : loader->task + 1;
+        item.tasks = spreads ? job_tasks(t, t->peer_count) : 0;
+        item.place = spreads ? job_tasks(t, p->index) : 0;
+        item.home = spreads ? job_tasks(t, loader->index) : 0;
+        item.state_bytes = part.bytes;
+        item.state_sum = part.sum;
+        item.all_bytes = all_bytes(c, &part) / (spreads ? item.tasks : 1);
+        *more = item;
+    }
+    return true;
+}
+
+static void mark_trained(const struct psd_containers *of, const char *container)
+{
+    struct psd_containers_entry *found = psd_containers_find(of, container);
+    if (found != NULL) {
+        found->trained = true;
+    }
+}
+
+void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of)
+{
+    struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
+    char container[PS_CONTAINER_BYTES_MAX + 1], only[PS_CONTAINER_BYTES_MAX + 1] = "";
+    bool says = false, several = false;
+    ps_v1_FileItem file;
+    while (psi_manifest_next(&walk, &file)) {
+        if (file.kind != PS_FILE_VALUES || PSI_BYTES_TEXT(file.container, container, sizeof(container)) != PS_OK) {
+            continue;
+        }
+        says = says || file.notes != 0 || file.step != 0;
+        several = several || (only[0] != '\0' && strcmp(only, container) != 0);
+        memcpy(only, container, sizeof(only));
+        if ((file.notes & PS_NOTE_TRAINED) != 0 || file.step > 1) {
+            mark_trained(of, container);
+        }
+    }
+    if (!says && !several && c->what.step > 1) {
+        mark_trained(of, only);
+    }
+}
+
+const char *psd_loader_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf, size_t n)
+{
+    struct psd_loader_part part;
+    bool gone = false;
+    char instead[64] = "";
+    buf[0] = '\0';
+    if (!psd_loader_missing(t, c, &part, &gone)) {
+        return buf;
+    }
+    if (older != 0) {
+        PSI_IGNORE(
+            snprintf(instead, sizeof(instead), "restore = %llu loads an older one; ", (unsigned long long)older)); /* fits */
+    }
+    PSI_IGNORE(
+        snprintf(buf, n,
+                 "checkpoint %llu has a part of /job:%s/task:%u, which no task has: %s, or copy its directory %s-%u beside "
+                 "%s-%u and start that one again; %swith restore = none, or with another checkpoint_dir, all begin empty",
+                 (unsigned long long)part.number, part.job, part.task,
+                 gone ? "start that task" : "put its directory back and start that task again", part.job, part.task,
+                 t->config.job, t->config.task, instead)); /* cut is fine */
+    return buf;
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PLACING: loaded containers come to live.
+/* PLACING: the tasks put the containers that they have loaded into use.
  *
- * Happy path: all tasks with a duty have loaded -> psd_plan_goes_back() and psd_plan_places() say for each container and task
- * whether the task places the container -> TASK_PLACE to these tasks -> each other task has listed again, and this task's
- * variables have names -> the load is over. Where nothing is loaded, TASK_PLACE tells tasks to begin empty, or why they do not
- * begin. Failure: no memory, or a container has to go back on all tasks since the load began and not all tasks have loaded:
- * another try later, and nothing has changed.
+ * Happy path: all tasks that take part have loaded. psd_plan_goes_back() and psd_plan_places() say for each container and task
+ * whether the task places it, which means: puts it into use. TASK_PLACE tells the tasks. The load is over when each other task
+ * has reported again, and this task's own variables have names. If no checkpoint is loaded, TASK_PLACE tells tasks to begin
+ * empty, or why they do not begin. Failure: no memory; the checkpoint was deleted meanwhile; or a container has to go back on all
+ * tasks, and a task that has some of it did not load. Then nothing has changed, and the load is tried again later.
  *
- * When a task places containers, the directory forgets the names in these containers; the task's next list has them again. The
- * directory's own task sends no list: its variables are named when it has placed them. Without memory for a name the directory
- * tries again at each tick; the load is not over before, so that no client creates the variable a second time.
- */
+ * When a task puts containers into use, the directory forgets the names in these containers; the task's next report has them
+ * again. The directory's own task sends no report: its variables are named at once. Without memory for a name the directory tries
+ * again at each tick; the load is not over before, so that no client creates the variable a second time. */
 #include "saver.h"
 #include "loader.h"
 
@@ -23,15 +21,13 @@
 
 #include <stdio.h>
 
-/* ---- names of what is placed ---- */
-
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of)
 {
     for (size_t i = 0; i < of->count; i++) {
         const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
-            /* looked up before the change, which frees `in` with its last name */
+            /* read before the commit, which frees `in` when its last name is forgotten */
             const struct psd_name *next = psd_names_in_next(in, n);
             if (n->owner == p->index) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
@@ -58,7 +54,7 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
     return st;
 }
 
-/* Record the name of v, or drop v where the name is on another task by now. */
+/* Record the name of v in the directory. If the directory has the name at another task by now, drop v instead. */
 static ps_status name_or_drop(struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
 {
     const struct psd_name *n = psd_directory_find(&t->names, v->container->name, v->name);
@@ -101,19 +97,17 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     if (psd_loader_is_asked(s)) {
         psd_loader_ask_over(t, NULL);
     }
-    /* what lives now is of a checkpoint up to the number of the bar, so the bar is removed */
+    /* all tasks use a checkpoint that the bound psd_loader_anew() forbids (a client asked for it): the bound is removed */
     if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
-        /* number 0 removes the bar, which cannot fail */
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
-    if (psd_loader_is_adopting(s) || s->from == PSD_LOADER_FROM_ALL) {
-        psd_saver_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
+    if (s->from != PSD_LOADER_FROM_OWN || psd_loader_strays(s)) {
+        psd_saver_force(t); /* tasks use values from other tasks' parts: a new checkpoint must have each in its task's part */
     }
-    s->spared = 0;
     psd_loader_end(t, PSD_LOADER_DUE);
 }
 
-/* Add the deleted variables of these containers, because the task that places a container may not know of each deletion. */
+/* Add to the order the variables of these containers that were deleted after checkpoint `number`: a task may have loaded them. */
 static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_containers *of)
 {
     const struct psd_bar *bar = NULL;
@@ -130,7 +124,7 @@ static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t numb
     }
 }
 
-/* Content of a TASK_PLACE: the checkpoint, and the containers that the task places. */
+/* Content of a TASK_PLACE: the checkpoint (number 0: none), and the containers that the task puts into use. */
 struct placing {
     const ps_v1_StartItem *what;
     const struct psd_containers *of;
@@ -152,7 +146,7 @@ void psd_loader_encode_place(const struct psd_task *t, const struct psd_peer *p,
     add_gone(t, l, placing->what->number, of);
 }
 
-/* Send TASK_PLACE to p. The next list of p says what p holds then. */
+/* Send TASK_PLACE to p. The next report of p says what p has then. */
 static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     const struct placing placing = {.what = what, .of = of};
@@ -160,8 +154,10 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
         return;
     }
     psd_loader_forget_names(t, p, of);
-    p->waits = p->waits || !p->self;       /* this task is told in this event */
-    psd_peer_conn(t, p)->returned = false; /* p's next list has what TASK_PLACE told p to place */
+    /* another task waits until it has reported again; this task, the directory, does it within this event */
+    p->waits = p->waits || !p->self;
+    /* the directory does not know the names of what p puts into use; from a task that `returned`, take_name() would drop them */
+    psd_peer_conn(t, p)->returned = false;
 }
 
 void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
@@ -170,12 +166,13 @@ void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, con
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", t->loader->number),
                 PSI_KV("peer", psd_peer_conn(t, p)->text), PSI_KV("msg", err->text));
     }
-    if (p->self && t->loader->phase == PSD_LOADER_PLACING && psd_loader_name_own(t)) { /* other tasks list what they have */
+    /* the directory records its own variables' names now; another task's names come with its next report */
+    if (p->self && t->loader->phase == PSD_LOADER_PLACING && psd_loader_name_own(t)) {
         psd_loader_placed_by(t, p);
     }
 }
 
-/* Tell the tasks that have a duty to place: task i gets `what` and the containers in of[i]; of NULL: no containers. */
+/* Enter PLACING, and send TASK_PLACE to each task that takes part: peer i is to put containers of[i] into use; of NULL: none. */
 static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     struct psd_loader *s = t->loader;
@@ -208,7 +205,7 @@ void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why)
     place_all(t, &what, NULL);
 }
 
-/* A task that waits has loaded a part of the container. */
+/* True if a task that waits has loaded a part of the container: the other tasks, which use the container, lack that part. */
 static bool is_lacked(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -220,7 +217,6 @@ static bool is_lacked(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* The container goes back on all tasks. */
 static bool is_cut(const struct psd_task *t, const char *container, bool lives)
 {
     const struct psd_loader *s = t->loader;
@@ -231,13 +227,12 @@ static bool is_cut(const struct psd_task *t, const char *container, bool lives)
         .strays = psd_loader_strays(s) && psd_loader_is_moved(t, container, s->number),
         .lacked = is_lacked(t, container),
         .lives = lives,
-        .together = s->from == PSD_LOADER_FROM_OTHERS || psd_loader_recovers_cut(t, container) ||
-                    psd_containers_find(&s->by_rounds, container) != NULL,
+        .together = s->from == PSD_LOADER_FROM_OTHERS || psd_loader_is_together(t, container),
     });
 }
 
-/* For each container in `all`, note whether it goes back on all tasks (cut), and the number of the load by which it is placed
- * (start). That is done once for each container, because it goes through all tasks, and choose() needs it for each task. */
+/* For each container in `all`, set `cut` (all tasks are rolled back to the checkpoint) and `start` (the load that puts it into
+ * use). Each takes a walk over all tasks, so this is done once, and choose() reads the results for each task. */
 static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -248,7 +243,7 @@ static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
     }
 }
 
-/* Put those of the loaded containers that p places into `out`. */
+/* Put into `out` those loaded containers that p is to put into use. RESOURCE_EXHAUSTED. */
 static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *loaded,
                         struct psd_containers *out, struct psi_err *err)
 {
@@ -270,15 +265,16 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return PS_OK;
 }
 
-/* A model goes back to a checkpoint: global steps that sessions said before are of a history that is given up. */
+/* Call when a model is rolled back to a checkpoint; step: 1 + its global step. Steps that sessions have reported since the
+ * checkpoint was made are forgotten, because they belong to values that are gone. */
 static void go_back(struct psd_task *t, uint64_t step)
 {
-    t->saver->step = t->saver->step == 0 ? 0 : step; /* 0: no session has said a step */
+    t->saver->step = t->saver->step == 0 ? 0 : step; /* 0 stays: no session has reported a step */
     psd_steps_go_back(t, step);
     t->went_back_ms = t->now_ms;
 }
 
-/* A task that does not wait loads too, because its values must be of one instant with those that were lost. */
+/* True if a task that serves (does not wait) takes part in the load. */
 static bool living_load(const struct psd_task *t)
 {
     bool living = false;
@@ -288,7 +284,7 @@ static bool living_load(const struct psd_task *t)
     return living;
 }
 
-/* Why no loaded container is placed, in words. left: containers of the checkpoint that were reset since. */
+/* Say in buf why no loaded container is put into use. left: those left out because they were reset since then. Returns buf. */
 static const char *why_nothing(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                                char *buf, size_t n)
 {
@@ -299,7 +295,7 @@ static const char *why_nothing(const struct psd_loader *s, const struct psd_cont
     return buf;
 }
 
-/* Log what is placed. left: containers that were reset since the checkpoint was made. */
+/* Log which containers are put into use. left: those left out because they were reset since the checkpoint was made. */
 static void say_placed(struct psd_task *t, const struct psd_containers *all, const struct psd_containers *left)
 {
     struct psd_loader *s = t->loader;
@@ -314,7 +310,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
         if (all->of[i].cut) {
             psd_names_add(&containers, "%s", container);
             cut = true;
-        } else if (is_lacked(t, container)) { /* a container that no task lacks is left alone */
+        } else if (is_lacked(t, container)) { /* a task gets a part back; containers without this stay as they are */
             psd_names_add(&containers, "%s", container);
             psd_names_add(&partly, "%s", container);
             part = true;
@@ -348,7 +344,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
     if (part) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
-        if (others > 0 && others >= step) { /* else it was last looked at before the checkpoint was cut */
+        if (others > 0 && others >= step) { /* a lower step was reported before the checkpoint was made, and is out of date */
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
         psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number),
@@ -366,13 +362,13 @@ void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err)
     psd_loader_place_nothing(t, false, NULL);
 }
 
-/* The client asked for this container by name, or asked for all that is loaded. */
+/* True if the clients that asked for this restore named the container or none; or if no client has asked for the load. */
 static bool is_asked(const struct psd_loader *s, const char *container)
 {
     return !psd_loader_is_asked(s) || !psd_loader_is_of_some(s) || psd_containers_find(&s->asked_of, container) != NULL;
 }
 
-/* Fail where the client named a container of which the checkpoint has nothing. */
+/* Check each container that a client has named. NOT_FOUND: not in the checkpoint; FAILED_PRECONDITION: reset since then. */
 static ps_status check_asked(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                              struct psi_err *err)
 {
@@ -415,26 +411,23 @@ void psd_loader_place(struct psd_task *t)
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = psd_loader_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
-    bool missed = false; /* a container has to go back on all tasks since (rounds, `recover`), and not all tasks have loaded */
+    /* true if all tasks must be rolled back, but a task that has some of the container did not load: the container got into
+     * rounds, or `recover` became `cut`, after the load began */
+    bool missed = false;
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
             missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_loader_takes_part(&s->peers[i]) &&
                                 psd_containers_find(&s->peers[i].held, all.of[k].container) != NULL);
         }
     }
-    if (missed && s->spared == s->number) {
-        psd_saver_spoil(c, &s->why);
-        s->spared = 0;
-        psd_loader_end(t, PSD_LOADER_DUE);
-    } else if (st != PS_OK || missed || c == NULL) {
-        s->spared = 0;
+    if (st != PS_OK || missed || c == NULL) {
         psd_loader_again_later(t);
     } else if (check_asked(s, &all, &left, &err) != PS_OK) {
         psd_loader_ask_failed(t, &err);
     } else if (psd_loader_is_asked(s) && all.count == 0) {
         char text[96];
         PSI_IGNORE(
-            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
+            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* sent below */
         psd_loader_ask_failed(t, &err);
     } else {
         bool any = false;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Other tasks' directories beside ours: see others.h.
+/* Files of other tasks, whose directories on disk lie beside this task's own.
  *
- * Happy path: each file of another task that the disk lists is noted -> the bars of other tasks are read, one file after the
- * other -> parts with a state file are offered when this task lists; the directory's manifest says which of them are whole.
- * Failure: bars of a task cannot be read: nobody knows what may come back, so nothing of that task is offered. Directories that
- * cannot be listed are left out by the disk.
- */
+ * Happy path: each file of another task that the disk finds is noted. Files `bars`, which say what must not come back from a
+ * checkpoint, are read one after the other. In its report to the directory this task offers to load the parts that have a state
+ * file. The directory knows from its manifests which of these are whole. Failure: if the bars of a task cannot be read, none of
+ * its parts is offered. */
 #include "others.h"
 
 #include "shards.h"
@@ -26,8 +24,6 @@ void psd_others_fini(struct psd_others *o)
     psi_free(o->files);
     psd_bars_fini(&o->bars);
 }
-
-/* ---- what is there ---- */
 
 static bool list_bars(struct psd_others *o, const struct psd_disk_entry *e)
 {
@@ -49,7 +45,7 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
     }
     struct psd_other *last = o->count == 0 ? NULL : &o->parts[o->count - 1];
     if (last == NULL || last->number != file->number ||
-        last->writer != file->writer) { /* entries come sorted by writer and number */
+        last->writer != file->writer) { /* a new part begins: files come sorted by writer and number */
         if (o->count == PSD_OTHERS_MAX) {
             return true;
         }
@@ -62,7 +58,8 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
         *last = (struct psd_other){.number = file->number, .writer = file->writer};
     }
     last->state = last->state || file->kind == PSD_DISK_STATE;
-    t->shards->highest = file->number > t->shards->highest ? file->number : t->shards->highest; /* the number is in use */
+    /* a new checkpoint must get a number above those of all files on this disk */
+    t->shards->highest = file->number > t->shards->highest ? file->number : t->shards->highest;
     return true;
 }
 
@@ -101,7 +98,7 @@ const struct psd_other *psd_others_orphan(const struct psd_task *t)
 
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number, struct psi_err *err)
 {
-    bool known = t->shards == NULL || psd_bars_deleted(t, container, name, number); /* without a disk nothing comes back */
+    bool known = t->shards == NULL || psd_bars_deleted(t, container, name, number);
     return known ? PS_OK : psd_bars_note(t, &t->shards->others.bars, container, name, number, err);
 }
 
@@ -147,8 +144,6 @@ void psd_others_list_add(const struct psd_task *t, struct psd_list *l)
         }
     }
 }
-
-/* ---- their bars ---- */
 
 static void unreadable(struct psd_task *t, uint32_t writer, const char *why)
 {

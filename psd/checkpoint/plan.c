@@ -2,21 +2,16 @@
 /* The rules of a load: see plan.h. Pure; nothing can fail. */
 #include "plan.h"
 
-bool psd_plan_is_of_all(enum psd_load_reason reason)
+bool psd_plan_is_of_all(enum psd_load_reason reason, bool together)
 {
-    return reason != PSD_LOAD_NONE && reason != PSD_LOAD_RETURN;
+    return reason == PSD_LOAD_RETURN ? together : reason != PSD_LOAD_NONE;
 }
 
 struct psd_plan psd_plan_start(const struct psd_plan_facts *f)
 {
     struct psd_plan p = {.mends = f->torn && !f->torn_stays};
-    p.reason = !f->lives                   ? PSD_LOAD_START
-               : p.mends                   ? PSD_LOAD_MENDS
-               : f->together && !f->spared ? PSD_LOAD_TOGETHER
-                                           : PSD_LOAD_RETURN;
+    p.reason = !f->lives ? PSD_LOAD_START : p.mends ? PSD_LOAD_MENDS : PSD_LOAD_RETURN;
     p.due = f->waits || p.mends;
-    bool refused = f->refused != PSD_LOAD_NONE && f->refused_same;
-    p.begins = p.due && !(refused && psd_plan_is_of_all(f->refused) == psd_plan_is_of_all(p.reason));
     return p;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checkpoints at the directory: see saver.h.
+/* Checkpoints at the directory: see saver.h.
  *
- * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all. Where the newest
- * checkpoint has all that they have, that checkpoint is the answer to the clients that asked. Otherwise TASK_CUT goes to all in
- * one event, to our own part last -> all have answered with their files -> the manifest goes to our disk, which decides ->
- * TASK_MANIFEST to the others -> all have answered. Then the checkpoint is saved, and older ones may go (TASK_DROP).
- * Failure: a task is lost, or its disk fails, before our manifest is on its way to the disk: the attempt ends, TASK_DROP to
- * all, and the next one has another number. After that a task that is lost gets the manifest when it lists. A shard without a
- * manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP. A whole checkpoint of which
- * this directory has never heard, because the disk of the directory before is gone, stays where it is. A task whose disk does
- * not take the manifest is told again until it does.
- */
+ * Happy path, by phase. LOOKING: all tasks of the job are connected and no group is between two rounds; TASK_SAVED asks all tasks
+ * whether the newest checkpoint has all that they have. If so, that checkpoint is the answer to the clients that asked. CUTTING:
+ * TASK_CUT goes to all in one event, to this task last, and each task answers with its files. DECIDING: the manifest goes to
+ * this task's disk, which decides the checkpoint. TELLING: TASK_MANIFEST goes to the others. When all have answered, the
+ * checkpoint is saved, and older ones may be dropped (TASK_DROP).
+ *
+ * Failure. A task is lost, its disk fails, or a container is reset, before the manifest is on its way to this disk: the attempt
+ * ends with TASK_DROP to all, and the next attempt has another number. A task is lost later: it gets the manifest when it reports
+ * its parts; if it reports without this part, the checkpoint is dropped and the attempt has failed. A task reports a part without
+ * a manifest: it gets the manifest if the directory has it, else TASK_DROP. A whole checkpoint of which this directory has never
+ * heard is left alone. If a task's disk does not take the manifest, the task is sent the manifest again until it does. */
 #include "saver.h"
 #include "loader.h"
 
@@ -23,12 +23,7 @@
 #include <string.h>
 
 enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
-#define SAME_UNKNOWN UINT64_MAX /* no task has said which checkpoint equals its part */
-
-static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
-{
-    return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-}
+#define SAME_UNKNOWN UINT64_MAX /* value of psd_saver.same while no task has said which checkpoint equals its part */
 
 static void checkpoint_free(struct psd_saver *s, struct psd_checkpoint *c)
 {
@@ -38,7 +33,7 @@ static void checkpoint_free(struct psd_saver *s, struct psd_checkpoint *c)
     s->known_count--;
 }
 
-/* Add a checkpoint behind the others; the bytes of its manifest are taken over. NULL: no memory. */
+/* Append a checkpoint to psd_saver.known. Takes over the bytes of its manifest, on errors too. NULL: no memory. */
 static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveItem *what, struct psi_buf *manifest)
 {
     struct psd_checkpoint *c = psi_calloc(1, sizeof(*c));
@@ -56,8 +51,6 @@ static struct psd_checkpoint *known_add(struct psd_saver *s, const ps_v1_SaveIte
     return c;
 }
 
-/* ---- asks ---- */
-
 void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
     const struct psd_checkpoint *c = o->what;
@@ -73,17 +66,6 @@ void psd_saver_encode_manifest(const struct psd_task *t, const struct psd_peer *
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
 {
     (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_MANIFEST, .number = c->what.number, .what = c});
-}
-
-/* Remove all parts of a checkpoint, on this task and on all that are connected. */
-static void drop_all(struct psd_task *t, uint64_t number)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        struct psd_peer *p = &t->peers[i];
-        if (p->own_job && psd_loader_is_here(p)) {
-            (void)psd_saver_tell(t, p, PS_OP_TASK_DROP, number, false);
-        }
-    }
 }
 
 /* ---- what peers have ---- */
@@ -115,9 +97,9 @@ static void listed_remove(struct psd_saver_peer *of, uint64_t number)
 void psd_saver_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     if (t->saver != NULL) {
-        t->saver->names_checked = false;
+        t->saver->names = PSD_SAVER_NAMES_OPEN;
         t->saver->names_cursor = 0;
-        /* the task says in this list whether it has changed, and which checkpoint has all that it has */
+        /* the task's report lacks these two facts; its next BEAT has them (psd_rpc_beat()) */
         t->peers[p->index].changed = false;
         t->peers[p->index].saved = 0;
         t->saver->peers[p->index].has_disk = false;
@@ -148,18 +130,16 @@ ps_status psd_saver_list_item(struct psd_task *t, const struct psd_peer *p, cons
 static void done_by(struct psd_task *t, uint32_t peer);
 static void part_lost(struct psd_task *t, const struct psd_peer *p);
 
-/* Compare the parts that p has listed with the decided checkpoints: send p missing manifests, and drop parts without
- * a decision. */
-static void settle(struct psd_task *t, struct psd_peer *p)
+void psd_saver_settle(struct psd_task *t, struct psd_peer *p)
 {
     struct psd_saver *s = t->saver;
     const struct psd_saver_peer *of = &s->peers[p->index];
-    const struct psd_checkpoint *oldest = psi_list_empty(&s->known) ? NULL : at_checkpoint(psi_list_first(&s->known));
+    const struct psd_checkpoint *oldest = psi_list_empty(&s->known) ? NULL : psd_checkpoint_at(psi_list_first(&s->known));
     for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
         const struct psd_saver_listed *l = &of->listed[i];
         const struct psd_checkpoint *c = psd_saver_known(t, l->number);
-        bool open = s->phase == PSD_SAVER_DECIDING && l->number == s->what.number;
-        /* the checkpoint was known, and retired while the task was away; one that was never known may be another cluster's */
+        bool open = (s->phase == PSD_SAVER_CUTTING || s->phase == PSD_SAVER_DECIDING) && l->number == s->what.number;
+        /* old: deleted while the task was away. One below s->first may be of another cluster, and is left alone */
         bool old = c == NULL && oldest != NULL && l->number >= s->first && l->number < oldest->what.number;
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
@@ -177,7 +157,7 @@ static void settle(struct psd_task *t, struct psd_peer *p)
     }
 }
 
-/* ---- our own disk ---- */
+/* ---- the directory's own disk ---- */
 
 static void read_next(struct psd_task *t);
 
@@ -187,20 +167,16 @@ static void read_bad(struct psd_task *t, struct psd_shard *shard, const char *wh
     PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
 }
 
-/* Settle our own parts without a manifest. No task has the manifest: the checkpoint was never decided, and the part is removed.
- * Another task has it: the checkpoint was decided and our manifest was lost, so the shard counts as damaged. */
+/* Settle this task's parts that have no manifest. If no task has the manifest, the checkpoint was never decided, and the part is
+ * removed. If another task has it, the checkpoint was decided and the manifest here is lost, so the part counts as damaged. */
 void psd_saver_settle_own(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
     struct psi_list *it = NULL, *tmp = NULL;
-    bool now = s->ready && !s->settled;
-    for (uint32_t i = 0; now && i < t->peer_count; i++) {
-        now = !t->peers[i].own_job || psd_loader_is_here(&t->peers[i]);
-    }
-    if (!now) {
+    if (s->disk != PSD_SAVER_DISK_RESUMED || !psd_loader_all_here(t)) {
         return;
     }
-    s->settled = true;
+    s->disk = PSD_SAVER_DISK_SETTLED;
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->shards->list) {
         struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         const struct psd_peer *has = NULL;
@@ -225,21 +201,21 @@ void psd_saver_settle_own(struct psd_task *t)
 
 void psd_saver_list_end(struct psd_task *t, struct psd_peer *p)
 {
-    if (t->saver != NULL && t->saver->ready && p->own_job) {
-        settle(t, p);
+    if (t->saver != NULL && t->saver->disk != PSD_SAVER_DISK_READS && p->own_job) {
+        psd_saver_settle(t, p);
     }
 }
 
 static void ready(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
-    s->ready = true;
+    s->disk = PSD_SAVER_DISK_READ;
     s->found = t->shards->highest;
     s->highest = t->shards->highest > s->highest ? t->shards->highest : s->highest;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (p->own_job && psd_peer_hears(p)) {
-            settle(t, p);
+            psd_saver_settle(t, p);
         }
     }
 }
@@ -257,7 +233,7 @@ static void manifest_read(struct psd_task *t, void *ctx, ps_status st, size_t by
         read_bad(t, shard, err.text);
         shard->damaged = err.code == PS_DATA_LOSS;
     } else if (what.number != s->reading) {
-        PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "it is of checkpoint %llu", (unsigned long long)what.number)); /* below */
+        PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "it is of checkpoint %llu", (unsigned long long)what.number)); /* used below */
         read_bad(t, shard, err.text);
     } else {
         s->read.len = bytes;
@@ -270,7 +246,7 @@ static void manifest_read(struct psd_task *t, void *ctx, ps_status st, size_t by
     read_next(t);
 }
 
-/* Read the manifest with the next number. When all are read, the save machine is ready. */
+/* Read the next checkpoint's manifest, in the order of numbers. After the last one checkpoints can be made and loaded. */
 static void read_next(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -308,10 +284,10 @@ static void idle(struct psd_task *t)
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
     psd_saver_parts_free(s);
-    psd_saver_count_anew(t);
+    s->since_ms = t->now_ms;
 }
 
-static void give_up(struct psd_task *t, const struct psi_err *err)
+static void give_up_attempt(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
     uint64_t number = s->what.number;
@@ -319,8 +295,8 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
     idle(t);
-    drop_all(t, number);
-    /* UNAVAILABLE: a task may still be removing older checkpoints */
+    psd_saver_tell_all(t, PS_OP_TASK_DROP, number, false);
+    /* after UNAVAILABLE makes_room stays as it was: tasks may still be removing checkpoints of an earlier attempt */
     s->makes_room = full ? psd_saver_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
     struct psi_err said = *err;
     if (full && !s->makes_room) { /* the next attempt fails as well, unless somebody makes room */
@@ -334,7 +310,8 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
         return;
     }
     psd_saver_note_failed(t);
-    if (err->code == PS_UNAVAILABLE && !t->draining) { /* the client is not to ask again: by then what it asked for may be lost */
+    /* after UNAVAILABLE the directory tries again by itself: if the client had to ask again, the values might be lost by then */
+    if (err->code == PS_UNAVAILABLE && !t->draining) {
         s->again_ms = t->now_ms + RETRY_MS;
         psd_saver_ask_again(s);
         return;
@@ -342,17 +319,17 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     psd_saver_fail(t, &s->served, &said);
 }
 
-/* p has lost its part of the checkpoint in TELLING. No client was told that this checkpoint is saved, so the attempt fails. */
+/* Fail the attempt, whose checkpoint counted already, because p has lost its part. No client was told that it is saved. */
 static void part_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_err err;
-    PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "/job:%s/task:%u has lost its part", p->job, p->task)); /* below */
+    PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "/job:%s/task:%u has lost its part", p->job, p->task)); /* used below */
     checkpoint_free(t->saver, psd_saver_known(t, t->saver->what.number));
-    give_up(t, &err);
+    give_up_attempt(t, &err);
 }
 
-/* A task's disk does not take the manifest. The checkpoint stays decided, the manifest is sent again later, and another attempt
- * may begin. */
+/* Call when a task's disk could not write the manifest: clients that asked get err. The checkpoint counts nevertheless, and the
+ * task is sent the manifest again. */
 static void not_told(struct psd_task *t, const struct psi_err *err)
 {
     psd_saver_failed(t, t->saver->what.number, err);
@@ -361,18 +338,7 @@ static void not_told(struct psd_task *t, const struct psi_err *err)
     psd_saver_fail(t, &t->saver->served, err);
 }
 
-void psd_saver_tell_again(struct psd_task *t, struct psd_peer *p)
-{
-    const struct psd_saver_peer *of = &t->saver->peers[p->index];
-    for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
-        const struct psd_checkpoint *c = of->listed[i].whole ? NULL : psd_saver_known(t, of->listed[i].number);
-        if (c != NULL) {
-            tell_manifest(t, p, c);
-        }
-    }
-}
-
-/* The steps of each container count from the checkpoint on that has the container. */
+/* Note the checkpoint's global step of each container (psd/session/steps.h). */
 static void note_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -392,20 +358,13 @@ static void note_steps(struct psd_task *t)
 static void saved(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
-    struct psi_list *it = NULL;
     psd_log(t, PSI_LOG_INFO, "checkpoint_saved", PSI_KV("checkpoint", s->what.number),
             PSI_KV("step", s->what.step == 0 ? 0 : s->what.step - 1), PSI_KV("bytes", s->what.bytes),
             PSI_KV("ms", t->now_ms - s->begun_ms));
-    PSI_LIST_FOREACH(it, &s->served) {
-        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
-        w->result = s->what.number;
-        w->has_result = true;
-    }
     note_steps(t);
-    s->failed_ms = 0;
-    s->last_failed = s->makes_room = false;
+    s->makes_room = false;
     idle(t);
-    psd_wait_over(t, &s->served);
+    psd_saver_serve(t, s->what.number);
     psd_saver_retire(t);
 }
 
@@ -414,8 +373,8 @@ static void decided(struct psd_task *t, const struct psi_err *err)
     struct psd_saver *s = t->saver;
     if (err != NULL || known_add(s, &s->what, &s->files) == NULL) {
         struct psi_err none;
-        PSI_IGNORE(psi_fail(&none, PS_RESOURCE_EXHAUSTED, "%s: no memory for a manifest", t->name)); /* below */
-        give_up(t, err != NULL ? err : &none);
+        PSI_IGNORE(psi_fail(&none, PS_RESOURCE_EXHAUSTED, "%s: no memory for a manifest", t->name)); /* used below */
+        give_up_attempt(t, err != NULL ? err : &none);
         return;
     }
     psd_saver_move(s, PSD_SAVER_TELLING);
@@ -429,7 +388,7 @@ static void decided(struct psd_task *t, const struct psi_err *err)
     done_by(t, t->self);
 }
 
-/* All parts are written: our manifest decides. */
+/* Call when all parts are written: writes the manifest to this task's disk. Once it is there, the checkpoint counts. */
 static void decide(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -452,11 +411,11 @@ static void decide(struct psd_task *t)
     }
     psi_buf_fini(&copy);
     if (st != PS_OK) {
-        give_up(t, &err);
+        give_up_attempt(t, &err);
     }
 }
 
-/* The task at peer has done its part of the phase. When all tasks have, the attempt goes on. */
+/* Note that the task at peer has done its part of the phase. When all tasks have done theirs, the attempt goes on. */
 static void done_by(struct psd_task *t, uint32_t peer)
 {
     struct psd_saver *s = t->saver;
@@ -470,24 +429,25 @@ static void done_by(struct psd_task *t, uint32_t peer)
     }
     struct psi_err err;
     if (psd_saver_check_parts(t, &err) != PS_OK) {
-        give_up(t, &err);
+        give_up_attempt(t, &err);
     } else {
         decide(t);
     }
 }
 
-/* Take in an item of p's part: the state file, a file of values or a note. */
+/* Take in an item of p's answer to TASK_CUT: the state file, a file of values or a note. */
 static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_FileItem *item, struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
     ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saver_take_part(s, p, item, err);
     if (item->kind == PS_FILE_STATE) {
         s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
-        item->same = 0; /* the manifest says this of the whole checkpoint */
+        item->same = 0; /* the manifest says only once, for the whole checkpoint, which other one it equals */
     }
-    if (st != PS_OK || item->kind == PS_FILE_NOTE) {
+    if (st != PS_OK || (item->kind == PS_FILE_NOTE && (item->notes & PS_NOTE_NAMED) == 0)) {
         return st;
     }
+    item->bare.size = 0;                          /* no name of a variable without a value goes into the manifest */
     PSI_IGNORE(PSI_BYTES_SET(item->job, p->job)); /* fits: checked name */
     item->task = p->task;
     st = psi_list_append(&s->files, &ps_v1_FileItem_msg, item, err);
@@ -504,7 +464,7 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
     bool end = err != NULL;
     ps_status st = PS_OK;
     if (err != NULL) {
-        give_up(t, err);
+        give_up_attempt(t, err);
         return;
     }
     while (st == PS_OK && !end) {
@@ -513,9 +473,10 @@ static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct ps
         st = st == PS_OK && !end ? take_file(t, p, &item, &why) : st;
     }
     if (st != PS_OK) {
-        give_up(t, &why);
+        give_up_attempt(t, &why);
     } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
-        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false)); /* p lists it again */
+        /* without memory p's part is unknown until p reports its parts again */
+        PSI_IGNORE(listed_add(&t->saver->peers[p->index], t->saver->what.number, false));
         done_by(t, p->index);
     }
 }
@@ -529,7 +490,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
                 PSI_KV("msg", err->text));
         if (err->reason == PS_REASON_DISK_FULL) {
-            PSI_IGNORE(psd_saver_make_room(t)); /* the task is told again, whether there is room or not */
+            PSI_IGNORE(psd_saver_make_room(t)); /* result ignored: the manifest is sent again either way (again_ms) */
         }
         if (now && err->code == PS_FAILED_PRECONDITION) {
             part_lost(t, p);
@@ -539,11 +500,11 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         of->again_ms = t->now_ms + RETRY_MS;
         return;
     }
-    PSI_IGNORE(listed_add(of, number, true)); /* the next list of p has the checkpoint as well */
+    PSI_IGNORE(listed_add(of, number, true)); /* without memory p's part is unknown until p reports its parts again */
     if (now) {
         done_by(t, p->index);
     } else if (number == s->what.number && psd_saver_whole_at(t, number) >= s->what.task_count) {
-        s->failed_ms = 0; /* all tasks have the manifest now */
+        s->failed_ms = 0; /* no failure is left: the last one was that a task lacked this manifest */
     }
 }
 
@@ -552,7 +513,7 @@ void psd_saver_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
 {
     struct psd_saver *s = t->saver;
     if (s == NULL || r == NULL) {
-        return; /* the connection is gone, which psd_saver_lost() handles */
+        return; /* the connection is lost, and psd_saver_lost() is called for this */
     }
     if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVER_LOOKING && a->number == s->looked_at) {
         psd_saver_looked(t, p->index, err);
@@ -571,17 +532,19 @@ void psd_saver_lost(struct psd_task *t, const struct psd_peer *p)
     if (s == NULL || !p->own_job) {
         return;
     }
+    struct psi_err err;
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     s->peers[p->index].again_ms = 0;
+    PSI_IGNORE(
+        psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before %s", psd_peer_text(t, p, who, sizeof(who)),
+                    s->phase == PSD_SAVER_CUTTING ? "its part was written"
+                                                  : "it had said whether it has changed")); /* the waiting clients get err */
     if (s->phase == PSD_SAVER_LOOKING) {
-        psd_saver_look_lost(t, p);
+        psd_saver_look_lost(t, &err);
     } else if (s->phase == PSD_SAVER_CUTTING) {
-        struct psi_err err;
-        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
-                               psd_peer_text(t, p, who, sizeof(who)))); /* the clients that wait are told */
-        /* the next attempt serves these requests, if nothing is lost with that task */
+        /* clients that asked wait for the next attempt; it is refused if the lost task comes back without its values */
         psi_list_move_all(&s->asked, &s->served);
-        give_up(t, &err);
+        give_up_attempt(t, &err);
     }
 }
 
@@ -592,10 +555,9 @@ void psd_saver_reset(struct psd_task *t, const char *container)
     if (s == NULL) {
         return;
     }
-    /* the clients that wait are told */
     PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container));
     if (s->phase == PSD_SAVER_CUTTING) {
-        give_up(t, &err);
+        give_up_attempt(t, &err);
     }
     psd_saver_fail(t, &s->asked, &err);
 }
@@ -609,8 +571,8 @@ void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uin
                            "what was to be saved is lost: tasks have gone back to checkpoint %llu, of step %llu, which is what "
                            "holds now",
                            (unsigned long long)c->what.number,
-                           (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* told */
-    err.applied = PS_OUTCOME_UNKNOWN; /* the client library must not repeat the request: its answer would be about other values */
+                           (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* err is the answer */
+    err.applied = PS_OUTCOME_UNKNOWN; /* so the client library does not repeat the request, which would save other values now */
     psi_list_init(&lost);
     PSI_LIST_FOREACH_SAFE(it, tmp, &s->asked) {
         if (PSI_CONTAINER_OF(it, struct psd_need, at)->wait->begun_ms <= began_ms) {
@@ -625,9 +587,8 @@ void psd_saver_attempt(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
     s->want = PSD_SAVER_NOT_WANTED;
-    s->begun = true;
     s->same = SAME_UNKNOWN;
-    psd_steps_begun(t); /* steps count from this attempt on, whether it is saved or not */
+    psd_steps_begun(t); /* checkpoint_steps counts from this attempt on, also if the attempt fails */
     psi_list_move_all(&s->served, &s->asked);
     psd_saver_move(s, PSD_SAVER_CUTTING);
     s->begun_ms = t->now_ms;
@@ -637,15 +598,12 @@ void psd_saver_attempt(struct psd_task *t)
     s->what.moved = psd_loader_moved_most(t);
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
-    bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
-    s->hurries = hurries;
+    s->hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
     psd_saver_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job) {
-            s->what.task_count++;
-            (void)psd_saver_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
-        }
+        s->what.task_count += t->peers[i].own_job;
     }
+    psd_saver_tell_all(t, PS_OP_TASK_CUT, s->what.number, s->hurries);
 }
 
 void psd_saver_hurry(struct psd_task *t)
@@ -660,7 +618,7 @@ void psd_saver_hurry(struct psd_task *t)
         bool writes = p->own_job && !s->peers[i].done && psd_loader_is_here(p);
         struct psd_ask *a = writes ? psd_saver_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
-            a->number = 0; /* the answer to this order says nothing about the attempt */
+            a->number = 0; /* psd_saver_answered() ignores the answer, because this order only hurries p */
         }
     }
 }
@@ -675,10 +633,8 @@ void psd_saver_forget(struct psd_task *t, uint64_t number)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         listed_remove(&s->peers[i], number);
     }
-    drop_all(t, number);
+    psd_saver_tell_all(t, PS_OP_TASK_DROP, number, false);
 }
-
-/* ---- its life ---- */
 
 ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err)
 {
@@ -702,7 +658,7 @@ ps_status psd_saver_begin(struct psd_task *t, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
     s->peers[t->self].has_disk = true;
-    psd_saver_count_anew(t);
+    s->since_ms = t->now_ms;
     return psd_shards_begin(t, read_next, err);
 }
 
@@ -717,7 +673,7 @@ void psd_saver_fini(struct psd_task *t)
     psd_saver_parts_free(s);
     psd_saver_bars_free(s);
     while ((it = psi_list_first(&s->known)) != NULL) {
-        checkpoint_free(s, at_checkpoint(it));
+        checkpoint_free(s, psd_checkpoint_at(it));
     }
     for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
         psi_free(s->peers[i].listed);
@@ -738,8 +694,8 @@ void psd_saver_check_invariants(const struct psd_task *t)
         return;
     }
     PSI_LIST_FOREACH(it, &s->known) {
-        PSI_ASSERT(at_checkpoint(it)->what.number > before);
-        before = at_checkpoint(it)->what.number;
+        PSI_ASSERT(psd_checkpoint_at(it)->what.number > before);
+        before = psd_checkpoint_at(it)->what.number;
     }
     PSI_ASSERT(s->phase != PSD_SAVER_IDLE || psi_list_empty(&s->served));
     PSI_ASSERT(s->phase != PSD_SAVER_CUTTING || psd_saver_known(t, s->what.number) == NULL);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: a client asks for a checkpoint, for the list of them, or for the end of one.
+/* CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: a client asks for a checkpoint, for the list of them, or to delete one.
  *
- * Happy path of CHECKPOINT: the request waits for the next attempt (saver_when.c), and is answered when that checkpoint is saved
- * (saver.c).
- * Happy path of CHECKPOINT_DELETE: the checkpoint's directory on our own disk goes first, and its manifest with it -> the other
- * tasks are told -> the request is answered. A kill in between leaves parts that no manifest of ours names. Such parts are no
- * checkpoint, and the same request takes them away. Failure: there is no checkpoint of that number; it is being made; it is the
- * newest whole one, without `force`; our disk does not remove it, and then it stays as it was. A task that is not connected
- * keeps its part until the checkpoint is deleted again, or is older than all others.
- */
+ * Happy path of CHECKPOINT: the request waits for the next attempt (saver_when.c). It is answered when that checkpoint is saved
+ * (saver.c). If nothing has changed since the newest whole checkpoint, the answer is that checkpoint.
+ *
+ * Happy path of CHECKPOINT_DELETE: the checkpoint's files on this task's disk are removed first, the manifest among them. Then
+ * the other tasks are told, and the request is answered. A kill in between leaves parts without a manifest on this disk: they are
+ * no checkpoint, and the same request removes them. A task that is not connected keeps its part until the checkpoint is deleted
+ * again, or is older than all others.
+ *
+ * Failure: there is no such checkpoint; it is being made or restored; without `force`, it is the newest whole one or may be of
+ * another cluster; the disk does not remove it, and it stays as it was. */
 #include "saver.h"
 #include "loader.h"
 
@@ -19,9 +20,7 @@
 
 enum { RETRY_MS = 1000 };
 
-/* ---- which are there ---- */
-
-/* How much of checkpoint `number` is loaded, in millionths, + 1; 0: it is not being loaded. */
+/* 1 + the loaded share of checkpoint `number`, in millionths; 0: the checkpoint is not being loaded. */
 static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
 {
     uint32_t loads = 0, done = 0, share = 0;
@@ -65,7 +64,7 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
                 uint32_t at = psd_saver_parts_there(t, known);
                 add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
                            loaded_share(t, known->what.number), known->bad);
-            } else if (shard->bad[0] != '\0' && !shard->dropped) {
+            } else if (shard->bad[0] != '\0' && shard->stage == PSD_SHARD_STAYS) {
                 add_answer(&l, &none, PS_CHECKPOINT_IN_PART, 0, 0, shard->bad);
             }
         }
@@ -97,8 +96,6 @@ static bool has_any(const struct psd_task *t, uint64_t number)
     return found;
 }
 
-/* ---- one goes ---- */
-
 static void describe_delete(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is deleted", (unsigned long long)w->result)); /* fits */
@@ -117,11 +114,10 @@ static ps_status check_delete(const struct psd_task *t, const ps_v1_SavedNameIte
 {
     const struct psd_saver *s = t->saver;
     unsigned long long number = item->number;
-    if (s == NULL || t->shards->broken) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
-                        t->name);
+    if (s == NULL || psd_shards_is_broken(t)) {
+        return psd_shards_fail(t, err);
     }
-    if (!s->ready) {
+    if (s->disk == PSD_SAVER_DISK_READS) {
         return psi_fail(err, PS_UNAVAILABLE, "%s still reads what its disk has", t->name);
     }
     if (s->phase > PSD_SAVER_LOOKING && s->what.number == item->number) {
@@ -181,7 +177,7 @@ void psd_saver_delete_turn(struct psd_task *t)
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->saver->deleting) {
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         const struct psd_shard *shard = psd_shards_find(t, w->result);
-        if (shard != NULL && shard->dropped) {
+        if (shard != NULL && shard->stage != PSD_SHARD_STAYS) {
             continue;
         }
         if (shard == NULL) {
@@ -193,13 +189,11 @@ void psd_saver_delete_turn(struct psd_task *t)
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,
                                 "checkpoint %llu is not removed: its log line checkpoint_not_removed says why",
-                                (unsigned long long)w->result)); /* answered below */
+                                (unsigned long long)w->result));
         }
         psd_wait_done(t, w);
     }
 }
-
-/* ---- one is asked for ---- */
 
 void psd_saver_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
@@ -236,7 +230,7 @@ static void expire_checkpoint(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_checkpoint = {.describe = psd_saver_describe, .expire = expire_checkpoint};
 
-/* Variables are known, and not all tasks of the job wait for what they begin with. */
+/* True if there may be values in use: names are known, and a task of the job serves (does not wait for the directory). */
 static bool something_lives(const struct psd_task *t)
 {
     bool lives = false;
@@ -265,7 +259,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     if (asked && st != PS_OK) {
         psd_saver_failed(t, 0, &err);
     }
-    /* where values live the request waits here: the client is not told to ask again, because by then the values may be lost */
+    /* while values are in use the request waits, and is not refused: when the client asks again, the values might be lost */
     bool later = st == PS_UNAVAILABLE && something_lives(t);
     struct psd_need *need = st == PS_OK || later ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
@@ -273,7 +267,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     psd_wait_hang(w, need, &t->saver->asked);
-    psd_batch_end(t); /* log lines of an import under way come first */
+    psd_batch_end(t); /* write the batched log line that is open, for example of an import in progress, before the next line */
     psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);
 }

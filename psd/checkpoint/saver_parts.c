@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks of the save machine: do the parts that tasks have written make a whole model; and the bars that tasks have listed.
+/* Checks whether the parts of a checkpoint, as tasks have written them, make a whole model. Also the bars that tasks report.
  *
- * Half a model is not saved, because good checkpoints would be retired for it. A model is half when an owner has lost a variable;
- * when variables without a value are beside sealed ones; or when a task has no values of a container of which the newest
- * checkpoint has values there, and the container was neither reset since nor were its variables deleted there.
- */
+ * Half a model is not saved, because good checkpoints would be retired for it. A model is half if an owner has lost a variable;
+ * if variables without a value are beside sealed (complete) ones; or if a task has no values of a container, but has some in the
+ * newest checkpoint, and neither a reset nor a deletion explains that. */
 #include "saver.h"
 #include "loader.h"
 
@@ -15,8 +13,6 @@
 #include <string.h>
 
 enum { BARS_MAX = 1 << 16 };
-
-/* ---- parts ---- */
 
 uint64_t psd_saver_bytes(const struct psd_saver *s)
 {
@@ -41,7 +37,7 @@ struct part_key {
     size_t bytes;
 };
 
-static struct part_key key_of(const char *container, uint32_t peer)
+static struct part_key part_key_of(const char *container, uint32_t peer)
 {
     struct part_key k;
     size_t n = strlen(container);
@@ -53,19 +49,19 @@ static struct part_key key_of(const char *container, uint32_t peer)
 
 static struct psd_saver_part *find_part(const struct psd_saver *s, const char *container, uint32_t peer)
 {
-    struct part_key k = key_of(container, peer);
+    struct part_key k = part_key_of(container, peer);
     return psi_map_find(&s->parts, k.text, k.bytes);
 }
 
 static struct psd_saver_part *get_part(struct psd_saver *s, const char *container, uint32_t peer, struct psi_err *err)
 {
-    struct part_key k = key_of(container, peer);
+    struct part_key k = part_key_of(container, peer);
     struct psd_saver_part *part = find_part(s, container, peer);
     if (part == NULL) {
         part = psi_calloc(1, sizeof(*part));
         if (part == NULL || psi_map_put(&s->parts, k.text, k.bytes, part, NULL, NULL) != PS_OK) {
             psi_free(part);
-            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* NULL says it */
+            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* the caller sees NULL */
             return NULL;
         }
         psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVER_PART_BYTES);
@@ -80,16 +76,17 @@ ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, con
     char container[PS_CONTAINER_BYTES_MAX + 1];
     bool note = item->kind == PS_FILE_NOTE;
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    if (st == PS_OK && note) {
+    const uint32_t notes = item->notes & ~(uint32_t)PS_NOTE_NAMED;
+    if (st == PS_OK && note && (notes != 0 || item->step != 0)) {
         struct psd_saver_part *all = get_part(s, container, PSD_NO_PEER, err);
         st = all == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
         if (all != NULL) {
-            all->notes |= item->notes;
+            all->notes |= notes;
             all->step = item->step > all->step && item->step <= INT64_MAX ? item->step : all->step;
         }
         if (all != NULL && all->bare[0] == '\0') {
             all->bare_at = p->index;
-            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* a text that is not valid is left out */
+            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* a text that is not valid becomes "" */
         }
         s->what.step = item->step > s->what.step && item->step <= INT64_MAX ? item->step : s->what.step;
     }
@@ -114,14 +111,15 @@ ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifes
         }
         bool values = item.kind == PS_FILE_VALUES && PSI_BYTES_TEXT(item.container, container, sizeof(container)) == PS_OK;
         const struct psd_saver_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
-        item.notes = all == NULL ? 0 : all->notes;
+        item.notes = all == NULL ? item.notes & PS_NOTE_NAMED : all->notes;
         item.step = all == NULL ? 0 : all->step;
         st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
     }
     return st;
 }
 
-/* The task that wrote this file of checkpoint c has values of the container in the new checkpoint as well, or may lack them. */
+/* Check that the task that wrote this file of checkpoint c still has values of the file's container. FAILED_PRECONDITION if not,
+ * unless the task has left the job, or a reset, a deletion, moved values or an empty start (psd_loader_anew()) explain why. */
 static ps_status check_file(const struct psd_task *t, const struct psd_checkpoint *c, const ps_v1_FileItem *file,
                             struct psi_err *err)
 {
@@ -166,10 +164,10 @@ ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err)
             return err->code;
         }
     }
-    if (psi_list_empty(&s->known)) {
+    const struct psd_checkpoint *c = psd_saver_last_known(t);
+    if (c == NULL) {
         return PS_OK;
     }
-    const struct psd_checkpoint *c = PSI_CONTAINER_OF(s->known.prev, struct psd_checkpoint, link);
     struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
     ps_v1_FileItem file;
     ps_status st = PS_OK;
@@ -183,10 +181,10 @@ ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
     void *value = NULL;
-    for (uint32_t left = t->config.list_slice_rows; left > 0 && !s->names_checked; left--) {
+    for (uint32_t left = t->config.list_slice_rows; left > 0 && s->names != PSD_SAVER_NAMES_CHECKED; left--) {
         uint64_t after = s->names_cursor;
-        s->names_checked = !psi_map_next(&t->names.names, &after, NULL, NULL, &value);
-        if (s->names_checked) {
+        if (!psi_map_next(&t->names.names, &after, NULL, NULL, &value)) {
+            s->names = PSD_SAVER_NAMES_CHECKED;
             break;
         }
         const struct psd_name *n = value;
@@ -201,8 +199,6 @@ ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err)
     }
     return PS_OK;
 }
-
-/* ---- bars ---- */
 
 ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err)
 {
@@ -238,7 +234,7 @@ uint64_t psd_saver_bar(const struct psd_task *t, const char *container)
 
 uint64_t psd_saver_highest(const struct psd_task *t)
 {
-    if (t->saver == NULL || !t->saver->ready) {
+    if (t->saver == NULL || t->saver->disk == PSD_SAVER_DISK_READS) {
         return 0;
     }
     return t->saver->highest > t->shards->highest ? t->saver->highest : t->shards->highest;
@@ -260,7 +256,7 @@ bool psd_saver_in_reset(const struct psd_task *t)
 
 ps_status psd_saver_are_read(const struct psd_task *t, struct psi_err *err)
 {
-    if (t->saver == NULL || t->saver->resumed || t->shards->broken) {
+    if (psd_saver_has_resumed(t)) {
         return PS_OK;
     }
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "%s reads what is on its disk", t->name);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How far checkpoints are, for INFO: as fields for programs, and in words for people.
+/* How far checkpoints are, for the answer to INFO: as fields for programs, and as a text for people.
  *
- * Happy path: what the directory keeps of the newest checkpoint, of the attempt and of the last failure becomes a message; the
- * text is made of that message, so both agree. Failure: none. A text that does not fit is cut, and of the containers of a
- * checkpoint the first ones are listed.
- */
+ * Happy path: a message gets what the directory knows of the newest checkpoint, of the attempt and of the last failure. The text
+ * is made from that message, so both agree. Failure: none; what does not fit is cut. */
 #include "saver.h"
 #include "loader.h"
 
@@ -14,9 +11,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { PERCENT = 10000 /* of a share */ };
+enum { PERCENT = 10000 /* units of a share (millionths) per percent */ };
 
-/* The containers of c and their steps, of the manifest, which has a file of values for each task and container. */
+/* Put each container of c, with its highest step, into *out. The manifest has one file of values per task and container. */
 static void put_containers(const struct psd_checkpoint *c, ps_v1_SavesState *out)
 {
     struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
@@ -104,15 +101,13 @@ bool psd_saver_state(const struct psd_task *t, ps_v1_SavesState *out)
     return true;
 }
 
-/* ---- in words ---- */
-
 struct text {
     char *buf;
     size_t n, used;
 };
 
-static void add(struct text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct text *x, const char *format, ...)
+static void add_text(struct text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct text *x, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -124,32 +119,32 @@ static void add(struct text *x, const char *format, ...)
 static void add_newest(struct text *x, const ps_v1_SavesState *s)
 {
     if (s->number == 0) {
-        add(x, "none is saved");
+        add_text(x, "none is saved");
         return;
     }
-    add(x, "%llu is saved%s", (unsigned long long)s->number, s->whole ? "" : ", where tasks that are away have it");
+    add_text(x, "%llu is saved%s", (unsigned long long)s->number, s->whole ? "" : ", where tasks that are away have it");
     if (s->step != 0) {
-        add(x, ", step %llu", (unsigned long long)s->step - 1);
+        add_text(x, ", step %llu", (unsigned long long)s->step - 1);
     }
     if (s->age_ms != 0) {
-        add(x, ", begun %llu s ago", (unsigned long long)(s->age_ms - 1) / 1000);
+        add_text(x, ", begun %llu s ago", (unsigned long long)(s->age_ms - 1) / 1000);
     }
-    add(x, ", took %llu ms", (unsigned long long)s->took_ms);
+    add_text(x, ", took %llu ms", (unsigned long long)s->took_ms);
 }
 
 static void add_attempt(struct text *x, const ps_v1_SavesState *s)
 {
     if (s->loads != 0) {
-        add(x, "; %llu is loaded, %u of %u tasks, %u %%", (unsigned long long)s->loads, s->load_done, s->load_tasks,
-            s->load_share / PERCENT);
+        add_text(x, "; %llu is loaded, %u of %u tasks, %u %%", (unsigned long long)s->loads, s->load_done, s->load_tasks,
+                 s->load_share / PERCENT);
     }
     if (s->makes != 0) {
-        add(x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->makes,
-            s->decided ? "decided, and told" : "written", (unsigned long long)s->make_ms, s->make_done, s->make_tasks,
-            s->make_share / PERCENT);
+        add_text(x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->makes,
+                 s->decided ? "decided, and told" : "written", (unsigned long long)s->make_ms, s->make_done, s->make_tasks,
+                 s->make_share / PERCENT);
     }
     if (s->awaits_reset) {
-        add(x, "; one waits for the end of a reset");
+        add_text(x, "; one waits for the end of a reset");
     }
 }
 
@@ -160,16 +155,16 @@ void psd_saver_text(const struct psd_task *t, const ps_v1_SavesState *s, char *b
     add_newest(&x, s);
     add_attempt(&x, s);
     if (s->failed_age_ms != 0) {
-        add(&x, "; %llu s ago %s", (unsigned long long)(s->failed_age_ms - 1) / 1000, t->saver->failed);
+        add_text(&x, "; %llu s ago %s", (unsigned long long)(s->failed_age_ms - 1) / 1000, t->saver->failed);
     }
     if (s->failed_attempts > 1) {
-        add(&x, "; %llu attempts have failed since the last one that is saved", (unsigned long long)s->failed_attempts);
+        add_text(&x, "; %llu attempts have failed since the last one that is saved", (unsigned long long)s->failed_attempts);
     }
-    add(&x, s->every_seconds == 0 && s->every_steps == 0 ? "; on demand" : "; one");
+    add_text(&x, s->every_seconds == 0 && s->every_steps == 0 ? "; on demand" : "; one");
     if (s->every_seconds != 0) {
-        add(&x, " every %u s", s->every_seconds);
+        add_text(&x, " every %u s", s->every_seconds);
     }
     if (s->every_steps != 0) {
-        add(&x, "%s every %u steps", s->every_seconds != 0 ? " and" : "", s->every_steps);
+        add_text(&x, "%s every %u steps", s->every_seconds != 0 ? " and" : "", s->every_steps);
     }
 }

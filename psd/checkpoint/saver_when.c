@@ -1,16 +1,210 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When the directory begins a checkpoint: after checkpoint_seconds or checkpoint_steps, once when the model is ready, and when
- * a client asks. A checkpoint is made only where something differs from the newest whole one. An attempt that is not possible
- * now begins when it is possible. An attempt that is not possible as things are is given up, which is said once. The last
- * checkpoint, of tasks that end, is not waited for.
- */
+/* When the directory begins a checkpoint; and the small steps of an attempt: telling tasks, noting who is done, noting a
+ * failure.
+ *
+ * A checkpoint is made every checkpoint_seconds or checkpoint_steps, once when the model is ready, when a client asks, and when
+ * the job or all tasks end. First the tasks are asked whether the newest whole checkpoint has all that they have (TASK_SAVED,
+ * DURABILITY 6.9). If so, that checkpoint is the answer to the clients that asked, and none is made. TASK_SAVED goes out after
+ * the clients' requests came in, so a task sees whatever was done before them. The question is left out if the attempt is forced,
+ * or if a client asks and no checkpoint is whole.
+ *
+ * Failure. An attempt that is not possible now begins when it is possible; the last checkpoint, of tasks that end, waits at most
+ * a second for that. An attempt that is not possible before somebody acts is given up, and the log says so once. A task is lost
+ * while the tasks are asked: if a client has asked for a checkpoint, they are asked again when all are connected. No memory to
+ * ask a task: its connection closes. */
 #include "saver.h"
 #include "loader.h"
 
 #include "psd/rounds/groups.h"
 
 #include <stdio.h>
+
+#define TO(phase) (1u << PSD_SAVER_##phase)
+static const uint8_t WAYS[PSD_SAVER_PHASES] = {
+    [PSD_SAVER_IDLE] = TO(LOOKING) | TO(CUTTING),  [PSD_SAVER_LOOKING] = TO(IDLE), [PSD_SAVER_CUTTING] = TO(DECIDING) | TO(IDLE),
+    [PSD_SAVER_DECIDING] = TO(TELLING) | TO(IDLE), [PSD_SAVER_TELLING] = TO(IDLE),
+};
+
+void psd_saver_move(struct psd_saver *s, enum psd_saver_phase to)
+{
+    PSI_ASSERT((WAYS[s->phase] >> to & 1u) != 0);
+    s->phase = to;
+}
+
+void psd_saver_force(struct psd_task *t)
+{
+    psd_saver_wants(t->saver, PSD_SAVER_ANYWAY);
+}
+
+void psd_saver_note_failed(struct psd_task *t)
+{
+    t->saver->last_failed = t->saver->last_ms != 0;
+}
+
+void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err)
+{
+    struct psd_saver *s = t->saver;
+    char which[48] = "refused: ";
+    if (s == NULL) {
+        return; /* this task is no directory with a disk, so it reports no failed checkpoints */
+    }
+    if (number != 0) {
+        PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
+    }
+    s->failed_count = (s->failed_ms == 0 ? 0 : s->failed_count) + (number != 0);
+    s->failed_ms = t->now_ms;
+    s->failed_number = number;
+    s->failed_err = *err;
+    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
+}
+
+void psd_saver_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    const bool *hurries = o->what;
+    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
+    (void)t, (void)p;
+    item.number = o->number;
+    item.hurries = *hurries;
+    psd_list_add(l, &ps_v1_SaveItem_msg, &item);
+}
+
+struct psd_ask *psd_saver_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
+{
+    return psd_order(t, p, &(struct psd_order){.op = op, .number = number, .what = &hurries});
+}
+
+void psd_saver_tell_all(struct psd_task *t, uint8_t op, uint64_t number, bool hurries)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && psd_loader_is_here(&t->peers[i])) {
+            (void)psd_saver_tell(t, &t->peers[i], op, number, hurries);
+        }
+    }
+}
+
+void psd_saver_serve(struct psd_task *t, uint64_t number)
+{
+    struct psd_saver *s = t->saver;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->served) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        w->result = number;
+        w->has_result = true;
+    }
+    s->failed_ms = 0;
+    s->last_failed = false;
+    psd_wait_over(t, &s->served);
+}
+
+bool psd_saver_all_done(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->saver->peers[i].done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void psd_saver_clear_done(struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        t->saver->peers[i].done = false;
+        t->peers[i].share = 0;
+    }
+}
+
+void psd_saver_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err)
+{
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(waiters)) != NULL) {
+        w->err = *err;
+        /* the checkpoint was restored, and only saving it again has failed, so the client must not repeat the request */
+        if (w->op == PS_OP_CHECKPOINT_RESTORE) {
+            psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
+            w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        }
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_saver_ask_again(struct psd_saver *s)
+{
+    psi_list_move_all(&s->served, &s->asked);
+    psi_list_move_all(&s->asked, &s->served);
+}
+
+/* End LOOKING. news true: a task has something new, so an attempt follows, for which the clients that asked wait. news false: the
+ * tasks are asked again. */
+static void look_over(struct psd_task *t, bool news)
+{
+    struct psd_saver *s = t->saver;
+    psd_saver_move(s, PSD_SAVER_IDLE);
+    psd_saver_wants(s, news ? PSD_SAVER_ANYWAY : PSD_SAVER_IF_NEW);
+    psd_saver_ask_again(s);
+}
+
+void psd_saver_look_lost(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_saver *s = t->saver;
+    psd_saver_move(s, PSD_SAVER_IDLE);
+    s->since_ms = t->now_ms;
+    if (!psi_list_empty(&s->served) || psd_saver_have_news(t)) {
+        psd_saver_failed(t, 0, err);
+        psd_saver_note_failed(t);
+    }
+    /* waiting requests stay: all tasks are asked again (LOOKING) when the lost task is back, unless it has lost values */
+    psd_saver_ask_again(s);
+}
+
+/* The number that TASK_SAVED asks about: the newest whole checkpoint's; if none is whole, a number that no checkpoint has. */
+static uint64_t look_number(const struct psd_task *t)
+{
+    uint64_t newest = psd_saver_newest(t);
+    return newest != 0 ? newest : psd_saver_highest(t) + 1;
+}
+
+/* Call when the newest checkpoint has all that the tasks have: the requests end with its number, and no checkpoint is made. */
+static void nothing_new(struct psd_task *t)
+{
+    struct psd_saver *s = t->saver;
+    if (psd_saver_known(t, s->looked_at) != NULL) {
+        psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
+    }
+    psd_saver_move(s, PSD_SAVER_IDLE);
+    s->since_ms = t->now_ms;
+    psd_saver_serve(t, s->looked_at);
+}
+
+void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
+{
+    struct psd_saver *s = t->saver;
+    bool has = err == NULL || (err->code == PS_NOT_FOUND && psi_list_empty(&s->served));
+    s->peers[peer].done = true;
+    if (!has) {
+        look_over(t, true);
+    } else if (psd_saver_all_done(t) && s->looked_at != look_number(t)) {
+        /* the checkpoint that the tasks were asked about was deleted or lost a part meanwhile: ask again, about another */
+        look_over(t, false);
+    } else if (psd_saver_all_done(t)) {
+        nothing_new(t);
+    }
+}
+
+/* Enter LOOKING: ask all tasks whether the newest whole checkpoint has all that they have. If one says no, an attempt begins. */
+static void look_for_news(struct psd_task *t)
+{
+    struct psd_saver *s = t->saver;
+    s->want = PSD_SAVER_NOT_WANTED;
+    if (!t->draining) { /* a directory that is to end makes a checkpoint only for itself: waiting clients get no answer */
+        psi_list_move_all(&s->served, &s->asked);
+    }
+    psd_saver_move(s, PSD_SAVER_LOOKING);
+    s->begun_ms = t->now_ms;
+    s->looked_at = look_number(t);
+    psd_saver_clear_done(t);
+    psd_saver_tell_all(t, PS_OP_TASK_SAVED, s->looked_at, false);
+}
 
 enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000, FAILED_MS = 60000 };
 
@@ -20,9 +214,9 @@ ps_status psd_saver_check(struct psd_task *t, struct psi_err *err)
     struct psd_names bare = PSD_NAMES_IN(bare_text), away = PSD_NAMES_IN(away_text);
     ps_status st = psd_peers_begun(t, err);
     if (st == PS_FAILED_PRECONDITION) {
-        return st; /* this error says more than the checks below */
+        return st; /* err says why; the checks below would give a less precise reason */
     }
-    if (t->saver == NULL || t->shards->broken) {
+    if (t->saver == NULL || psd_shards_is_broken(t)) {
         psd_names_add(&bare, "%s", t->name);
     }
     for (uint32_t i = 0; t->saver != NULL && i < t->peer_count; i++) {
@@ -47,7 +241,7 @@ ps_status psd_saver_check(struct psd_task *t, struct psi_err *err)
     return st == PS_OK ? psd_saver_check_names(t, err) : st;
 }
 
-/* Some owners of a group may have closed a round, and others not. */
+/* True if a group is between two rounds: some owners may have closed a round that others have not. */
 static bool between_rounds(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -60,14 +254,14 @@ static bool between_rounds(const struct psd_task *t)
     return false;
 }
 
-/* The tasks do not begin, and none of them has anything that is not saved: no last checkpoint is lost. */
+/* True if no last checkpoint is needed: the tasks could not begin, and none has anything that is not saved. */
 static bool nothing_is_lost(const struct psd_task *t)
 {
     struct psi_err err;
     return psd_peers_begun(t, &err) == PS_FAILED_PRECONDITION && !psd_saver_have_news(t);
 }
 
-/* A checkpoint cannot be made as things are: clients that asked get err, and the log says it once. */
+/* Call when no checkpoint can be made before somebody acts: clients that asked get err, and the log says err once. */
 static void refused(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saver *s = t->saver;
@@ -80,7 +274,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
         psd_saver_note_failed(t);
     }
     s->want = PSD_SAVER_NOT_WANTED;
-    psd_saver_count_anew(t);
+    s->since_ms = t->now_ms;
     psd_saver_fail(t, &s->asked, err);
 }
 
@@ -88,8 +282,8 @@ void psd_saver_turn(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
     struct psi_err err;
-    if (s != NULL) {
-        s->names_left = false;
+    if (s != NULL && s->names == PSD_SAVER_NAMES_GO_ON) {
+        s->names = PSD_SAVER_NAMES_OPEN;
     }
     psd_saver_delete_turn(t);
     if (s != NULL && t->shards->job_ends) {
@@ -99,7 +293,7 @@ void psd_saver_turn(struct psd_task *t)
     if (s != NULL) {
         psd_saver_settle_own(t);
     }
-    if (s == NULL || !s->resumed || s->phase != PSD_SAVER_IDLE) {
+    if (s == NULL || s->disk < PSD_SAVER_DISK_RESUMED || s->phase != PSD_SAVER_IDLE) {
         return;
     }
     bool wanted = s->want != PSD_SAVER_NOT_WANTED || (!t->draining && !psi_list_empty(&s->asked));
@@ -108,13 +302,13 @@ void psd_saver_turn(struct psd_task *t)
     }
     bool held = between_rounds(t) || psd_saver_in_reset(t);
     ps_status st = held ? PS_UNAVAILABLE : psd_saver_check(t, &err);
-    if (st == PS_OK && !s->names_checked) {
-        s->names_left = true;
+    if (st == PS_OK && s->names == PSD_SAVER_NAMES_OPEN) {
+        s->names = PSD_SAVER_NAMES_GO_ON;
     } else if (st == PS_OK) {
-        /* where no checkpoint is whole, the client gets no other answer */
+        /* first: a client asks, and no checkpoint is whole that could be the answer */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saver_newest(t) == 0;
         s->warned = false;
-        (s->want == PSD_SAVER_ANYWAY || first ? psd_saver_attempt : psd_saver_look)(t);
+        (s->want == PSD_SAVER_ANYWAY || first ? psd_saver_attempt : look_for_news)(t);
     } else if (st == PS_FAILED_PRECONDITION) {
         refused(t, &err);
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
@@ -127,7 +321,7 @@ void psd_saver_turn(struct psd_task *t)
         }
     } else if (!held) {
         psd_saver_failed(t, 0, &err);
-        s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
+        s->again_ms = t->now_ms + AGAIN_MS; /* a pause, because this function is called after each event */
     }
 }
 
@@ -138,7 +332,7 @@ static bool by_itself(const struct psd_task *t)
 
 bool psd_saver_have_work(const struct psd_task *t)
 {
-    return t->saver != NULL && t->saver->names_left;
+    return t->saver != NULL && t->saver->names == PSD_SAVER_NAMES_GO_ON;
 }
 
 bool psd_saver_drained(const struct psd_task *t)
@@ -146,7 +340,6 @@ bool psd_saver_drained(const struct psd_task *t)
     return t->saver == NULL || (t->saver->phase == PSD_SAVER_IDLE && t->saver->want == PSD_SAVER_NOT_WANTED);
 }
 
-/* All tasks of the job are connected and have listed, so all can be asked. */
 static bool all_listed(const struct psd_task *t)
 {
     bool all = true;
@@ -156,8 +349,8 @@ static bool all_listed(const struct psd_task *t)
     return all;
 }
 
-/* No last checkpoint is made where checkpoints are made on demand only. Why the checkpoint that a client asked for last is not
- * saved; NULL: it is saved, or no client asked. */
+/* For jobs that save only when a client asks, and so not when tasks end: why the checkpoint that a client asked for last is not
+ * saved when the directory ends. NULL: it is saved, or no client has asked. writes: a checkpoint is being written. */
 static const char *lost_by_hand(const struct psd_task *t, bool writes)
 {
     const struct psd_saver *s = t->saver;
@@ -185,8 +378,7 @@ const char *psd_saver_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* Note the highest global step of each container. Sessions that are there count, and those that have ended since the last look.
- * Returns whether a chief has made a model ready. */
+/* Note the highest global step of each container that any session has reported. True: a chief has sealed a model. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -212,19 +404,21 @@ void psd_saver_last(struct psd_task *t)
     if (s != NULL) {
         psd_saver_hurry(t);
     }
-    bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS); /* all tasks are told to end at a time */
-    if (asked || !s->ready || !by_itself(t)) {
+    bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS); /* mostly all tasks end together: then the
+                                                                                      * first request serves all */
+    if (asked || s->disk == PSD_SAVER_DISK_READS || !by_itself(t)) {
         return;
     }
-    if (psd_saver_have_news(t) || all_listed(t)) { /* a task may not have said yet that it has changed */
+    /* if all tasks are connected they are asked anyway: one may have changed since its last BEAT */
+    if (psd_saver_have_news(t) || all_listed(t)) {
         s->last_ms = t->now_ms;
         psd_saver_wants(s, PSD_SAVER_IF_NEW);
         s->again_ms = 0;
     }
 }
 
-/* A checkpoint by time, by steps, or the first of this life of the directory is due. The first one waits for a chief where older
- * checkpoints are there or no session says a step, because before that the model may be half made. */
+/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process. The first waits
+ * until a chief has sealed the model, which may be half made before. Without an older checkpoint a global step is enough. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -237,9 +431,9 @@ static bool is_due(struct psd_task *t)
         return false;
     }
     bool news = psd_saver_have_news(t);
-    bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
-    uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps; /* as they are now */
-    /* with checkpoint_steps alone: the global step may not rise any more */
+    bool first = s->what.number == 0 && (ready || (s->step != 0 && psi_list_empty(&s->known)));
+    uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps;
+    /* a failed attempt is repeated by time even with checkpoint_steps alone: the global step may rise no more */
     every = every == 0 && s->failed_ms != 0 ? FAILED_MS : every;
     bool steps = psd_steps_are_due(t, most);
     return news && (steps || first || (every != 0 && t->now_ms - s->since_ms >= every));
@@ -248,18 +442,18 @@ static bool is_due(struct psd_task *t)
 void psd_saver_tick(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
-    if (s == NULL || !s->ready) {
+    if (s == NULL || s->disk == PSD_SAVER_DISK_READS) {
         return;
     }
     if (is_due(t) && s->phase == PSD_SAVER_IDLE && s->want == PSD_SAVER_NOT_WANTED && !t->draining) {
         s->want = PSD_SAVER_IF_NEW;
-        psd_saver_count_anew(t);
+        s->since_ms = t->now_ms;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (s->peers[i].again_ms != 0 && t->now_ms >= s->peers[i].again_ms && psd_peer_hears(p)) {
             s->peers[i].again_ms = 0;
-            psd_saver_tell_again(t, p);
+            psd_saver_settle(t, p);
         }
     }
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A task's part in checkpoints: see shards.h.
+/* A task's part in checkpoints: see shards.h.
  *
- * Happy path: the disk is listed -> the task may list to the directory. A cut: psd_cut_begin() when TASK_CUT comes -> pieces of
- * the cut become writes, a bounded number at a time -> all pieces are written -> the files are published one by one -> TASK_CUT
- * is answered. A manifest: BEGIN, WRITE, PUBLISH -> TASK_MANIFEST is answered. Failure: a disk operation fails, or the cut does:
- * the attempt is over here, the answer says why, and the shard is removed. The cut's memory is freed when the disk no longer
- * reads it. A disk that cannot be listed, or whose `bars` cannot be read so that nobody knows what may come back: this task saves
- * nothing, and trains on.
- */
+ * Happy path: when its files on disk are known, the task may send its report to the directory. TASK_CUT begins a cut, the saving
+ * of the task's present state (psd_cut_begin()). Pieces of the cut become writes, a bounded number at a time. When all are
+ * written, the files are published one by one, and TASK_CUT is answered. A manifest is written by BEGIN, WRITE and PUBLISH; then
+ * TASK_MANIFEST is answered.
+ *
+ * Failure. A disk operation or the cut fails: the cut ends, TASK_CUT is answered with the reason, and the shard is removed. The
+ * cut's memory is freed when the disk no longer reads it. If the disk or its file `bars` cannot be read, the task neither saves
+ * nor loads. */
 #include "shards.h"
 
 #include "psd/base/items.h"
@@ -22,20 +22,23 @@
 #include <string.h>
 
 enum {
-    FULL_MS = 3000,  /* how long pushes wait for a disk that finishes nothing, before the cut is given up */
-    ENDS_MS = 1000,  /* how long a task that is to end waits for its last cut to begin */
-    ENTRIES = 256,   /* entries of one LIST */
-    WRITES_MAX = 48, /* writes of a cut on their way to the disk. With one BEGIN for each it stays below PSD_DISK_OPS_MAX */
-    REMOVES_MAX = 8  /* removals on their way to the disk. They go out before the next cut, so that the cut finds their room */
+    /* saving is given up if its memory is full, so that pushes wait, and the disk has finished no write for this long */
+    FULL_MS = 3000,
+    ENDS_MS = 1000, /* how long a task that is to end waits until its last checkpoint begins */
+    ENTRIES = 256,  /* entries of one LIST */
+    /* writes of one checkpoint given to the disk at a time; with a BEGIN for each file this is below PSD_DISK_OPS_MAX */
+    WRITES_MAX = 48,
+    REMOVES_MAX = 8, /* removals given to the disk at a time */
+    /* if more containers than these have no file of values, a part does not name them, to keep manifests short */
+    NAMED_MAX = 1024
 };
 
 struct psd_manifest {
-    /* volatile: */
     struct psi_list link; /* psd_shards.manifests */
     uint64_t number;
     struct psi_buf bytes;
-    psd_shards_decided_fn decided; /* NULL: of another task than the directory */
-    uint64_t ask_id;               /* the order TASK_MANIFEST; 0: nobody is to be answered */
+    psd_shards_decided_fn decided; /* directory: called when its own manifest is on disk or has failed; other tasks: NULL */
+    uint64_t ask_id;               /* id of the TASK_MANIFEST to answer; 0: nobody is to be answered */
     uint32_t ops;
     struct psi_err err;
 };
@@ -50,7 +53,21 @@ static struct psd_manifest *at_manifest(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_manifest, link);
 }
 
-/* ---- shards ---- */
+#define TO(stage) (1u << PSD_SHARDS_##stage)
+static const uint8_t WAYS[PSD_SHARDS_STAGES] = {
+    [PSD_SHARDS_NONE] = TO(WRITES),
+    [PSD_SHARDS_WRITES] = TO(PUBLISHES) | TO(ENDS),
+    [PSD_SHARDS_PUBLISHES] = TO(NONE) | TO(ENDS),
+    /* from ENDS to ENDS: TASK_DROP comes for a checkpoint whose saving has already failed */
+    [PSD_SHARDS_ENDS] = TO(NONE) | TO(ENDS),
+};
+#undef TO
+
+static void stage_move(struct psd_shards *s, enum psd_shards_stage to)
+{
+    PSI_ASSERT((WAYS[s->stage] >> to & 1u) != 0);
+    s->stage = to;
+}
 
 struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number)
 {
@@ -86,6 +103,11 @@ static struct psd_shard *shard_add(struct psd_task *t, uint64_t number)
     return shard;
 }
 
+static void shard_drop(struct psd_shard *shard)
+{
+    shard->stage = shard->stage == PSD_SHARD_STAYS ? PSD_SHARD_DROPPED : shard->stage;
+}
+
 static void remove_next(struct psd_task *t);
 
 static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
@@ -93,11 +115,11 @@ static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     struct psd_shard *shard = ctx;
     (void)bytes;
     t->shards->removing--;
-    shard->dropped = shard->removing = false;
+    shard->stage = PSD_SHARD_STAYS;
     if (st == PS_OK) {
         psi_list_remove(&shard->link);
         psi_free(shard);
-    } else { /* when this task lists, the directory sends TASK_DROP again */
+    } else { /* the directory sends TASK_DROP again when this task reports its parts */
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_removed", PSI_KV("checkpoint", shard->number), PSI_KV("msg", error));
     }
     remove_next(t);
@@ -111,10 +133,11 @@ static void remove_next(struct psd_task *t)
         struct psd_shard *shard = at_shard(it);
         struct psd_disk_op op = {.kind = PSD_DISK_REMOVE, .file = {.number = shard->number}};
         bool busy = s->stage != PSD_SHARDS_NONE && s->number == shard->number;
-        if (s->removing < REMOVES_MAX && shard->dropped && !shard->removing && !busy) {
-            /* where the disk refuses the removal now, psd_shards_tick() asks again */
-            shard->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK;
-            s->removing += shard->removing;
+        bool goes = s->removing < REMOVES_MAX && shard->stage == PSD_SHARD_DROPPED && !busy;
+        /* if the disk takes no operation now, psd_shards_tick() repeats the call */
+        if (goes && psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK) {
+            shard->stage = PSD_SHARD_REMOVING;
+            s->removing++;
         }
     }
 }
@@ -129,8 +152,9 @@ void psd_shards_drop_here(struct psd_task *t, uint64_t number)
     if (number == s->saved_number) {
         s->saved_changes = PSD_SAVED_BY_NONE;
     }
-    shard->dropped = true;
-    if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) { /* another checkpoint may follow this one */
+    shard_drop(shard);
+    /* the checkpoint for which this task waits before it ends has failed: the task waits ENDS_MS for another one */
+    if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) {
         s->ends_ms = t->now_ms;
         s->ends_highest = number;
         s->ends_failed = true;
@@ -140,7 +164,7 @@ void psd_shards_drop_here(struct psd_task *t, uint64_t number)
         return;
     }
     s->ask_id = 0;
-    s->stage = PSD_SHARDS_ENDS;
+    stage_move(s, PSD_SHARDS_ENDS);
     psd_cut_cancel(t);
     psd_shards_work(t);
 }
@@ -154,8 +178,7 @@ static void over_with_list(struct psd_task *t, bool broken, const char *why)
     struct psd_shards *s = t->shards;
     psi_free(s->entries);
     s->entries = NULL;
-    s->broken = broken;
-    s->listed = true;
+    s->disk = broken ? PSD_SHARDS_DISK_BROKEN : PSD_SHARDS_DISK_ABLE;
     if (broken) {
         psd_log(t, PSI_LOG_ERROR, "checkpoints_unreadable", PSI_KV("msg", why));
     } else if (s->on_listed != NULL) {
@@ -185,9 +208,9 @@ static void bars_read(struct psd_task *t, void *ctx, uint64_t id, const struct p
 static void read_bars(struct psd_task *t)
 {
     struct psi_err err;
-    if (!t->shards->has_bars) {
+    if (t->shards->bars_bytes == 0) {
         bars_read(t, NULL, 0, NULL);
-    } else if (psd_bars_read(t, &t->shards->bars, 0, t->shards->bars_bytes, bars_read, &err) != PS_OK) {
+    } else if (psd_bars_read(t, &t->shards->bars, 0, t->shards->bars_bytes - 1, bars_read, &err) != PS_OK) {
         over_with_list(t, true, err.text);
     }
 }
@@ -201,8 +224,7 @@ static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
         const struct psd_disk_entry *e = &s->entries[i];
         bool own = e->file.writer == 0;
         if (own && e->file.kind == PSD_DISK_BARS) {
-            s->has_bars = true;
-            s->bars_bytes = e->bytes;
+            s->bars_bytes = 1 + e->bytes;
         }
         struct psd_shard *shard = own && e->file.number != 0 ? shard_add(t, e->file.number) : NULL;
         if (own ? e->file.number != 0 && shard == NULL : !psd_others_list(t, e)) {
@@ -211,7 +233,7 @@ static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
         }
         if (own && e->file.kind == PSD_DISK_MANIFEST) {
             shard->manifest_bytes =
-                e->bytes == 0 ? 1 : e->bytes; /* an empty manifest file was truncated: the manifest is damaged, not missing */
+                e->bytes == 0 ? 1 : e->bytes; /* 1 for an empty file: the manifest was truncated, so it is damaged, not missing */
         }
     }
     if (st != PS_OK) {
@@ -257,16 +279,6 @@ ps_status psd_shards_begin(struct psd_task *t, void (*on_listed)(struct psd_task
     return PS_OK;
 }
 
-bool psd_shards_is_listed(const struct psd_task *t)
-{
-    return t->shards == NULL || t->shards->listed;
-}
-
-bool psd_shards_is_able(const struct psd_task *t)
-{
-    return t->shards != NULL && t->shards->listed && !t->shards->broken;
-}
-
 /* ---- the cut ---- */
 
 static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
@@ -274,12 +286,11 @@ static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
     out->kind = PS_FILE_NOTE;
     out->notes = n->notes;
     out->step = n->step;
-    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name, as the next */
+    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: a checked name, like n->bare */
     PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
 }
 
-/* Describe file i of the cut that is done; behind the files come the notes of containers. The directory fills in job and task.
- * False: there is no item i. */
+/* Describe item i of the finished cut: files first, then notes of containers. The directory adds the task. False: no item. */
 static bool file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out)
 {
     *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
@@ -296,11 +307,11 @@ static bool file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *
     out->bytes = f->bytes;
     out->sum = f->sum;
     out->same = i == 0 ? s->cut_same : 0;
+    out->notes = i == 0 && s->named ? PS_NOTE_NAMED : 0;
     PSI_IGNORE(PSI_BYTES_SET(out->container, f->container)); /* fits: checked name */
     return true;
 }
 
-/* Answer TASK_CUT: the files of the cut and the notes, or why it has failed. */
 static void answer_cut(struct psd_task *t)
 {
     const struct psd_shards *s = t->shards;
@@ -318,16 +329,16 @@ static void answer_cut(struct psd_task *t)
     psd_list_end(&l);
 }
 
-/* The cut is over, and no disk operation of it is under way. */
+/* End the saving, and answer TASK_CUT. The caller has made sure that no disk operation of it is under way. */
 static void cut_over(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
     struct psd_shard *shard = psd_shards_find(t, s->number);
     psd_cut_end(t);
     if (s->stage == PSD_SHARDS_ENDS) {
-        shard->dropped = true;
+        shard_drop(shard);
     }
-    s->stage = PSD_SHARDS_NONE;
+    stage_move(s, PSD_SHARDS_NONE);
     answer_cut(t);
     remove_next(t);
 }
@@ -336,7 +347,7 @@ static void cut_failed(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_shards *s = t->shards;
     if (s->stage != PSD_SHARDS_ENDS) {
-        s->stage = PSD_SHARDS_ENDS;
+        stage_move(s, PSD_SHARDS_ENDS);
         s->err = *err;
         psd_cut_cancel(t);
     }
@@ -347,7 +358,7 @@ static void op_over(struct psd_task *t, ps_status st, const char *error)
     struct psi_err err;
     t->shards->ops--;
     if (st != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* cut_failed() keeps the error */
+        PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* cut_failed() keeps err */
         cut_failed(t, &err);
     }
 }
@@ -409,7 +420,7 @@ static void write_one(struct psd_task *t, const struct psd_cut_write *w)
         PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED,
                             "%s: more than %u containers with values, each of which is a file of a checkpoint: none can be made "
                             "before some are reset, or are on other tasks",
-                            t->name, PSD_SHARDS_FILES_MAX - 1)); /* kept */
+                            t->name, PSD_SHARDS_FILES_MAX - 1));
         cut_failed(t, &err);
         psd_cut_written(t, w);
         return;
@@ -432,7 +443,24 @@ static void notes_free(struct psd_shards *s)
     s->note_count = 0;
 }
 
-/* Fill psd_shards.notes: what the directory is told of each container in the cut. False: no memory. */
+/* True if this task's part of the checkpoint has variables or queues of the container, but no file of values. */
+static bool is_unfiled(const struct psd_container *c)
+{
+    return (c->cut_notes & PS_NOTE_NAMED) != 0 && c->cut_file == 0;
+}
+
+static uint32_t count_unfiled(const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    uint32_t count = 0;
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        count += is_unfiled(value);
+    }
+    return count;
+}
+
+/* Fill psd_shards.notes with what the directory is told of each container in the checkpoint. False: no memory. */
 static bool note_containers(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -448,14 +476,16 @@ static bool note_containers(struct psd_task *t)
     }
     s->notes = psi_calloc((size_t)psi_map_count(&t->store.containers) + 1, sizeof(*s->notes));
     bool complete = s->notes != NULL;
+    s->named = count_unfiled(t) <= NAMED_MAX;
     while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        if (c->cut_notes == 0 && c->cut_step == 0) {
-            continue; /* without notes and step the container needs no entry; there may be many of these */
+        const uint32_t notes = s->named && is_unfiled(c) ? c->cut_notes : c->cut_notes & ~(uint32_t)PS_NOTE_NAMED;
+        if (notes == 0 && c->cut_step == 0) {
+            continue; /* a container with neither notes nor a step needs no entry; there may be many such containers */
         }
         struct psd_shards_note *n = &s->notes[s->note_count++];
         memcpy(n->container, c->name, strlen(c->name) + 1);
-        n->notes = c->cut_notes;
+        n->notes = notes;
         n->step = c->cut_step;
         n->bare = c->cut_bare == NULL ? NULL : psi_strndup(c->cut_bare, strlen(c->cut_bare));
         complete = complete && (n->bare != NULL) == (c->cut_bare != NULL);
@@ -475,7 +505,7 @@ static void note_files(struct psd_task *t)
             memcpy(s->files[i].container, f.container, strlen(f.container) + 1);
         }
     }
-    s->stage = PSD_SHARDS_PUBLISHES;
+    stage_move(s, PSD_SHARDS_PUBLISHES);
 }
 
 static void write_more(struct psd_task *t)
@@ -492,18 +522,19 @@ static void write_more(struct psd_task *t)
     }
     enum psd_cut_status st = psd_cut_status(t);
     if (st == PSD_CUT_FAILED) {
-        PSI_IGNORE(psd_cut_error(t, &err)); /* kept */
+        PSI_IGNORE(psd_cut_error(t, &err)); /* cut_failed() keeps err */
         cut_failed(t, &err);
     } else if (st == PSD_CUT_WRITTEN && s->ops == 0) {
         note_files(t);
         if (!note_containers(t)) {
-            PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for what its checkpoint has", t->name)); /* kept */
+            PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for what its checkpoint has", t->name));
             cut_failed(t, &err);
         }
     }
 }
 
-/* Take the next steps of the cut: write, publish, end. While the disk works on the last step, nothing is done. */
+/* Give the disk as many operations of the cut as it may have now: up to WRITES_MAX writes at a time, then one PUBLISH after the
+ * other. When all is published or given up, and no operation is under way, the cut ends. */
 static void pump(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -512,7 +543,7 @@ static void pump(struct psd_task *t)
     }
     if (s->stage == PSD_SHARDS_PUBLISHES && s->ops == 0 && s->published < s->file_count) {
         struct psd_disk_op op = {.kind = PSD_DISK_PUBLISH, .file = file_of(s, s->published)};
-        PSI_IGNORE(ask_disk(t, &op, published, NULL)); /* the cut has failed */
+        PSI_IGNORE(ask_disk(t, &op, published, NULL)); /* if ask_disk() fails, it has called cut_failed() */
     }
     if (s->ops == 0 && (s->stage == PSD_SHARDS_ENDS || (s->stage == PSD_SHARDS_PUBLISHES && s->published == s->file_count))) {
         cut_over(t);
@@ -524,17 +555,16 @@ ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries,
     struct psd_shards *s = t->shards;
     struct psd_cut_options o = {.number = number, .memory_bytes = t->config.checkpoint_memory_bytes};
     if (!psd_shards_is_able(t)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
-                        t->name);
+        return psd_shards_fail(t, err);
     }
     if (s->stage != PSD_SHARDS_NONE) {
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk is still busy with checkpoint %llu", t->name,
                         (unsigned long long)s->number);
     }
-    if (!psi_list_empty(&t->emptying)) { /* the part would have what a reset has taken away */
+    if (!psi_list_empty(&t->emptying)) { /* the checkpoint would have variables that a reset has dropped already */
         return psi_fail(err, PS_UNAVAILABLE, "%s is still dropping what a reset has taken away", t->name);
     }
-    if (psd_shards_find(t, number) != NULL) { /* a part is of one instant */
+    if (psd_shards_find(t, number) != NULL) { /* the new files would mix with those of an earlier try to save */
         return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
     }
     if (shard_add(t, number) == NULL) {
@@ -545,7 +575,7 @@ ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries,
         psd_shards_drop_here(t, number);
         return st;
     }
-    s->stage = PSD_SHARDS_WRITES;
+    stage_move(s, PSD_SHARDS_WRITES);
     s->number = number;
     s->began = 0;
     s->moved_ms = t->now_ms;
@@ -577,7 +607,7 @@ void psd_shards_tick(struct psd_task *t)
     if (s->stage == PSD_SHARDS_WRITES && psd_cut_is_full(&t->store) && t->now_ms - s->moved_ms >= FULL_MS) {
         PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED,
                             "%s: its disk has finished nothing for %llu ms, and pushes wait for it (checkpoint_memory)", t->name,
-                            (unsigned long long)(t->now_ms - s->moved_ms))); /* kept */
+                            (unsigned long long)(t->now_ms - s->moved_ms)));
         cut_failed(t, &err);
     }
     psd_shards_work(t);
@@ -601,7 +631,7 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     struct psd_shard *shard = psd_shards_find(t, m->number);
     (void)bytes;
     if (st != PS_OK && m->err.code == PS_OK) {
-        PSI_IGNORE(psi_fail_as(&m->err, st, t->disk_reason, "%s: %s", t->name, error)); /* said below */
+        PSI_IGNORE(psi_fail_as(&m->err, st, t->disk_reason, "%s: %s", t->name, error)); /* answered below */
     }
     if (--m->ops > 0) {
         return;
@@ -624,7 +654,8 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     manifest_free(m);
 }
 
-/* Give manifest m to the disk. On errors m is freed. */
+/* Ask the disk to write manifest m: BEGIN, WRITE and PUBLISH. On errors m is freed. Once an operation is under way, PS_OK is
+ * returned, and manifest_step() reports a failure. */
 static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, struct psi_err *err)
 {
     static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
@@ -645,7 +676,7 @@ static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, stru
         st = psd_disk_ask(t, &op, manifest_step, m, err);
         m->ops += st == PS_OK;
     }
-    if (st != PS_OK && m->ops > 0) { /* manifest_step() tells the error when the operations under way are over */
+    if (st != PS_OK && m->ops > 0) {
         m->err = *err;
         return PS_OK;
     }
@@ -673,7 +704,7 @@ ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct p
 
 /* ---- what the directory asks ---- */
 
-/* The checkpoint that the directory speaks of. */
+/* Parse the first SaveItem of the request. INVALID_ARGUMENT: its number is 0. */
 static ps_status which(const struct psd_request *r, ps_v1_SaveItem *out, struct psi_err *err)
 {
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, out, "checkpoint", err);
@@ -687,7 +718,7 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK && item.hurries && t->shards != NULL && psd_shards_find(t, item.number) != NULL) {
-        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* OK also when the cut is over already */
+        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* the answer is OK, even if the saving is over already */
         if (t->shards->stage == PSD_SHARDS_WRITES && t->shards->number == item.number) {
             t->shards->pace.hurries = true;
             psd_shards_work(t);
@@ -714,7 +745,7 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
     psd_order_answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
 }
 
-/* Take in a frame of a TASK_MANIFEST; the first frame has the SaveItem. */
+/* Take in one frame of a TASK_MANIFEST: its FileItems, and in the first frame the SaveItem before them. */
 static ps_status take_manifest(struct psd_manifest *m, const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *at = r->body;
@@ -740,11 +771,12 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
     struct psd_shards *s = t->shards;
     ps_v1_SaveItem item;
     struct psi_err err;
-    ps_status st = psd_shards_is_able(t) ? PS_OK : psi_fail(&err, PS_FAILED_PRECONDITION, "%s has no checkpoint_dir", t->name);
+    ps_status st = psd_shards_is_able(t) ? PS_OK : psd_shards_fail(t, &err);
     if (st == PS_OK && s->coming == NULL) {
         s->coming = psi_calloc(1, sizeof(*s->coming));
         if (s->coming == NULL) {
-            psd_conn_close(t, c, false); /* the manifest comes again when this task has listed */
+            /* the directory sends the manifest again, after the next connection and report of this task */
+            psd_conn_close(t, c, false);
             return;
         }
         psi_manifest_init(&s->coming->bytes);
@@ -766,7 +798,7 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
         st = manifest_write(t, m, &err);
     }
     if (st != PS_OK && (r->header.flags & PS_FLAG_MORE) != 0) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* without this frame the others of the TASK_MANIFEST mean nothing */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of the TASK_MANIFEST are useless without this one */
     } else if (st != PS_OK) {
         psd_order_answer(t, PS_OP_TASK_MANIFEST, r->header.id, &err);
     }
@@ -775,8 +807,6 @@ void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct 
         s->coming = NULL;
     }
 }
-
-/* ---- its life ---- */
 
 void psd_shards_directory_lost(struct psd_task *t)
 {
@@ -792,7 +822,7 @@ void psd_shards_directory_lost(struct psd_task *t)
     s->coming = NULL;
     psd_bars_directory_lost(t);
     if (s->stage != PSD_SHARDS_NONE) {
-        psd_shards_drop_here(t, s->number); /* the directory has ended the attempt */
+        psd_shards_drop_here(t, s->number); /* the directory has given up the checkpoint, as it lost this task */
     }
 }
 
@@ -804,7 +834,7 @@ void psd_shards_drain(struct psd_task *t)
     if (!t->is_directory && psd_shards_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
         s->ends_ms = t->now_ms;
         s->ends_highest = s->highest;
-        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* the answer to the BEAT is not used */
+        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* the answer to this BEAT is ignored */
     }
 }
 
@@ -818,7 +848,7 @@ bool psd_shards_drained(const struct psd_task *t)
         return s->stage == PSD_SHARDS_NONE && psi_list_empty(&s->manifests) && t->now_ms - s->ends_ms >= ENDS_MS;
     }
     const struct psd_shard *last = psd_shards_find(t, s->highest);
-    return last == NULL || last->dropped || last->manifest_bytes != 0;
+    return last == NULL || last->stage != PSD_SHARD_STAYS || last->manifest_bytes != 0;
 }
 
 void psd_shards_fini(struct psd_task *t)

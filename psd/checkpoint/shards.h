@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The shards of a task: its parts of checkpoints on its disk (DESIGN §9, tests/models/checkpoint_model.py). The task writes cuts
- * of what lives, and manifests. The directory calls the *_here functions for its own shards (saver.h). At the other tasks the
- * handlers of TASK_CUT, TASK_MANIFEST and TASK_DROP call them.
- *
- * A shard is whole when the task has the manifest of its checkpoint as well. Without the manifest the directory settles the shard
- * when the task lists: the manifest comes, or the shard goes.
- */
+/* The shards of a task: its parts of checkpoints, on its disk (docs/DURABILITY.md 6, tests/models/checkpoint_model.py). A shard
+ * has files with the task's state at one instant (a cut) and, once the directory has decided that the checkpoint counts, its
+ * manifest: the list of all tasks' files. The functions *_here act on this task's own shards, for saver.h at the directory and
+ * for the handlers of TASK_CUT and TASK_DROP. A shard is whole when it has the manifest. When a task reports a shard without
+ * one, the directory sends the manifest, or TASK_DROP. */
 #ifndef PSD_CHECKPOINT_SHARDS_H
 #define PSD_CHECKPOINT_SHARDS_H
 
@@ -15,150 +12,168 @@
 #include "common/manifest.h"
 
 enum {
-    PSD_SHARDS_FILES_MAX =
-        PSD_DISK_BEGUN_MAX - 2 /* files of values and the state file; two more may be open: a manifest and `bars` */
+    PSD_SHARDS_FILES_MAX = PSD_DISK_BEGUN_MAX - 2 /* files of values and the state file; two are left for a manifest and `bars` */
 };
 
-/** The directory's manifest is on its disk (err NULL), or is not. */
+/** Called when the directory's own manifest is on its disk (err NULL), or could not be written. */
 typedef void (*psd_shards_decided_fn)(struct psd_task *t, const struct psi_err *err);
 
-#define PSD_SAVED_BY_NONE UINT64_MAX /* a value of saved_changes: no checkpoint has all that is here */
-enum { PSD_BAD_BYTES = 320 };        /* text why a checkpoint cannot be used; a longer one is cut */
+#define PSD_SAVED_BY_NONE UINT64_MAX /* value of psd_shards.saved_changes: no checkpoint has all content of this task */
+enum { PSD_BAD_BYTES = 320 };        /* bytes of a text that says why a checkpoint cannot be used */
+
+enum psd_shard_stage {
+    PSD_SHARD_STAYS,
+    PSD_SHARD_DROPPED, /* to be removed */
+    PSD_SHARD_REMOVING /* the disk removes the shard's directory now */
+};
 
 struct psd_shard {
-    /* volatile: */
-    struct psi_list link; /* of psd_shards, by number */
+    struct psi_list link;
     uint64_t number;
     uint64_t manifest_bytes; /* 0: the manifest is missing, so the shard is not whole */
-    bool dropped;            /* to be removed */
-    bool removing;           /* the disk removes the shard's directory now */
+    enum psd_shard_stage stage;
     bool damaged;            /* directory: the manifest is damaged, or only another task has it */
     char bad[PSD_BAD_BYTES]; /* directory: why the manifest cannot be used; "": it can */
 };
 
 struct psd_shards_file {
-    /* volatile: */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": state */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container of a file of values; "": the state file */
     uint64_t bytes;
     uint32_t sum;
 };
 
-/* What the directory is told of a container at the cut. */
+/* What the answer to TASK_CUT says of one container. */
 struct psd_shards_note {
-    /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint32_t notes; /* enum ps_file_notes */
-    uint64_t step;  /* global step of the container, + 1; 0: no global step is here */
+    uint64_t step;  /* 1 + the global step of the container; 0: this task has none */
     char *bare;     /* name of a variable without a value, owned; NULL: every variable has one */
 };
 
+enum psd_shards_disk {
+    PSD_SHARDS_DISK_LISTS, /* the disk looks for its files, or its bars are being read */
+    PSD_SHARDS_DISK_ABLE,
+    PSD_SHARDS_DISK_BROKEN /* the disk's files cannot be found, or its bars not be read: this task has no checkpoints */
+};
+
+/* How far the saving of a cut (this task's state at one instant) is. shards.c has the table of transitions. */
 enum psd_shards_stage {
     PSD_SHARDS_NONE,
     PSD_SHARDS_WRITES,
     PSD_SHARDS_PUBLISHES,
-    PSD_SHARDS_ENDS /* the cut is given up, and the disk still reads its memory */
+    PSD_SHARDS_ENDS, /* the saving is given up, but the disk still reads the cut's memory */
+    PSD_SHARDS_STAGES
 };
 
-/* How fast the cut is written: shards_pace.c. */
+/* How fast the cut is written (shards_pace.c). */
 struct psd_shards_pace {
-    /* volatile: */
-    uint64_t per_second;      /* bytes, while the task serves */
-    int64_t left;             /* bytes that may be written now; a last write may take more, and then `left` is negative */
-    uint64_t begun_ms, at_ms; /* begin of the cut; last tick */
+    uint64_t per_second;      /* bytes to write in a second, while the task serves */
+    int64_t left;             /* bytes that may be written now; negative after a write that was larger */
+    uint64_t begun_ms, at_ms; /* when the cut began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
     bool hurries;             /* the cut is not paced, because a task ends */
-    bool full;                /* checkpoint memory was full, and is still more than half full */
+    bool full;                /* the memory for the saving was full, and is still more than half full */
 };
 
 struct psd_shards {
-    /* volatile: */
-    bool listed;           /* the disk was listed and its bars were read, or that has failed (broken) */
-    bool broken;           /* the disk cannot be listed, or its bars cannot be read: this task has no checkpoints */
-    uint64_t highest;      /* highest checkpoint number that this task has heard of */
-    bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
-    uint64_t ends_ms;      /* since when this task is to end and waits for a last checkpoint; 0: it does not */
+    enum psd_shards_disk disk;
+    uint64_t highest;      /* highest checkpoint number of which this task has heard */
+    bool job_ends;         /* directory: another task of the job, which is to end, has asked for a last checkpoint */
+    uint64_t ends_ms;      /* since when this task, which is to end, waits for a last checkpoint; 0: no wait */
     uint64_t ends_highest; /* value of `highest` at ends_ms */
-    bool ends_failed;      /* the last checkpoint that was begun since ends_ms has failed */
-    void (*on_listed)(struct psd_task *t); /* may be NULL */
+    /* the newest checkpoint begun while this task waited for a last one has failed; ends_ms and ends_highest were set anew */
+    bool ends_failed;
+    void (*on_listed)(struct psd_task *t); /* called when the files on disk are known and can be used; may be NULL */
     struct psi_list list;
-    uint32_t removing;              /* how many shards are being removed */
-    struct psd_disk_entry *entries; /* of a LIST */
-    bool has_bars;                  /* the disk has a file `bars` of this task */
-    uint64_t bars_bytes;
+    uint32_t removing;
+    struct psd_disk_entry *entries; /* what the disk operation LIST has found so far */
+    uint64_t bars_bytes;            /* 1 + size of this task's file `bars`; 0: the disk has none */
     struct psd_bars bars;
     struct psd_others others;
-    /* volatile: the cut */
+    /* the cut: */
     enum psd_shards_stage stage;
     uint64_t number;
-    uint64_t began;    /* bit i: file i was begun */
+    uint64_t began;    /* bit i: the disk was told to begin file i (PSD_DISK_BEGIN) */
     uint64_t moved_ms; /* when the disk last finished a write of the cut */
     uint32_t ops;      /* disk operations of the cut under way */
     struct psd_shards_pace pace;
-    uint64_t done_bytes, all_bytes; /* written so far; values and slots at the cut, a little less than all files */
-    uint64_t cut_changes;           /* psd_store.changes at the cut */
-    uint64_t cut_same;              /* psd_shards_number() at the cut */
-    /* count of the store's changes when checkpoint saved_number had all of it; PSD_SAVED_BY_NONE: no checkpoint has */
+    /* bytes written so far; bytes of all values and slots in the cut, a little less than the files will have */
+    uint64_t done_bytes, all_bytes;
+    uint64_t cut_changes; /* value of psd_store.changes when the cut was made */
+    uint64_t cut_same;    /* value of psd_shards_number() when the cut was made */
+    /* psd_store.changes when checkpoint saved_number was made or loaded; PSD_SAVED_BY_NONE: no checkpoint has all of this task */
     uint64_t saved_changes;
-    uint64_t saved_number; /* number of that checkpoint; 0: the task began empty */
-    uint64_t ask_id;       /* the order TASK_CUT; 0: nobody is told */
+    uint64_t saved_number; /* number of the checkpoint of saved_changes; 0: the task began empty */
+    uint64_t ask_id;       /* id of the TASK_CUT to answer; 0: none */
     struct psi_err err;
     struct psd_shards_file files[PSD_SHARDS_FILES_MAX];
     uint32_t file_count, published;
     struct psd_shards_note *notes;
     uint32_t note_count;
-    /* volatile: manifests */
+    bool named; /* the answer names all containers of the cut, by files or notes */
+    /* manifests: */
     struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
-    struct psd_manifest *coming; /* of a TASK_MANIFEST whose last frame has not come */
-    /* volatile: share.c */
-    uint64_t share_ms; /* when the directory was told last */
-    uint32_t share;    /* share that the directory was told then */
-    bool told_changed; /* value of psd_shards_changed() that the directory was told */
-    uint64_t told_saved;
-    struct psi_list reads; /* volatile: ranges of files that are on their way to clients, shards_read.c */
+    struct psd_manifest *coming; /* manifest of a TASK_MANIFEST whose last frame has not come */
+    /* share.c: */
+    uint64_t share_ms;     /* when psd_share_turn() last sent a BEAT */
+    uint32_t share;        /* share in that BEAT */
+    bool told_changed;     /* value of psd_shards_changed() in that BEAT */
+    uint64_t told_saved;   /* value of psd_shards_number() in that BEAT */
+    struct psi_list reads; /* struct psd_shards_read (shards_read.c): ranges of files that the disk reads for clients */
 };
 
-/* ---- the task's part, shards.c ---- */
-/** Begin to list the disk, if this task has one. on_listed (may be NULL) is called when the disk is listed; not when it is
- * broken. RESOURCE_EXHAUSTED. */
+/* ---- the task's part: shards.c, shards_list.c, shards_read.c, shards_same.c ---- */
+/** If this task has a checkpoint_dir, begin to look for its files there. on_listed is called when they are known and can be used;
+ * it may be NULL. RESOURCE_EXHAUSTED. */
 ps_status psd_shards_begin(struct psd_task *t, void (*on_listed)(struct psd_task *t), struct psi_err *err) PSI_MUST;
 void psd_shards_fini(struct psd_task *t);
-/** This task may list to the directory: it has no disk, or psd_shards.listed. */
-bool psd_shards_is_listed(const struct psd_task *t);
-/** This task has a disk that can be used. */
-bool psd_shards_is_able(const struct psd_task *t);
+/** True if this task may send its list (its report) to the directory: its files on disk are known, or it has no usable disk. */
+static inline bool psd_shards_is_listed(const struct psd_task *t)
+{
+    return t->shards == NULL || t->shards->disk != PSD_SHARDS_DISK_LISTS;
+}
+/** True if this task has a usable disk, whose files are known. */
+static inline bool psd_shards_is_able(const struct psd_task *t)
+{
+    return t->shards != NULL && t->shards->disk == PSD_SHARDS_DISK_ABLE;
+}
+static inline bool psd_shards_is_broken(const struct psd_task *t)
+{
+    return t->shards != NULL && t->shards->disk == PSD_SHARDS_DISK_BROKEN;
+}
+/** Fail with FAILED_PRECONDITION: this task has no disk that can be used. */
+ps_status psd_shards_fail(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_shard *psd_shards_find(const struct psd_task *t, uint64_t number);
-/** Cut this task's state as it is at this instant, and write the cut as its part of checkpoint `number`. hurries: the writes are
- * not paced. The order TASK_CUT with this id is answered when the files are published, or when the cut fails; 0: nobody is told.
- * On errors the caller answers: FAILED_PRECONDITION (no disk), UNAVAILABLE (the cut before is not over, a reset still empties a
- * container, or the disk has files of that number), RESOURCE_EXHAUSTED. */
+/** Write this task's state as it is now (a cut) to disk, as its part of checkpoint `number`. hurries: as fast as the disk can.
+ * TASK_CUT `id` is answered when the files are published or the cut has failed; 0: nobody is told. On an error of this call the
+ * caller answers: FAILED_PRECONDITION (no disk), UNAVAILABLE (an earlier cut is not over, a reset still empties a container, or
+ * the disk has files of that number), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries, uint64_t id, struct psi_err *err) PSI_MUST;
-/** Write the directory's own manifest (as of psi_manifest_end()) of a shard that is here. `bytes` is taken over, on errors too.
- * On errors decided is not called: FAILED_PRECONDITION (no part of that checkpoint), RESOURCE_EXHAUSTED. */
+/** At the directory: write its manifest, made by psi_manifest_end(), into its shard `number`. Takes over `bytes`, on errors too.
+ * decided is called at the end, but not after an error of this call: FAILED_PRECONDITION (no such shard), RESOURCE_EXHAUSTED. */
 ps_status psd_shards_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_shards_decided_fn decided,
                                    struct psi_err *err) PSI_MUST;
-/** Remove this task's part of checkpoint `number`, whole or not. A cut for that number is given up, and its done is
- * not called. */
+/** Remove this task's part of checkpoint `number`, whole or not. If it is being saved, this ends, and its TASK_CUT is not
+ * answered. */
 void psd_shards_drop_here(struct psd_task *t, uint64_t number);
-/** Add to this task's list, behind the names, SavedItems: its checkpoints and the bars of containers. */
+/** Add to this task's list, its report to the directory: its parts of checkpoints, and bars of containers. */
 void psd_shards_list_add(const struct psd_task *t, struct psd_list *l);
-/** The connection to the directory is gone: a cut under way is given up, and manifests under way are not answered. */
+/** Call when the connection to the directory is lost: a saving ends. Manifests are still written, without an answer. */
 void psd_shards_directory_lost(struct psd_task *t);
-/** The first: this task is to end, and asks the directory for a last checkpoint. The second: that checkpoint is over, or does not
- * come. */
+/** Call when this task is to end: asks the directory for a last checkpoint. */
 void psd_shards_drain(struct psd_task *t);
+/** True if the last checkpoint, for which psd_shards_drain() asked, is made, has failed, or will not be made. */
 bool psd_shards_drained(const struct psd_task *t);
-/** This task is to end and would lose values: the last checkpoint that it has waited for is not whole here; or checkpoints are
- * made by themselves, and psd_shards_changed(). False at the directory. */
+/** True if this task, which is to end, would lose values: a checkpoint was begun since psd_shards_drain() and this task's part of
+ * it is not whole, or the job saves by time or steps and this task has changed since. At the directory always false. */
 bool psd_shards_is_lost(const struct psd_task *t);
-/** This task has content that no checkpoint has: something has changed since checkpoint psd_shards.saved_number, or that
- * checkpoint is gone, or something has changed since the task began empty. False without a disk. */
+/** True if this task has content that no checkpoint has: it has changed since checkpoint psd_shards.saved_number or since it
+ * began empty, or that checkpoint is gone. Without a disk always false. */
 bool psd_shards_changed(const struct psd_task *t);
-/** The checkpoint that has all that is here; 0: none has all. */
+/** The number of the checkpoint that has all content of this task; 0: none has. */
 uint64_t psd_shards_number(const struct psd_task *t);
-/** A load has placed this task's part of checkpoint `number`. whole: nothing of the part was left out, and nothing else
- * is here. */
+/** Call when a load has put content of checkpoint `number` into use here. whole: exactly this task's own part. */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);
-/** The cut may have more to write. */
 void psd_shards_work(struct psd_task *t);
 void psd_shards_tick(struct psd_task *t);
 void psd_shards_check_invariants(const struct psd_task *t);
@@ -166,13 +181,12 @@ void psd_shards_check_invariants(const struct psd_task *t);
 /* ---- shards_pace.c ---- */
 void psd_shards_pace_begin(struct psd_task *t, bool hurries);
 void psd_shards_pace_tick(struct psd_task *t);
-/** More of the cut may be written now. */
+/** True if the cut may give another write to the disk now, at its pace. */
 bool psd_shards_pace_lets(struct psd_task *t);
-/** The disk got so many bytes of the cut. */
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes);
 
 /* ---- shards_read.c: CHECKPOINT_READ ---- */
-/** Free all reads. The disk has none of them any more. */
+/** Free all reads. No disk operation of a read may be under way. */
 void psd_shards_reads_free(struct psd_shards *s);
 
 #endif

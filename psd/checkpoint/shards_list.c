@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a task tells the directory of its own disk: the highest number that it has heard of, the checkpoints of which it has a
- * part, and its bars. Failure: none; a task whose disk is not known yet does not list.
- */
+/* What a task reports to the directory of its own disk: the highest checkpoint number that it has heard of, the checkpoints of
+ * which it has a part, and its bars. Failure: none; a task whose disk is not read yet reports nothing. */
 #include "shards.h"
 
 static void list_one(struct psd_list *l, const char *container, uint64_t number, enum ps_saved_state state)
@@ -14,7 +12,6 @@ static void list_one(struct psd_list *l, const char *container, uint64_t number,
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
 }
 
-/* List the bars of containers; bars of variables are not listed. */
 static void list_bars(struct psd_list *l, const struct psd_bars *b)
 {
     struct psi_list *it = NULL;
@@ -35,7 +32,7 @@ void psd_shards_list_add(const struct psd_task *t, struct psd_list *l)
     list_one(l, "", t->shards->highest, PS_SAVED_HEARD);
     PSI_LIST_FOREACH(it, &t->shards->list) {
         const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
-        if (!shard->dropped) {
+        if (shard->stage == PSD_SHARD_STAYS) {
             list_one(l, "", shard->number, shard->manifest_bytes != 0 ? PS_SAVED_WHOLE : PS_SAVED_UNDECIDED);
         }
     }

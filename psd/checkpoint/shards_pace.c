@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How fast a cut is written. The cut's walk over the store stops when WALK_MAX bytes wait to be written (psd/store/cut.c), so the
- * pace of the writes is the pace of the whole cut.
+/* How fast a cut is written. The cut's walk over the store stops while WALK_MAX bytes, or half of checkpoint_memory, wait to be
+ * written (psd/store/cut.c). So the pace of the writes is the pace of the whole cut.
  *
- * While the task serves (requests about variables and queues since the last tick), the pace is low enough to slow training
- * little, and high enough to finish long before the next checkpoint. The disk gets bytes as fast as it takes them when the task
- * does not serve, while pushes wait for the cut's memory, and when a task is to end. Failure: none.
- */
+ * While the task serves (it had requests about variables or queues since the last tick), the pace is slow enough to disturb
+ * training little, and fast enough to finish long before the next checkpoint. There is no pace while the task does not serve,
+ * while the cut's memory is nearly full, so that pushes do not wait for it, and when a task is to end. Failure: none. */
 #include "shards.h"
 
 #include "psd/store/cut.h"
 
 enum {
     SPAN_MS = 600000, /* assumed time between checkpoints, where checkpoint_seconds is 0 */
-    BURST_IN = 10     /* at most a tenth of a second's bytes is saved up; ticks are at most 100 ms apart */
+    BURST_IN = 10     /* at most per_second / BURST_IN unused bytes are saved up: 100 ms, as ticks are at most 100 ms apart */
 };
 
 static int64_t burst(const struct psd_shards_pace *p)
@@ -27,7 +25,8 @@ void psd_shards_pace_begin(struct psd_task *t, bool hurries)
     uint64_t span = t->config.checkpoint_seconds == 0 ? SPAN_MS : (uint64_t)t->config.checkpoint_seconds * 1000;
     uint64_t since = t->now_ms - p->begun_ms;
     span = t->config.checkpoint_steps != 0 && since < span ? since : span;
-    uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000; /* values and slots are written in half of the span */
+    /* bytes a second at which all is written in half of the time between two checkpoints */
+    uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000;
     p->per_second = t->config.cut_pace_bytes > at_least ? t->config.cut_pace_bytes : at_least;
     p->left = burst(p);
     p->begun_ms = p->at_ms = t->now_ms;
@@ -48,15 +47,15 @@ void psd_shards_pace_tick(struct psd_task *t)
 bool psd_shards_pace_lets(struct psd_task *t)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    bool half = psd_cut_held_bytes(&t->store) > t->config.checkpoint_memory_bytes / 2;
-    /* Full memory is emptied to half at full speed; otherwise the pushes would wait once for each block. */
-    p->full = psd_cut_is_full(&t->store) || (p->full && half);
+    const uint64_t held = psd_cut_held_bytes(&t->store), half = t->config.checkpoint_memory_bytes / 2;
+    /* once the cut's memory is nearly full, writes have no pace until it is half empty: otherwise each push would wait again */
+    p->full = psd_cut_is_full(&t->store) || held > half + half / 2 || (p->full && held > half);
     return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
 }
 
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    bool paced = p->left > 0; /* bytes that are written without a pace are not counted */
+    bool paced = p->left > 0; /* a write beyond the allowance, which psd_shards_pace_lets() permits at times, is not counted */
     p->left -= paced ? (int64_t)bytes : 0;
 }

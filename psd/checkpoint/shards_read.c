@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CHECKPOINT_READ: a client that verifies or exports a checkpoint, or another task that loads it, reads a range of a file.
+/* CHECKPOINT_READ: a client that verifies or exports a checkpoint, or another task that loads it, reads a range of a file.
  *
- * Happy path: the request names a file by numbers -> memory for the range -> PSD_DISK_READ -> the range is the answer, if the
- * connection is still there. Failure: this task has no disk, or no such file, or the disk fails. READS_MAX reads of all
- * connections, or CONN_READS_MAX of this one, are under way: RESOURCE_EXHAUSTED, and the client asks again. A file that is
- * removed meanwhile is NOT_FOUND.
- */
+ * Happy path: the request names a file by numbers. The range is read into memory of its own (PSD_DISK_READ), and sent if the
+ * connection is still open then. Failure: FAILED_PRECONDITION (this task has no usable disk), NOT_FOUND (no such file, or it was
+ * removed), the disk's error, or RESOURCE_EXHAUSTED while READS_MAX reads in all, or CONN_READS_MAX of this connection go on. */
 #include "shards.h"
 
 #include "psd/rpc/handlers.h"
@@ -16,10 +13,9 @@
 enum { READS_MAX = 16, CONN_READS_MAX = 8, RETRY_MS = 20 };
 
 struct psd_shards_read {
-    /* volatile: */
     struct psi_list link; /* psd_shards.reads */
-    uint64_t conn;        /* name of the connection's link; the connection may be gone */
-    uint64_t id;          /* of the request */
+    uint64_t conn;        /* number of the connection (psi_link.name), which may be closed by now */
+    uint64_t id;
     uint8_t *memory;
 };
 
@@ -62,7 +58,6 @@ static void range_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes
     read_free(read);
 }
 
-/* The file that the request names. */
 static ps_status file_of(const struct psd_task *t, const ps_v1_CheckpointRead *m, struct psd_disk_file *out, struct psi_err *err)
 {
     static const enum psd_disk_file_kind kinds[] = {
@@ -81,14 +76,13 @@ static ps_status file_of(const struct psd_task *t, const ps_v1_CheckpointRead *m
                           (unsigned long long)m->number, writer - 1);
 }
 
-/* One more read of this connection may begin. RESOURCE_EXHAUSTED, FAILED_PRECONDITION. */
+/* Check that connection c may begin one more read. RESOURCE_EXHAUSTED: too many reads; FAILED_PRECONDITION: no usable disk. */
 static ps_status check_room(const struct psd_task *t, const struct psd_conn *c, struct psi_err *err)
 {
     uint32_t all = 0, own = 0;
     struct psi_list *it = NULL;
     if (!psd_shards_is_able(t)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
-                        t->name);
+        return psd_shards_fail(t, err);
     }
     PSI_LIST_FOREACH(it, &t->shards->reads) {
         all++;
@@ -99,7 +93,13 @@ static ps_status check_room(const struct psd_task *t, const struct psd_conn *c, 
                                                                  "%s reads %u other ranges of checkpoints", t->name, all);
 }
 
-static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
+ps_status psd_shards_fail(const struct psd_task *t, struct psi_err *err)
+{
+    return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                    t->name);
+}
+
+static ps_status begin_read(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
 {
     ps_v1_CheckpointRead m;
     struct psd_disk_op op = {.kind = PSD_DISK_READ};
@@ -134,7 +134,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struc
 void psd_rpc_checkpoint_read(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    ps_status st = begin(t, c, r, &err);
+    ps_status st = begin_read(t, c, r, &err);
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_CHECKPOINT_READ, 0, r->header.id, 0, &err, st == PS_RESOURCE_EXHAUSTED ? RETRY_MS : 0, NULL, NULL);
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which checkpoint has all that a task has (DURABILITY 6.9). psd_store.changes counts the changes that make a checkpoint differ
- * (psd/store/commit.c). The task notes this count at the cut of a checkpoint, and when a start has placed one. While the count
- * stays, that checkpoint has all. Failure: none; a task that does not know the count says that it has changed.
- */
+/* Finds out which checkpoint has all that a task has (DURABILITY 6.9). psd_store.changes counts the changes by which the task
+ * differs from a checkpoint (psd/store/commit.c). The task notes the count when it saves or loads a checkpoint. While the count
+ * does not change, that checkpoint has all that the task has. Failure: a task that has no count for the checkpoint says that it
+ * has changed; a task that began empty although its disk has a part of the checkpoint says NOT_FOUND. */
 #include "shards.h"
 
 #include "psd/base/items.h"
@@ -19,8 +18,8 @@ uint64_t psd_shards_number(const struct psd_task *t)
     return t->shards == NULL || psd_shards_changed(t) ? 0 : t->shards->saved_number;
 }
 
-/* PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
- * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
+/* Check that checkpoint `number` has all of this task. FAILED_PRECONDITION: it may lack something. NOT_FOUND: the task began
+ * empty although its disk has a part of the checkpoint, and nothing has changed since. */
 static ps_status compare_with(const struct psd_task *t, uint64_t number, struct psi_err *err)
 {
     if (!psd_shards_is_able(t) || psd_shards_changed(t) || (t->shards->saved_number != 0 && t->shards->saved_number != number)) {
@@ -55,7 +54,7 @@ bool psd_shards_is_lost(const struct psd_task *t)
     }
     const struct psd_shard *last = s->highest == 0 ? NULL : psd_shards_find(t, s->highest);
     bool whole = last != NULL && last->manifest_bytes != 0;
-    /* a checkpoint was begun since the task waits for its last one */
+    /* a checkpoint was begun after this task, which is to end, began to wait for a last one (ends_ms) */
     bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed);
     bool by_itself = t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
     return (begun && !whole) || (by_itself && psd_shards_changed(t));

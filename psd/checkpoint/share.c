@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a task tells the directory of itself in BEATs: the share of its part of a checkpoint that it has written or loaded, for
- * people, each second and at the end; and which checkpoint has all that the task has, whenever that changes. Failure: none;
- * what a BEAT did not tell, or the directory did not hear, the next BEAT tells.
- */
+/* What a task tells the directory in BEATs: how much of its part of a checkpoint is written or loaded, each second and at the
+ * end; and which checkpoint has all that the task has, whenever that changes. Failure: none; each BEAT has all these facts. */
 #include "beside.h"
 
 enum { EVERY_MS = 1000, MILLION = 1000000 };
@@ -20,7 +17,7 @@ static bool saves(const struct psd_task *t)
 
 static bool loads(const struct psd_task *t)
 {
-    return t->beside != NULL && t->beside->number != 0;
+    return t->beside != NULL && t->beside->phase != PSD_BESIDE_EMPTY;
 }
 
 uint32_t psd_share(const struct psd_task *t)
@@ -31,7 +28,7 @@ uint32_t psd_share(const struct psd_task *t)
     if (!saves(t)) {
         return share_of(t->beside->done_bytes, t->beside->all_bytes);
     }
-    /* Once all bytes are written, publishing and the sync count as nothing. */
+    /* in PUBLISHES all bytes are written: only the publishing of the files is left */
     return t->shards->stage == PSD_SHARDS_PUBLISHES ? MILLION : share_of(t->shards->done_bytes, t->shards->all_bytes);
 }
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading another task's part of a checkpoint: see source.h.
+/* Reads a part of a checkpoint over a connection to the task that has it.
  *
- * Happy path: the other task is dialled -> HELLO as a client of no job -> ready() -> a piece is asked for, range by range -> all
- * ranges have come, CRCs are computed -> done(). Failure: the dial, the connection or a range fails: the source is closed, and
- * done() says why. The other task has too many reads: the range is asked for again, until no range has come for a lease. The
- * other task is silent for a lease: the connection ends, as every connection does. The source is closed while the shell dials:
- * the connection that comes is given back.
- */
+ * Happy path: this task dials the task that has the part, says HELLO as a client of no job, and calls ready(). A piece is asked
+ * for range by range. When all ranges have come, the CRCs are computed, and done() is called. Failure: the dial, the connection
+ * or a range fails: the source is closed, and done() says why. The other task has too many reads: the range is asked for again,
+ * until no range has come for the time of a lease. If the source is closed during the dial, its connection is not used. */
 #include "source.h"
 #include "beside.h"
 
@@ -41,20 +38,19 @@ bool psd_source_is_ready(const struct psd_task *t)
     return s->conn != NULL && s->conn->hello_done && !s->reads;
 }
 
-/* End this task's session at the other task. */
 static void say_goodbye(struct psd_conn *c)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_GOODBYE, .id = ++c->next_id};
-    PSI_IGNORE(psi_outq_push(&c->link->out, &h, NULL, NULL)); /* without memory the session ends as one that is gone */
+    PSI_IGNORE(psi_outq_push(&c->link->out, &h, NULL, NULL)); /* without memory for this frame the session ends with its lease */
 }
 
 void psd_source_close(struct psd_task *t)
 {
     struct psd_source *s = source(t);
     struct psd_conn *c = s->conn;
-    bool dialling = s->dialling;
+    bool dials = s->dial != PSD_SOURCE_DIAL_NONE;
     psd_source_init(s);
-    s->dialling = s->old_dial = dialling;
+    s->dial = dials ? PSD_SOURCE_DIAL_OLD : PSD_SOURCE_DIAL_NONE;
     if (c != NULL && c->hello_done && !c->closing) {
         say_goodbye(c);
     }
@@ -63,23 +59,23 @@ void psd_source_close(struct psd_task *t)
     }
 }
 
-/* Close the source, and then call done(), which may open it again. */
+/* Close the source, then call done() with the error; done() may open the source again. */
 static void fails(struct psd_task *t, ps_status st, const char *why)
 {
     psd_source_done_fn done = source(t)->done;
     struct psi_err err;
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    PSI_IGNORE(psi_fail(&err, st, "%s: %s", psd_peer_text(t, &t->peers[source(t)->from], who, sizeof(who)), why)); /* told */
+    PSI_IGNORE(
+        psi_fail(&err, st, "%s: %s", psd_peer_text(t, &t->peers[source(t)->from], who, sizeof(who)), why)); /* err goes to done */
     psd_source_close(t);
     done(t, st, 0, err.text);
 }
 
-/* ---- the connection ---- */
-
 static void dial(struct psd_task *t)
 {
     struct psd_source *s = source(t);
-    s->dialling = psd_effect_dial(t, PSD_DIAL_SOURCE, &t->peers[s->from]); /* without memory: at the next tick */
+    bool on = psd_effect_dial(t, PSD_DIAL_SOURCE, &t->peers[s->from]); /* false: no memory; the next tick tries again */
+    s->dial = on ? PSD_SOURCE_DIAL_ON : PSD_SOURCE_DIAL_NONE;
 }
 
 void psd_source_open(struct psd_task *t, uint32_t from, psd_source_ready_fn ready, psd_source_done_fn done)
@@ -89,7 +85,7 @@ void psd_source_open(struct psd_task *t, uint32_t from, psd_source_ready_fn read
     s->from = from;
     s->ready = ready;
     s->done = done;
-    if (!s->dialling) {
+    if (s->dial == PSD_SOURCE_DIAL_NONE) {
         dial(t);
     }
 }
@@ -118,8 +114,8 @@ struct psd_conn *psd_source_dialed(struct psd_task *t, void *shell, const char *
 {
     struct psd_source *s = source(t);
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    bool old = s->old_dial;
-    s->dialling = s->old_dial = false;
+    bool old = s->dial == PSD_SOURCE_DIAL_OLD;
+    s->dial = PSD_SOURCE_DIAL_NONE;
     if (old) {
         if (s->from != PSD_NO_PEER) {
             dial(t);
@@ -164,9 +160,7 @@ void psd_source_lost(struct psd_task *t, const struct psd_conn *c)
     }
 }
 
-/* ---- a piece ---- */
-
-static void ask(struct psd_task *t, struct psd_source_ask *a)
+static void ask_range(struct psd_task *t, struct psd_source_ask *a)
 {
     struct psd_source *s = source(t);
     const struct psd_disk_file *file = &s->piece.file;
@@ -192,12 +186,12 @@ static void ask_more(struct psd_task *t)
             a->at = s->asked;
             a->bytes = left < RANGE_BYTES ? (uint32_t)left : RANGE_BYTES;
             s->asked += a->bytes;
-            ask(t, a);
+            ask_range(t, a);
         }
     }
 }
 
-/* All bytes of the piece have come, or the file ends within it. Compute the CRCs of a piece that is whole. */
+/* End the piece: all its bytes have come, or the file has ended. Computes the CRCs of a whole piece, and calls done(). */
 static void piece_over(struct psd_task *t, size_t bytes)
 {
     struct psd_source *s = source(t);
@@ -222,7 +216,7 @@ void psd_source_read(struct psd_task *t, const struct psd_disk_op *op)
     ask_more(t);
 }
 
-static struct psd_source_ask *ask_of(struct psd_source *s, uint64_t id)
+static struct psd_source_ask *range_of(struct psd_source *s, uint64_t id)
 {
     for (uint32_t i = 0; i < PSD_SOURCE_ASKS; i++) {
         if (s->asks[i].id == id) {
@@ -235,12 +229,12 @@ static struct psd_source_ask *ask_of(struct psd_source *s, uint64_t id)
 void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_source *s = source(t);
-    struct psd_source_ask *a = c == s->conn ? ask_of(s, r->header.id) : NULL;
+    struct psd_source_ask *a = c == s->conn ? range_of(s, r->header.id) : NULL;
     struct psi_err err;
     struct ps_reply_meta m;
     uint64_t bytes = 0;
     if (a == NULL || r->header.id == 0) {
-        return; /* an answer for a piece that has ended */
+        return; /* the answer is for a piece that has ended */
     }
     ps_status st = psd_reply_error(r, &err);
     if (st == PS_RESOURCE_EXHAUSTED && t->now_ms - s->moved_ms < t->config.lease_ms) {
@@ -251,7 +245,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         fails(t, st == PS_RESOURCE_EXHAUSTED ? PS_UNAVAILABLE : st, err.text);
         return;
     }
-    memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
+    memcpy(&m, r->meta, sizeof(m)); /* psi_form_check() has made sure that the meta has at least these bytes */
     if (m.result_bytes == sizeof(bytes)) {
         memcpy(&bytes, r->meta + sizeof(m), sizeof(bytes));
     }
@@ -259,7 +253,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         fails(t, PS_UNAVAILABLE, "an answer that is none");
         return;
     }
-    if (bytes > 0) { /* 0: the file ends at this offset; r->body may be NULL then */
+    if (bytes > 0) { /* 0: the file ends here, and r->body may be NULL */
         memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
     }
     s->got += bytes;
@@ -287,7 +281,7 @@ void psd_source_tick(struct psd_task *t)
         return;
     }
     struct psd_conn *c = s->conn;
-    if (c == NULL && !s->dialling) {
+    if (c == NULL && s->dial == PSD_SOURCE_DIAL_NONE) {
         dial(t);
     }
     if (c != NULL && c->hello_done && !c->closing && t->now_ms - c->beat_sent_ms >= t->config.beat_ms) {
@@ -295,7 +289,7 @@ void psd_source_tick(struct psd_task *t)
     }
     for (uint32_t i = 0; c != NULL && i < PSD_SOURCE_ASKS && !c->closing; i++) {
         if (s->asks[i].id != 0 && s->asks[i].refused) {
-            ask(t, &s->asks[i]);
+            ask_range(t, &s->asks[i]);
         }
     }
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
+/* `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
- * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set_text() -> it is kept
- * for `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
- */
+ * Happy path: the text is read as the command line's would be, converted to the value for one task, given to
+ * psd_server_set_text(), and kept for `psctl config`. The configuration file is not written, so a restart has the old value.
+ * Failure: nothing has changed. */
 #include "live.h"
 
 #include <stdio.h>
@@ -38,7 +37,8 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     return true;
 }
 
-/* The setting's budget is for all tasks of the process: a task gets its share. Returns text [PSD_ROW_TEXT_BYTES]. */
+/* Write the value of `row` as it is given to one task: of the memory budget only the task's share. Returns text, which has
+ * PSD_ROW_TEXT_BYTES. */
 static const char *of_one_task(const struct psd_live *live, enum psd_row row, const psd_server_options *now, char *text)
 {
     psd_server_options one = *now;
@@ -47,7 +47,7 @@ static const char *of_one_task(const struct psd_live *live, enum psd_row row, co
     return psd_row_format(row, &one, text);
 }
 
-/* The caller holds the lock. */
+/* Set the value of setting `row` at the server, and keep the value in live->now. The caller holds the lock. */
 static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row, const char *value, struct psi_err *err)
 {
     char error[PSI_ERR_TEXT_MAX], text[PSD_ROW_TEXT_BYTES];
@@ -64,19 +64,29 @@ static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row
     return PS_OK;
 }
 
-ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes)
+/* psd_live_reload() that also writes the old rows of rights to before [PSD_ROW_TEXT_BYTES], cut if too long; NULL: not wanted. */
+static ps_status reload_rights(struct psd_live *live, psd_server *server, const char *allow, char *before, char *error,
+                               size_t error_bytes)
 {
     if (allow != NULL && strlen(allow) > PSD_ALLOW_BYTES_MAX) {
         (void)snprintf(error, error_bytes, "allow: more than %d bytes", PSD_ALLOW_BYTES_MAX);
         return PS_INVALID_ARGUMENT;
     }
     (void)pthread_mutex_lock(&live->lock);
+    if (before != NULL) {
+        (void)snprintf(before, PSD_ROW_TEXT_BYTES, "%s", live->allow);
+    }
     ps_status st = psd_server_reload(server, allow, error, error_bytes);
     if (st == PS_OK && allow != NULL) {
         memcpy(live->allow, allow, strlen(allow) + 1);
     }
     (void)pthread_mutex_unlock(&live->lock);
     return st;
+}
+
+ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes)
+{
+    return reload_rights(live, server, allow, NULL, error, error_bytes);
 }
 
 ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *old, char *error,
@@ -86,8 +96,7 @@ ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *na
     char before[PSD_ROW_TEXT_BYTES];
     enum psd_row row = psd_row_find(name, false);
     if (strcmp(name, "allow") == 0) {
-        (void)snprintf(old != NULL ? old : before, sizeof(before), "%s", live->allow); /* a cut text is fine */
-        return psd_live_reload(live, server, value, error, error_bytes);
+        return reload_rights(live, server, value, old, error, error_bytes);
     }
     (void)pthread_mutex_lock(&live->lock);
     psd_server_options was = live->now;

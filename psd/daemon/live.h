@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of one running task of the daemon: those it was started with, as changed by `psctl config set` and SIGHUP. */
+/* The settings of one running task of the daemon: those of its start, with changes by `psctl config set` and SIGHUP. */
 #ifndef PSD_LIVE_H
 #define PSD_LIVE_H
 
@@ -9,28 +9,25 @@
 
 struct psd_live {
     const struct psd_settings *settings;
-    uint64_t machine_share_bytes; /* meaning of memory_budget 0 for this task */
-    pthread_mutex_t lock;         /* protects `now`; held while the server is told, so that both agree */
-    psd_server_options now;       /* values of PSD_SERVER_SETTINGS; the budget is that of all tasks */
+    uint64_t machine_share_bytes; /* this task's memory budget while the setting memory_budget is 0 */
+    pthread_mutex_t lock;   /* protects `now` and `allow`; also held while the server gets a new value, so that both agree */
+    psd_server_options now; /* present values of PSD_SERVER_SETTINGS; the memory budget is that of all tasks together */
     char allow[PSD_ALLOW_BYTES_MAX + 1];
-    char shown[PSD_ALLOW_BYTES_MAX + 1]; /* last text of psd_live_row(); for the task's thread */
+    char shown[PSD_ALLOW_BYTES_MAX + 1]; /* text that the last psd_live_row() returned; task's thread only */
 };
 
-/** Call it before the task starts. settings and live must outlive the task. */
+/** Start with the values of settings. Call before the task starts. settings and live must outlive the task. */
 void psd_live_init(struct psd_live *live, const struct psd_settings *settings, uint64_t machine_share_bytes);
-/** A psd_server_config_fn without ctx: the values in force. On the task's thread; a text is valid until the next call. */
+/** A psd_server_config_fn: row i with its present value. Task's thread; texts are valid until the next call. */
 bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const char **value, const char **default_value,
                   const char **help, bool *reloadable);
-/** A psd_server_options.config_set without ctx; on the task's or the main thread. old [PSD_ROW_TEXT_BYTES], may be NULL: the
- * value until now. Errors: FAILED_PRECONDITION (takes a restart), INVALID_ARGUMENT (what is allowed). */
+/** Change setting `name`; a psd_server_options.config_set. On the task's or the main thread. old [PSD_ROW_TEXT_BYTES] gets the
+ * old value; NULL: not wanted. FAILED_PRECONDITION: only a restart changes it; INVALID_ARGUMENT: error says what is allowed. */
 PSI_MUST ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *old,
                                 char *error, size_t error_bytes);
-/**
- * Read the keys, certificates and rights of the task again, all or none: psd_server_reload().
- * allow  rows of rights from now on; NULL: those in force.
- */
+/** Call psd_server_reload() for the task. allow: new rows of rights; NULL: the present ones. */
 PSI_MUST ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes);
-/** The drain time in force. Any thread. */
+/** Read the drain time in force. Any thread may call it. */
 int64_t psd_live_drain_ms(struct psd_live *live);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sd_notify(3) over one datagram socket.
+/* sd_notify(3) over one datagram socket.
  *
- * Happy path: NOTIFY_SOCKET names a Unix datagram socket; each message is one datagram of NAME=VALUE lines.
- * Failure modes: no such variable, a name that is too long or neither a path nor @NAME: nothing is ever sent; a socket that is
- * full or gone: the message is lost.
- */
+ * Happy path: NOTIFY_SOCKET names a Unix datagram socket; each message is one datagram of NAME=VALUE lines. Failure modes:
+ * without a usable NOTIFY_SOCKET nothing is sent; while the socket is full, messages are lost. */
 #include "notify.h"
 
 #include "common/log.h"

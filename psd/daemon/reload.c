@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SIGHUP: read the file of --config again, with the flags and TF_CONFIG of the start, which count more.
+/* SIGHUP: read the file of --config again. The flags and the TF_CONFIG of the start have precedence.
  *
- * Happy path: everything is read and checked as at the start -> for each row that the file changes: a live one is set at every
- * task; one that a flag or TF_CONFIG gives stays; one that takes a restart is named -> a line sums up. What `psctl config set`
- * changed stays if the file's row is unchanged. Key files, certificates and rights are read again too.
- * Failure modes: no --config; a pipe, which cannot be read again; a missing file or one wrong row, also of keys, certificates
- * and rights: a line says why, and nothing has changed.
- */
+ * Happy path: everything is read and checked as at the start. For each row that the file changes, a live setting is set at
+ * every task; a setting from a flag or TF_CONFIG keeps its value; a setting that needs a restart is named in the log. One log
+ * line sums up. What `psctl config set` changed stays if the file's row is unchanged. Key files, certificates and rights are
+ * read again too. Failure modes: no --config, a pipe, a missing file, or one wrong row, also of keys and rights: a log line
+ * says why, and nothing has changed. */
 #include "reload.h"
 
 #include "common/options.h"
@@ -30,7 +28,7 @@ static void set_row(const struct psd_reload *r, const char *name, const char *va
         if (psd_live_set(r->lives[i], r->servers[i], name, value, old, error, sizeof(error)) == PS_OK) {
             psi_log_event(&r->log, PSI_LOG_INFO, "config_set", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("file", r->settings->config), PSI_KV("name", name), PSI_KV("old", old), PSI_KV("new", value));
-        } else { /* a failure here is unexpected: the value was checked */
+        } else { /* never happens, because the value was checked before */
             psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("name", name), PSI_KV("msg", error));
         }
@@ -45,7 +43,7 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     for (uint32_t i = 0; psd_settings_row(fresh, i, &name, &value, &rest, &rest, &reloadable); i++) {
         bool changed = strcmp(fresh->in_file[i], s->in_file[i]) != 0;
         if (psd_settings_is_allow(i) && fresh->from[i] <= PSI_FROM_FILE) {
-            counts->set += changed ? 1 : 0; /* read_keys() sets it */
+            counts->set += changed ? 1 : 0; /* read_keys() has already put the setting `allow` into force */
         } else if (fresh->from[i] > PSI_FROM_FILE) {
             if (changed) {
                 counts->kept++;
@@ -64,7 +62,6 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     }
 }
 
-/* The settings that a start would read now. */
 static ps_status read_again(const struct psd_reload *r, struct psd_settings **out_fresh, struct psi_err *err)
 {
     const char *config = r->settings->config;
@@ -78,20 +75,16 @@ static ps_status read_again(const struct psd_reload *r, struct psd_settings **ou
     return psd_settings_read(r->argc, r->argv, getenv("TF_CONFIG"), out_fresh, err);
 }
 
-/* The rows of rights in the file now. NULL: those in force stay. */
-static const char *changed_rights(const struct psd_reload *r, const struct psd_settings *fresh)
+/* The rows of rights with which a start would begin. They also replace rows set by `psctl config set`,
+ * because such rows may lock everybody out. */
+static const char *rows_of(const struct psd_settings *s)
 {
-    for (uint32_t i = 0; i < PSD_SETTINGS; i++) {
-        if (psd_settings_is_allow(i)) {
-            bool changed = strcmp(fresh->in_file[i], r->settings->in_file[i]) != 0;
-            const char *now = fresh->allow_given || fresh->key_file[0] != '\0' ? fresh->allow : ""; /* for keys */
-            return changed && fresh->from[i] <= PSI_FROM_FILE ? now : NULL;
-        }
-    }
-    return NULL;
+    const bool of_roles = s->key_file[0] != '\0' && s->rights_file[0] == '\0';
+    return s->allow_given || of_roles ? s->allow : "";
 }
 
-/* Read keys, certificates and rights again. All tasks read the same files: what the first one refuses has changed nothing. */
+/* Read keys, certificates and rights again. All tasks read the same files, so if one is wrong the first task refuses it, and
+ * nothing has changed. */
 static ps_status read_keys(const struct psd_reload *r, const char *allow, struct psi_err *err)
 {
     for (uint32_t i = 0; i < r->count; i++) {
@@ -113,20 +106,20 @@ void psd_reload(struct psd_reload *r)
     struct counts counts = {.set = 0};
     const struct psd_settings *s = r->settings;
     if (s->config[0] == '\0' && (s->key_file[0] != '\0' || s->tls_cert[0] != '\0' || s->rights_file[0] != '\0')) {
-        if (read_keys(r, NULL, &err) != PS_OK) { /* each task logs its success */
+        if (read_keys(r, rows_of(s), &err) != PS_OK) { /* on success each task logs keys_read */
             psi_log_event(&r->log, PSI_LOG_WARN, "keys_not_read", PSI_KV("msg", err.text));
         }
         return;
     }
     ps_status st = read_again(r, &fresh, &err);
-    st = st == PS_OK ? read_keys(r, changed_rights(r, fresh), &err) : st;
+    st = st == PS_OK ? read_keys(r, rows_of(fresh), &err) : st;
     if (st != PS_OK) {
         psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", PSI_KV("msg", err.text));
         psd_settings_free(fresh);
         return;
     }
     enum psi_log_level level = (enum psi_log_level)fresh->server.log_level;
-    r->log.level = level < r->log.level ? level : r->log.level; /* both the old and the new level may want the lines */
+    r->log.level = level < r->log.level ? level : r->log.level; /* the summary is logged if the old or the new level wants it */
     compare(r, fresh, &counts);
     psi_log_event(&r->log, PSI_LOG_INFO, "config_read", PSI_KV("file", r->settings->config), PSI_KV("set", counts.set),
                   PSI_KV("kept", counts.kept), PSI_KV("restart", counts.restart));

@@ -7,16 +7,16 @@
 #include "live.h"
 
 struct psd_reload {
-    struct psd_settings *settings; /* in force; reload replaces what it notes of the file */
-    int argc;                      /* of main; keeps */
+    struct psd_settings *settings; /* settings in force; psd_reload() replaces those that the file changes */
+    int argc;                      /* main()'s arguments, which must stay valid */
     char **argv;
     struct psi_log log;
-    psd_server *const *servers;    /* [count]; keeps */
-    struct psd_live *const *lives; /* [count]; keeps */
+    psd_server *const *servers;    /* [count]; owned by the caller */
+    struct psd_live *const *lives; /* [count]; owned by the caller */
     uint32_t count;
 };
 
-/** Read the file again, put its changes in force at every task, and log them. */
+/** Read the configuration file again, put its changes in force at every task, and log them. */
 void psd_reload(struct psd_reload *r);
 
 #endif

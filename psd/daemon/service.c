@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the service manager hears from the daemon.
+/* What the service manager hears from the daemon.
  *
- * Happy path: READY=1 when all tasks serve -> STATUS when counts have changed, every 5 s at most -> WATCHDOG=1 while every
- * task's loop turns -> RELOADING=1 and READY=1 around a SIGHUP -> STOPPING=1 with the time that the drain may take.
- * Failure modes: while a task's loop stands still there is no WATCHDOG=1, and the status names the task: the manager restarts us.
- */
+ * Happy path: READY=1 is sent when all tasks are ready; STATUS when counts have changed, at most every 5 s; WATCHDOG=1 while
+ * every task's loop turns; RELOADING=1 and READY=1 around a SIGHUP; STOPPING=1 with the time that the drain may take. Failure:
+ * while a task's loop stands still, no WATCHDOG=1 is sent, and the status names the task. The manager restarts the daemon. */
 #include "service.h"
 
 #include <inttypes.h>
@@ -27,7 +25,7 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* "serving /job:ps/task:0 at 127.0.0.1:2222, 12 variables, 3 sessions" */
+/* Write a status such as "serving /job:ps/task:0 at 127.0.0.1:2222, 12 variables, 3 sessions" */
 static void format_status(const struct psd_service *s, char *buf, size_t n)
 {
     uint64_t variables = 0;
@@ -67,7 +65,7 @@ void psd_service_ready(struct psd_service *s, uint64_t now_ms)
     }
     s->phase = PSD_SERVICE_READY;
     s->status_ms = now_ms + PSD_STATUS_MS;
-    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager counts from READY=1 on */
+    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager's watchdog time counts from READY=1 */
     format_status(s, s->status, sizeof(s->status));
     send_status(s, "READY=1\n");
 }
@@ -79,7 +77,7 @@ void psd_service_reloading(struct psd_service *s, bool begins, uint64_t now_ms)
         return;
     }
     if (begins) {
-        /* rounded up: the manager compares it with the time when it asked */
+        /* rounded up: MONOTONIC_USEC must not be before the manager's request for the reload */
         (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, (now_ms + 1) * 1000);
     }
     psd_notify_send(&s->notify, text);
@@ -98,7 +96,7 @@ void psd_service_stopping(struct psd_service *s, int64_t at_most_ms)
     psd_notify_send(&s->notify, text);
 }
 
-/* The first task whose loop has not turned since the last call; -1: all have. */
+/* Find the first task whose event loop stood still since the last call of this function. Returns its index; -1: there is none. */
 static int64_t stuck(struct psd_service *s)
 {
     int64_t found = -1;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CHIEF: who may make the variables of a container ready.
+/* CHIEF: who may make the variables of a container ready.
  *
- * Happy path: a session claims the lease of the container, and no session holds the lease -> the session gets a number above all
- * numbers given before, and holds the lease as long as it is heard. Its INITs and SEALs carry the number; no owner follows a
- * lower one. Without `claim` a session gets a number although another one holds the lease, and the holder is refused from then
- * on. Failure: another task holds the lease: not granted, or ABORTED for a session that was chief before and says its number.
- * After a start of the directory no lease is granted for the time of one lease, so that a chief of an earlier life of the
- * directory can say its number. A number that only a checkpoint has is not waited for, where no chief of that time can be alive.
- * A task that has not listed may know a higher number: UNAVAILABLE.
- */
+ * Happy path: a session claims the lease of the container, which no session holds. It gets a number above all numbers given
+ * before, and holds the lease while it is heard. Its INITs and SEALs carry the number; an owner refuses lower numbers than the
+ * highest that it has seen. A CHIEF request without `claim` gets a number although another session holds the lease; that session
+ * is refused from then on.
+ *
+ * Failure: while a session of another task holds the lease, a new session is not granted it, and a former chief, which says its
+ * number, gets ABORTED. UNAVAILABLE while a task has not listed, because that task may know a higher number.
+ *
+ * After a start of the directory, the lease of a container that has had a chief is first granted when one lease is over: until
+ * then a chief of an earlier directory process can say its number. Where there was no chief, or only a checkpoint tells of one
+ * (psd_chief.saved), a session with `preferred` gets the lease at once, and another session one lease time after the first
+ * claim. */
 #include "directory.h"
 
 #include "common/mem.h"
@@ -20,15 +23,15 @@
 
 enum { LISTS_RETRY_MS = 100, FIRST_NUMBER_BITS = 20 };
 
-/* Sessions of one task, one after the other, count as the same chief. */
+/* True if both sessions are of the same task (job and index), and so count as one chief. */
 static bool is_same(const struct psd_record *a, const struct psd_record *b)
 {
     return a == b || (a->job[0] != '\0' && a->task == b->task && strcmp(a->job, b->job) == 0);
 }
 
-/* A number above all others. It is the time in ms, so that it is above the numbers of an earlier life of the directory, also
- * those that this life has not heard of. Where the clock is behind the highest number, the next number is used; behind a number
- * that another life has made a random count is skipped, so that no number is given twice. */
+/* Set *out to a number above `floor` and all known ones: the wall-clock time in ms, so that *out is also above numbers of earlier
+ * directory processes of which this one has not heard. If the clock is behind the highest known number, *out is that number + 1,
+ * plus a random count if an earlier process gave that number, because that process may have given the next ones, too. */
 static ps_status next_number(struct psd_task *t, uint64_t floor, uint64_t *out, struct psi_err *err)
 {
     uint64_t highest = floor > t->chief_number ? floor : t->chief_number;
@@ -64,7 +67,7 @@ static ps_status grant_next(struct psd_task *t, struct psd_conn *c, const char *
 
 static ps_status fail_newer(const struct psd_task *t, const struct psd_chief *chief, const ps_v1_Chief *m, struct psi_err *err)
 {
-    char own[48] = ""; /* with `renew` the number need not be the session's */
+    char own[48] = ""; /* with `renew` m->number need not be this session's, so the text leaves it out */
     if (!m->renew) {
         (void)snprintf(own, sizeof(own), ", this session %llu", (unsigned long long)m->number);
     }
@@ -80,7 +83,7 @@ static ps_status check_known(uint64_t number, struct psi_err *err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
 }
 
-/* A claim by a session that says the number with which it was chief before. */
+/* Handle a claim by a session that was chief before; m->number is the chief number that it had then. */
 static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char *container, const ps_v1_Chief *m,
                              ps_v1_ChiefAnswer *a, struct psi_err *err)
 {
@@ -97,11 +100,11 @@ static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char 
     return m->renew ? grant_next(t, c, container, m->number, a, err) : grant(t, c, container, m->number, a, err);
 }
 
-/* How long this free lease is still not granted; 0: it is granted now. */
+/* Compute the time in ms until this free lease may be granted; 0: now. */
 static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *chief, bool preferred)
 {
     bool first = chief == NULL || chief->number == 0 || chief->saved;
-    if (chief != NULL && psd_chief_is_given(chief)) { /* in this life: a chief of an earlier life has a lower number */
+    if (chief != NULL && psd_chief_is_given(chief)) { /* this process has named a chief, so older ones are refused already */
         return 0;
     }
     if (first && preferred) {
@@ -112,7 +115,7 @@ static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *c
     return free_ms > t->now_ms ? free_ms - t->now_ms : 0;
 }
 
-/* A claim by a session that was not chief before. */
+/* Handle a claim by a session that was not chief before. */
 static ps_status claim_first(struct psd_task *t, struct psd_conn *c, const char *container, const ps_v1_Chief *m,
                              ps_v1_ChiefAnswer *a, struct psi_err *err)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The directory's requests: CREATE, FIND, DELETE.
+/* The directory's requests: CREATE, FIND, DELETE.
  *
- * Happy path of CREATE: the name is recorded (name -> task), then the owner is asked, and the client gets the owner's own answer.
- * Failure: the owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, nothing is recorded, and the client
- * library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name stays recorded. The
- * owner has not answered when the client's time is over: DEADLINE_EXCEEDED, which names the owner; the creation goes on.
- */
+ * Happy path of CREATE: the name and its owner are recorded, the owner is asked, and the client gets the owner's answer. FIND
+ * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered.
+ *
+ * Failure of CREATE. The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, nothing is recorded, and
+ * the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name stays
+ * recorded. The client's time is over before the answer: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The
+ * owner refuses, other than by UNAVAILABLE: the name is forgotten again, unless the owner is known to have the variable. */
 #include "directory.h"
 
 #include "psd/checkpoint/beside.h"
@@ -54,7 +55,7 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
         return PS_OK;
     }
     psd_peer_text(t, p, who, sizeof(who));
-    if (psi_job_trains(p->job)) { /* short: clients keep little of it */
+    if (psi_job_trains(p->job)) { /* the text is short, because clients may show only its beginning */
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                            "%s does not serve: start it with pstrain --serve or psd to hold '%s'", who, name);
     }
@@ -62,7 +63,7 @@ static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, co
                        "%s, where variable '%s' belongs, is not connected to the directory", who, name);
 }
 
-static void forget(struct psd_task *t, const struct psd_name *n)
+static void forget_name(struct psd_task *t, const struct psd_name *n)
 {
     struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
     psd_commit(t, &c);
@@ -93,7 +94,7 @@ static ps_status room_for_name(struct psd_task *t, const struct psd_create *item
                                                : psd_store_full(&t->store, "the directory's record of", item->name, bytes, err);
 }
 
-/* UNIMPLEMENTED: the owner is of a release without parts, and would make a whole variable instead of a part. */
+/* Check that the owner can hold a part of a variable. UNIMPLEMENTED: its psd is too old, and would make a whole variable. */
 static ps_status knows_parts(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err)
 {
     return item->definition.part.count == 0 || (owner->features & PS_FEATURE_PARTS) != 0
@@ -103,7 +104,7 @@ static ps_status knows_parts(const struct psd_peer *owner, const struct psd_crea
                              item->name, owner->job, owner->task);
 }
 
-/* Find the name, or record a new one; on PS_OK item->owner is its owner. looks: only check, and record nothing. */
+/* Find the owner of item's name or, unless `looks`, choose one and record the name there. PS_OK: item->owner is set. */
 static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
@@ -162,7 +163,7 @@ void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const
     psd_list_add(l, &ps_v1_NameItem_msg, &m);
 }
 
-/* Send the order to the owner. Need i of w waits for the answer. */
+/* Send an order to the owner p; its answer meets need i of the waiting request w. */
 static ps_status order_owner(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
                              const struct psd_create *item, struct psi_err *err)
 {
@@ -176,7 +177,6 @@ static ps_status order_owner(struct psd_task *t, struct psd_peer *p, uint8_t op,
     return PS_OK;
 }
 
-/* Record the name, and then ask its owner to create the variable. */
 static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i, struct psi_err *err)
 {
     struct psd_create *item = &w->creates[i];
@@ -186,25 +186,24 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    if (n->life != p->life) { /* the owner's process is not known to have the variable, so it is to be made */
+    if (n->life != p->life) { /* as far as is known, this process of the owner does not have the variable: it counts as new */
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
-    /* if another process takes the owner's place before the answer, this process may come back with the variable */
+    /* note which process gets the order: it may create the variable, be displaced before it answers, and come back later */
     psd_name_asked(n, p->life);
     return order_owner(t, p, PS_OP_TASK_CREATE, w, i, item, err);
 }
 
-/* The owner has made the variable. An older delete of that name, which the owner's disk has yet to note, must not forget the
- * name. */
+/* Call when the owner has answered that it made the variable. Marks TASK_DELETEs that were sent before `made`: their answers must
+ * not remove the name. */
 static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &owner->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
         if (a->id >= made->id) {
-            /* all entries behind this one are newer. Most answers come in the order of the asks, so this one is the first */
-            break;
+            break; /* this is `made` itself, and later orders are newer */
         }
         if (a->op == PS_OP_TASK_DELETE && strcmp(a->container, made->container) == 0 && strcmp(a->name, made->name) == 0) {
             a->made_again = true;
@@ -225,7 +224,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
             }
             note_made(peer, a);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
-            forget(t, n); /* the owner's own refusal */
+            forget_name(t, n); /* the owner refused, so it has no such variable */
         }
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
@@ -236,10 +235,8 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     psd_wait_over(t, &a->waiters);
 }
 
-/* ---- as a wait ---- */
-
-/* The order that need n waits for; NULL: it was answered. */
-static const struct psd_ask *ask_of(const struct psd_need *n)
+/* The unanswered order for which need n waits; NULL: it was answered. */
+static const struct psd_ask *order_of(const struct psd_need *n)
 {
     return n->met ? NULL : PSI_CONTAINER_OF(n->of, struct psd_ask, waiters);
 }
@@ -251,7 +248,7 @@ static void describe_asks(const struct psd_task *t, const struct psd_wait *w, st
     for (uint32_t i = 0; i < t->peer_count; i++) {
         bool asked = false;
         for (uint32_t k = 0; k < w->need_count; k++) {
-            const struct psd_ask *a = ask_of(&w->needs[k]);
+            const struct psd_ask *a = order_of(&w->needs[k]);
             if (a != NULL && a->owner == i) {
                 psd_names_add(&variables, "%s", a->name);
                 asked = true;
@@ -266,18 +263,19 @@ static void describe_asks(const struct psd_task *t, const struct psd_wait *w, st
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s answers", psd_names_text(&owners))); /* cut is fine */
 }
 
-/* The client's time is over. The client is told which owners have not answered. Their orders go on. */
+/* Called when the client's timeout is over; the orders go on. CREATE: each item without an answer gets an error that names its
+ * owner. DELETE: the whole request gets an error, outcome unknown, which names the last owner without an answer. */
 static void expire_asks(struct psd_task *t, struct psd_wait *w)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     struct psi_err err;
     for (uint32_t i = 0; i < w->need_count; i++) {
-        const struct psd_ask *a = ask_of(&w->needs[i]);
+        const struct psd_ask *a = order_of(&w->needs[i]);
         if (a == NULL) {
             continue;
         }
         PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED, "%s has not answered for variable '%s'",
-                            psd_peer_text(t, &t->peers[a->owner], who, sizeof(who)), a->name)); /* told below */
+                            psd_peer_text(t, &t->peers[a->owner], who, sizeof(who)), a->name));
         if (w->op == PS_OP_CREATE) {
             item_end(t, w, &w->creates[i], &err);
         } else {
@@ -298,8 +296,8 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
         a.status = (uint32_t)item->status;
         a.created = item->created;
         a.retry_after_ms = item->retry_after_ms;
-        if (item->status == PS_OK ||
-            item->status == PS_DEADLINE_EXCEEDED) { /* name the owner that has the variable, or that has not answered */
+        /* the owner has the variable, or has not answered yet */
+        if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) {
             a.task = t->peers[item->owner].task;
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
         }
@@ -314,8 +312,6 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
 
 static const struct psd_wait_kind of_creates = {.describe = describe_asks, .expire = expire_asks, .answer = send_creates};
 static const struct psd_wait_kind of_delete = {.describe = describe_asks, .expire = expire_asks};
-
-/* ---- CREATE ---- */
 
 static struct psd_create *item_new(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
@@ -348,7 +344,7 @@ static ps_status requested_task(struct psd_task *t, const ps_v1_CreateItem *m, s
     return PS_OK;
 }
 
-/* Read the items of a CREATE. An item that is wrong is refused alone; a list that cannot be parsed fails the request. */
+/* Read the items of a CREATE. A wrong item is refused alone; if the body cannot be parsed, the whole request fails. */
 static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *p = r->body;
@@ -376,8 +372,8 @@ static ps_status read_items(struct psd_task *t, struct psd_wait *w, const struct
     }
 }
 
-/* Check the items from `first` on that belong together: one variable, or all parts of one. Where a part is missing or may not be
- * made, all parts are refused, and none is recorded. Returns how many items belong together. */
+/* If a part of a variable is missing or refused, refuse all its parts, so that none is recorded. first: index of the first part;
+ * an item that is a whole variable stays as it is. Returns how many items belong to the variable. */
 static uint32_t refuse_together(struct psd_task *t, struct psd_wait *w, uint32_t first)
 {
     struct psd_create *items = &w->creates[first];
@@ -433,8 +429,6 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     psd_wait_open(t, w);
 }
 
-/* ---- FIND, DELETE ---- */
-
 static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1_CreateAnswer *a)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1], buffer[PSI_ERR_TEXT_MAX / 2];
@@ -449,7 +443,7 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && (psd_lists_missing(t, &missing) || psd_own_lists_missing(t, container, &missing))) {
-        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err says why the lists are missing */
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err already says what the directory waits for */
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                                    "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
                                    name)); /* err is the answer */
@@ -490,27 +484,63 @@ void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
-/* Delete one name. On PS_OK its owner was asked. */
-static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
+/* Find what a DELETE of `name` deletes next: the variable or queue of this name, otherwise its parts one after the other. *at: 0
+ * before the first call; each call advances it. NULL: there is no more. */
+static const struct psd_name *next_to_delete(const struct psd_task *t, const char *container, const char *name, uint32_t *at)
+{
+    const struct psd_name *n = *at == 0 ? psd_directory_find(&t->names, container, name) : NULL;
+    if (n == NULL) {
+        return psd_parts_next(t, container, name, at);
+    }
+    *at = PSI_PARTS_MAX;
+    return n;
+}
+
+/* Add a need to w for the variable or queue of this name, or for each part. Errors: one of them cannot be deleted. */
+static ps_status delete_check(struct psd_task *t, struct psd_wait *w, const char *container, const char *name,
+                              struct psi_err *err)
+{
+    const struct psd_name *n = NULL;
+    for (uint32_t at = 0; (n = next_to_delete(t, container, name, &at)) != NULL;) {
+        if (n->part && strcmp(n->name, name) == 0) {
+            char text[PSI_PART_TEXT_MAX];
+            const struct psd_definition d = psd_name_definition(n);
+            return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' exists%s: its whole is deleted, by the whole's name", name,
+                            psi_part_format(&d.part, &d.shape, text, sizeof(text)));
+        }
+        ps_status st = psd_group_delete_check(t, n, err);
+        st = st == PS_OK ? owner_up(t, &t->peers[n->owner], n->name, err) : st;
+        if (st != PS_OK) {
+            return st;
+        }
+        if (psd_wait_need(t, w, err) == NULL) {
+            return PS_RESOURCE_EXHAUSTED;
+        }
+    }
+    return w->need_count > 0
+               ? PS_OK
+               : psi_fail(err, PS_NOT_FOUND, "there is no variable or queue '%s' in container '%s'", name, container);
+}
+
+/* Order the deletion of the variable or queue of this name, or of all parts. PS_OK: all owners were asked. */
+static ps_status delete_all(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
     struct psd_create item = {0};
-    if (psd_wait_need(t, w, err) == NULL) {
-        return PS_RESOURCE_EXHAUSTED;
-    }
-    ps_status st = psd_name_parse(m, item.container, item.name, err);
+    char name[PS_NAME_BYTES_MAX + 1];
+    ps_status st = psd_name_parse(m, item.container, name, err);
     st = st == PS_OK ? psd_own_name_check(t, m, item.container, err) : st;
     st = st == PS_OK ? psd_reset_check(t, item.container, err) : st;
-    if (st != PS_OK) {
-        return st;
+    st = st == PS_OK ? delete_check(t, w, item.container, name, err) : st;
+    uint32_t at = 0;
+    for (uint32_t i = 0; st == PS_OK && i < w->need_count; i++) {
+        const struct psd_name *n = next_to_delete(t, item.container, name, &at);
+        (void)snprintf(item.name, sizeof(item.name), "%s", n->name);
+        st = order_owner(t, &t->peers[n->owner], PS_OP_TASK_DELETE, w, i, &item, err);
+        if (st != PS_OK && i > 0) {
+            err->applied = PS_MAYBE_PARTLY_APPLIED; /* other parts are being deleted */
+        }
     }
-    const struct psd_name *n = psd_directory_find(&t->names, item.container, item.name);
-    if (n == NULL) {
-        return psi_fail(err, PS_NOT_FOUND, "there is no variable or queue '%s' in container '%s'", item.name, item.container);
-    }
-    struct psd_peer *p = &t->peers[n->owner];
-    st = psd_group_delete_check(t, n, err);
-    st = st == PS_OK ? owner_up(t, p, item.name, err) : st;
-    return st == PS_OK ? order_owner(t, p, PS_OP_TASK_DELETE, w, 0, &item, err) : st;
+    return st;
 }
 
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -524,7 +554,7 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     struct psi_err err;
     ps_status st = psd_wait_meta(t, w, r, &err);
     st = st == PS_OK ? psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err) : st;
-    st = st == PS_OK ? delete_one(t, w, &item, &err) : st;
+    st = st == PS_OK ? delete_all(t, w, &item, &err) : st;
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
     } else {
@@ -539,17 +569,26 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
                          const struct psi_err *err)
 {
     (void)r;
-    bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* its disk has not noted that */
+    /* MAYBE_PARTLY_APPLIED: the owner has deleted the variable, but could not note that on its disk */
+    bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED;
     const struct psd_name *n = gone ? psd_directory_find(&t->names, a->container, a->name) : NULL;
     if (n != NULL && psd_order_find(peer, PS_OP_TASK_CREATE, a->container, a->name) != NULL) {
-        psd_name_unsure(n, peer->life); /* a creation was asked for after the delete: the owner goes on to make it anew */
+        /* a TASK_CREATE was sent after the TASK_DELETE, so the owner will make the variable again */
+        psd_name_unsure(n, peer->life);
     } else if (n != NULL && !a->made_again) {
-        forget(t, n);
+        forget_name(t, n);
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL && err != NULL) {
         w->err = *err;
         w->retry_after_ms = err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0;
+    }
+    if (w != NULL) {
+        w->deleted = w->deleted || gone;
+        if (w->err.code != PS_OK && w->err.applied == PS_NOTHING_APPLIED && w->deleted) {
+            psi_err_prefix(&w->err, "other parts are deleted, and this one is not: delete it once more");
+            w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        }
     }
     psd_wait_over(t, &a->waiters);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The owner's side of DELETE: the variable is dropped, and the task's disk notes that no checkpoint may bring it back.
+/* The owner's side of DELETE: the variable is dropped, and the task's disk notes that no checkpoint may bring it back. No note is
+ * needed if the task has no disk or has never heard of a checkpoint, or for a session's container.
  *
- * Failure: a checkpoint under way holds as much memory as it may: UNAVAILABLE, and the variable stays. No room for the note:
- * RESOURCE_EXHAUSTED, and the variable stays. The disk fails to write the note: the variable is gone, and the client is told so.
- */
+ * Failure: a checkpoint under way holds as much memory as it may (UNAVAILABLE), or there is no room for the note
+ * (RESOURCE_EXHAUSTED): the variable stays. The disk fails to write the note: the variable is gone from memory, and the client
+ * gets the disk's error, because a restart may bring the variable back from a checkpoint until the note is on disk. */
 #include "directory.h"
 
 #include "psd/base/items.h"
@@ -13,8 +13,8 @@
 
 #include "common/name.h"
 
-/* Drop a variable for good, if it exists. No checkpoint brings it back, once the bars are on disk (psd_bars_pending()).
- * UNAVAILABLE (a checkpoint holds the variable's memory), RESOURCE_EXHAUSTED: nothing is done. */
+/* Delete a variable, if it exists, and set a bar (bars.h): once the bar is on disk, no older checkpoint brings the variable back.
+ * Errors change nothing: UNAVAILABLE (a checkpoint being written has no memory to copy the values), RESOURCE_EXHAUSTED. */
 static ps_status delete_variable(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
 {
     const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
@@ -29,7 +29,9 @@ static ps_status delete_variable(struct psd_task *t, const char *container, cons
     if (st == PS_OK && v != NULL) {
         const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
-        if (last) { /* the directory has no name of this container any more, and will not order its reset */
+        /* the session's container has become empty here. If it is empty on all tasks, the directory has forgotten it and will not
+         * order its reset, so this task resets its own part */
+        if (last) {
             (void)psd_reset_here(t, container);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work of the directory task, and of the other tasks for it. */
+/* The directory (the first ps task) records which task has which variable. Here: its work, and what other tasks do for it. */
 #ifndef PSD_DIRECTORY_H
 #define PSD_DIRECTORY_H
 
@@ -8,88 +8,88 @@
 #include "psd/rpc/rpc.h"
 
 /* ---- create.c: CREATE FIND DELETE (directory); chief.c: CHIEF ---- */
-/** Orders as frames. TASK_CREATE: o->what is a struct psd_create. TASK_DELETE: of o->container and o->name. TASK_RESET: o->what
- * is a struct psd_reset. */
+/** Write the body of order o to task p into l. o->what: a psd_create for TASK_CREATE, a psd_reset for TASK_RESET. */
 void psd_create_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 void psd_reset_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
-/** The owner has answered a TASK_CREATE, or a TASK_DELETE; err NULL: done. r NULL: the owner's connection is gone. */
+/** Handle the answer of peer to the order `ask`. err NULL: success. r NULL: the connection was lost before the answer. */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                          const struct psi_err *err);
 void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                          const struct psi_err *err);
 
-/** The directory records that item is at owner, and its definition. */
+/** Record at the directory that task `owner` has this variable or queue, and its definition. RESOURCE_EXHAUSTED. */
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
                           struct psi_err *err) PSI_MUST;
 
 /* ---- reset.c (directory) ---- */
-/** UNAVAILABLE while a reset of this container is pending; the text names the tasks that have not answered. */
+/** Check that no reset of the container is going on. UNAVAILABLE: one is, or may be, because this task has not read its disk. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
-/** The first task whose disk has not noted the reset, and why, as psd_reset_check() says it. "": every disk has noted it. */
+/** Write into buf [n] why a disk could not note a reset, as psd_reset_check() says it; "": no disk has failed. */
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
-/** The task at peer has yet to carry out a reset of this container, so what it lists of the container does not count. */
+/** True if the task at peer has not yet carried out a reset of this container: what it lists of the container does not count. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
-/** The task at peer has done its part (err NULL), its disk has failed to note that and is asked again, or the connection is gone
- * (r NULL) and the reset stays pending. */
+/** Handle peer's answer to TASK_RESET. err NULL: success; otherwise peer's disk failed: asked again. r NULL: connection lost. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                         const struct psi_err *err);
-/** The end of an event. Once our disk is read, resets that are open on it, from an earlier life of this directory,
- * begin again. */
+/** Call at the end of each event. Once this task has read its disk, continues resets that an earlier directory process began. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
-/** The first: a reset still has names to forget. The second: forget psd_task_config.reset_slice_names names of the oldest such
- * reset. */
+/** True if all tasks have carried out a reset, but the directory has still names of its container to forget. */
 bool psd_resets_have_work(const struct psd_task *t);
 void psd_resets_work(struct psd_task *t);
-/** A task lists: it takes part in every reset that is pending or that it has missed. TASK_RESET goes out before the answer to its
- * list. */
+/** Call when peer begins to send its list of names: first sends TASK_RESET for each reset that peer has not carried out. */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 
-/** A task drops out: resets of containers of sessions do not wait for it. What it lists later is reset again (own.c). */
+/** Call when the connection of peer is lost: resets of containers that belonged to sessions stop waiting for peer. If peer lists
+ * such a container later, psd_own_tick() resets it. */
 void psd_resets_lost(struct psd_task *t, struct psd_peer *peer);
-/** Reset the container of a session that has ended, on the tasks that are connected. Nothing is done while another reset of the
- * container goes on, or memory is short; psd_own_tick() tries again. */
+/** Reset the container of a session that has ended, on the connected tasks only. Does nothing if an earlier reset of it goes on
+ * or memory is short: then psd_own_tick() tries again. */
 void psd_reset_own(struct psd_task *t, const char *container);
 
-/* ---- own.c (directory): containers of sessions ---- */
-/** A session whose container this is, with this key, is alive: its lease is not over. */
+/* ---- own.c, parts.c (directory): containers that belong to sessions, partitioned variables ---- */
+/** True if a session that was heard within its lease owns this container with this key. */
 bool psd_own_lives(const struct psd_task *t, const char *container, const uint8_t key[PSI_KEY_BYTES]);
-/** Whether the session that created item may create in its container: PERMISSION_DENIED. */
+/** If the container belongs to a session: check that item has its key, and that the session is alive. PERMISSION_DENIED. */
 ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** How many items from the first one on are parts of one variable, as far as the request has them. *out_parts: how many parts the
- * variable's definition says; 0: the first item is no part. Items that were refused before are counted as well. */
+/** Count the items, from items[0] on, that are parts of one variable, refused ones included. *out_parts: number of parts that the
+ * variable has, as the first item says; 0: the first item is no part. */
 uint32_t psd_parts_span(const struct psd_create *items, uint32_t count, uint32_t *out_parts);
-/** Whether these items are all parts of the variable, in the order of their index. INVALID_ARGUMENT: the text says what is
- * missing. */
+/** Check that these items are all parts of one variable, in order. INVALID_ARGUMENT: the text says what is missing. */
 ps_status psd_parts_complete(const struct psd_create *items, uint32_t span, struct psi_err *err) PSI_MUST;
-/** SHAPE_MISMATCH: item is a part, and a whole variable with the name exists; or item is whole, and parts of that name exist. */
+/** Check that no variable exists both whole and in parts. SHAPE_MISMATCH: item is a part of a whole variable, or the reverse. */
 ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** Whether the variable can be made at that task. UNIMPLEMENTED: a task of an older release would show the variable to everybody,
- * and save it. */
+/** Iterate over the recorded parts of the variable `whole`: returns the first at *at or above, sets *at behind it. NULL: end. */
+const struct psd_name *psd_parts_next(const struct psd_task *t, const char *container, const char *whole, uint32_t *at);
+/** If item's container belongs to a session: check that the owner's version of psd knows such containers, so that it hides them
+ * and leaves them out of checkpoints. UNIMPLEMENTED: it is too old. Other containers: PS_OK. */
 ps_status psd_own_owner_check(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** Whether this client may find or delete the name: PERMISSION_DENIED (the key differs), INVALID_ARGUMENT. */
+/** If the container belongs to a session: check item's key. PERMISSION_DENIED: missing or wrong; INVALID_ARGUMENT: a bad name. */
 ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *item, const char *container,
                              struct psi_err *err) PSI_MUST;
-/** A name of a session's container may be on a task of another job that has not listed yet. That is so in the first lease and
- * grace of this life of the directory. The tasks are added to names. For other containers the lists of other jobs are not waited
- * for. */
+/** Append to `names` the tasks of other jobs that may have variables of this session's container and have not sent their lists
+ * yet. True: there are such tasks. Always false once this directory process has run for a lease and GRACE_MS. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names);
-/** The list of the task at peer is over: forget the names in containers of sessions that this task has lost. */
+/** Call when peer has sent its whole list: removes the names in sessions' containers that peer had before a restart. */
 void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
-/** Reset containers of sessions that have ended. One call looks at psd_task_config.tick_looks containers of sessions at most, in
- * turn, and at no other container. */
+/** Reset containers whose session has ended. Each call examines at most psd_task_config.tick_looks containers, in turn. */
 void psd_own_tick(struct psd_task *t);
+
+/* ---- addresses.c (directory) ---- */
+/** Note the address that a HELLO reports, if the cluster spec gives its task port 0. On an error the caller refuses the task. */
+ps_status psd_address_take(struct psd_task *t, struct psd_peer *p, const ps_v1_Hello *hello, struct psi_err *err) PSI_MUST;
 
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
-/** There was no memory for a frame to the directory's own task (base/loop.h): orders to it, and attempts that need it, end. */
+/** Call after each event. If memory was short for a frame of the directory to itself (base/loop.h), its orders to itself end. */
 void psd_task_link_loop_turn(struct psd_task *t);
-/** The end of an event. This task sends the directory its list again, if psd_task.list_again is set. */
+/** Call at the end of each event. If psd_task.list_again is set, this task sends its list of names to the directory once more; if
+ * a list is being sent at present, the new one begins after its end. */
 void psd_task_link_turn(struct psd_task *t);
-/** As psd_task_dialed(); the connection may be closed already. */
+/** Call when the shell's dial to the directory has succeeded (shell: its connection) or failed (why: the reason). The returned
+ * psd_conn may be closing already. */
 struct psd_conn *psd_task_link_dialed(struct psd_task *t, void *shell, const char *why);
-/** c is closed, or is about to be. The task whose connection c was counts as not connected. */
 void psd_task_link_lost(struct psd_task *t, struct psd_conn *c);
 void psd_task_link_tick(struct psd_task *t);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: what a task is, what it holds and has done. The directory also says which tasks are missing, and how far the job and its
- * checkpoints are. */
+/* INFO: what a task is, has and has done; at the directory also the missing tasks, and the state of job and checkpoints. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -8,7 +7,7 @@
 
 #include <stdio.h>
 
-/* The memory that sessions hold, and the session that holds most. */
+/* Put into *a how much memory of this task all sessions hold, and which session holds most. */
 static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char most[128];
@@ -29,6 +28,31 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
     }
     a->records_bytes = t->store.counted[PSD_MEMORY_SESSIONS];
     a->in_progress = t->progress_count;
+}
+
+/* Put into *a sums over all containers, of what they have and what was done there. If c's peer may not read all containers, only
+ * a->in_part is set. */
+static void describe_content(const struct psd_task *t, const struct psd_conn *c, ps_v1_InfoAnswer *a)
+{
+    a->in_part = !psd_rights_read_all(t, c);
+    if (a->in_part) {
+        a->in_progress = 0;
+        a->staged_bytes = a->copies_bytes = a->most_bytes = 0;
+        a->most.size = 0;
+        return;
+    }
+    a->memory_bytes = psd_store_memory_bytes(&t->store);
+    a->variable_bytes = t->store.variable_bytes;
+    a->variables = t->store.variable_count - t->store.queue_count;
+    a->pushes_applied = t->count.pushes_applied;
+    a->pushes_torn = t->count.pushes_torn;
+    a->pushes_refused = t->count.pushes_refused;
+    a->nonfinite = t->count.nonfinite;
+    a->pulls = t->count.pulls;
+    a->bytes_in = t->count.bytes_in;
+    a->bytes_out = t->count.bytes_out;
+    a->pushes_per_second = t->pushes_per_second;
+    a->bytes_per_second = t->bytes_per_second;
 }
 
 static void describe_job(const struct psd_task *t, ps_v1_InfoAnswer *a)
@@ -59,7 +83,7 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }
 
-/* Why tasks have not begun; *out_text says it in words. */
+/* Find out why tasks do not serve yet; *out_text gets the reason in words. */
 static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
 {
     const char *refused = t->refused != NULL                               ? t->refused
@@ -69,8 +93,7 @@ static ps_waiting why_not_begun(const struct psd_task *t, const char **out_text)
     return refused != NULL ? PS_WAITING_REFUSED : t->delayed != NULL ? PS_WAITING_RETRY : PS_WAITING_LOAD;
 }
 
-/* What the task waits for: at the directory the lists of other tasks; else the checkpoint that this task, or another, begins
- * with. */
+/* Describe what the task waits for: at the directory the lists of other tasks, and then the checkpoint with which tasks begin. */
 static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char text[sizeof(a->waiting_for.bytes)], names[PSD_NAMES_HALF];
@@ -104,15 +127,8 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices)); /* fits: checked at start */
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
-    a.memory_bytes = psd_store_memory_bytes(&t->store);
-    a.variable_bytes = t->store.variable_bytes;
     a.connections = t->conn_count;
     a.sessions = psi_map_count(&t->records);
-    a.variables = t->store.variable_count - t->store.queue_count;
-    a.pushes_applied = t->count.pushes_applied;
-    a.pushes_torn = t->count.pushes_torn;
-    a.pushes_refused = t->count.pushes_refused;
-    a.nonfinite = t->count.nonfinite;
     a.denied = t->count.denied;
     if (t->config.handshakes != NULL) {
         struct psi_handshakes handshakes;
@@ -121,17 +137,13 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         a.handshakes_refused = handshakes.refused;
         a.handshakes_under_way = handshakes.under_way;
     }
-    a.pulls = t->count.pulls;
-    a.bytes_in = t->count.bytes_in;
-    a.bytes_out = t->count.bytes_out;
-    a.pushes_per_second = t->pushes_per_second;
-    a.bytes_per_second = t->bytes_per_second;
     a.life = t->life;
     a.pid = t->config.pid;
     a.budget_bytes = t->config.memory_budget_bytes;
     a.directory = t->is_directory;
     describe_waits(t, &a);
     describe_held(t, &a);
+    describe_content(t, c, &a);
     describe_job(t, &a);
     describe_checkpoints(t, &a);
     psd_list_one(t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id, &ps_v1_InfoAnswer_msg, &a);

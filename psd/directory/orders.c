@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The orders of the directory to other tasks, a row for each kind. A new order is a row here, and its operation in proto/. */
+/* The kinds of orders that the directory sends to the tasks, its own included: one row for each operation that is an order
+ * (proto/operations.h has all operations). */
 #include "orders.h"
 
 #include "directory.h"
@@ -14,9 +15,8 @@
 #define UNKNOWN PS_OUTCOME_UNKNOWN
 
 /* clang-format off */
-/* Columns: whom the order is for; its frame; the function for the answer; the function that compares what the task has listed
- * with what it should have; whether the answer takes time; what an order may have done whose connection is gone. TASK_RESET goes
- * out when a list begins (psd_reset_join()), because it must be sent before the list is answered. */
+/* Columns are the fields of struct psd_order_kind (psd/base/orders.h). TASK_RESET has no `listed`: psd_reset_join() sends it when
+ * a list begins, because it must go out before the list is answered. */
 const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1] = {
     [PS_OP_TASK_CREATE]   = {CLIENT, psd_create_encode,         psd_create_answered, NULL,                false, NOTHING},
     [PS_OP_TASK_DELETE]   = {CLIENT, psd_delete_encode,         psd_delete_answered, NULL,                true,  UNKNOWN},
@@ -28,6 +28,7 @@ const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1] = {
     [PS_OP_TASK_JOIN]     = {TASKS,  psd_group_encode,          psd_group_answered,  NULL,                false, NOTHING},
     [PS_OP_TASK_LEAVE]    = {TASKS,  psd_group_encode,          psd_group_answered,  NULL,                false, NOTHING},
     [PS_OP_PREPARE]       = {TASKS,  psd_group_encode,          psd_group_answered,  NULL,                true,  NOTHING},
+    [PS_OP_BUILD]         = {TASKS,  psd_group_encode,          psd_group_answered,  NULL,                true,  NOTHING},
     [PS_OP_COMMIT]        = {TASKS,  psd_group_encode,          psd_group_answered,  NULL,                true,  NOTHING},
     [PS_OP_TASK_MANIFEST] = {TASKS,  psd_saver_encode_manifest, psd_saver_answered,  psd_saver_list_end,  true,  NOTHING},
     [PS_OP_TASK_DROP]     = {TASKS,  psd_saver_encode,          psd_saver_answered,  NULL,                false, NOTHING},

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The containers of sessions (tests/models/own_model.py; docs/PROTOCOL.md, section 3): who may create there, and their end.
+/* The containers of sessions (tests/models/own_model.py; docs/PROTOCOL.md, section 3): who may create there, and their end.
  *
- * Happy path: HELLO says the session's own container and its key (psd_record.own, t->owners) -> CREATE brings the key -> the
- * session says GOODBYE, or its lease is over -> the next tick that looks at the container resets it on the tasks that are
- * connected, and waits for no other task -> the container's names are forgotten.
- * Failure: a task that was away lists a container of a session that has ended: no session claims the container, and a later tick
- * resets it. A directory that was started again knows no session yet: a container that no session has claimed in this life is
- * kept for a lease and GRACE_MS. A task that was started again has lost its variables: its names in containers of sessions are
- * forgotten, and no checkpoint brings them back.
- */
+ * Happy path: HELLO names the session's own container and its key (psd_record.own, t->owners), and each CREATE repeats the key.
+ * When the session has said GOODBYE, or its lease is over, the next tick that examines the container resets it on the connected
+ * tasks, and waits for no other task. Then the container's names are forgotten.
+ *
+ * Failure. A task that was away lists a container whose session has ended: no session claims the container, and a later tick
+ * resets it. A restarted directory knows no session yet: a container that no session has claimed is kept for a lease and
+ * GRACE_MS. A restarted task: its names in sessions' containers are forgotten, because no checkpoint has them. */
 #include "directory.h"
 
 #include "common/name.h"
 
 #include <string.h>
 
-/* A client that has lost the directory is back within two attempts and their jitter. */
+/* a client that has lost the directory connects again within this time: two attempts, with their jitter */
 enum { GRACE_MS = 3 * PS_RECONNECT_MAX_MS };
 
 static struct psd_own own_of(const char *container, const uint8_t key[PSI_KEY_BYTES])
@@ -71,7 +69,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
     return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
 }
 
-/* Tasks of other jobs count as well, because variables of plans are pinned to tasks of any job. */
+/* Tasks of other jobs are waited for as well: a plan's variables, in a session's container, may be pinned to tasks of any job. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
 {
     if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {
@@ -86,8 +84,6 @@ bool psd_own_lists_missing(const struct psd_task *t, const char *container, stru
     return names->used > 0;
 }
 
-/* ---- what becomes of containers ---- */
-
 void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
 {
     for (uint32_t left = t->names.of_sessions; left > 0; left--) {
@@ -95,7 +91,7 @@ void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
             const struct psd_name *next =
-                psd_names_in_next(in, n); /* looked up before the change, which may free `in` with its last name */
+                psd_names_in_next(in, n); /* read before the commit, which frees `in` when its last name is forgotten */
             if (n->owner == peer->index && n->life != peer->life && n->asked != peer->life) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
                 psd_commit(t, &c);
@@ -105,7 +101,7 @@ void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
     }
 }
 
-/* The container's session has ended, as far as this life of the directory can know. */
+/* True if the container's session has ended, as far as this directory process knows. */
 static bool is_over(const struct psd_task *t, struct psd_names_in *in)
 {
     if (psd_own_lives(t, in->container, in->key)) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Parts of variables in a CREATE: one request has all parts of a variable, or the directory makes none of them.
+/* Parts of variables in a CREATE: one request has all parts of a variable, or the directory makes none of them.
  *
- * Happy path: the parts of a variable lie behind each other in the request, in the order of their index, with one definition.
- * Failure modes: a part is missing or differs; a whole variable has the name, or the other way round: SHAPE_MISMATCH names both.
- */
+ * Happy path: the parts of a variable follow one another in the request, in the order of their index, with equal definitions.
+ * Failure modes: a part is missing or differs: INVALID_ARGUMENT; the variable exists whole: SHAPE_MISMATCH. */
 #include "directory.h"
 
 #include "common/name.h"
@@ -12,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* b is the next part of the variable of which a is a part. */
+/* True if b is the next part of the variable of which a is a part. */
 static bool follows(const struct psd_create *a, const struct psd_create *b)
 {
     char x[PS_NAME_BYTES_MAX + 1], y[PS_NAME_BYTES_MAX + 1];
@@ -25,7 +23,7 @@ static bool follows(const struct psd_create *a, const struct psd_create *b)
     psi_part_whole_name(&b->definition.part, b->name, y);
     same.part.index = a->definition.part.index;
     same.shape.dims[same.part.axis] =
-        a->definition.shape.dims[same.part.axis]; /* the size along the axis may differ from part to part */
+        a->definition.shape.dims[same.part.axis]; /* parts may differ in size along the axis of the cut */
     return strcmp(x, y) == 0 && psd_definition_equal(&same, &a->definition);
 }
 
@@ -62,11 +60,11 @@ ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_creat
     if (want->part.count > 0) {
         psi_part_whole_name(&want->part, item->name, other);
     } else if (psi_part_name(other, item->name, 0, NULL) != PS_OK) {
-        return PS_OK; /* the name is too long for a part's name, so no parts exist */
+        return PS_OK; /* too long for a part's name, so there are no parts */
     }
     const struct psd_name *n = psd_directory_find(&t->names, item->container, other);
     if (n == NULL || n->part == (want->part.count > 0)) {
-        return PS_OK; /* no variable has the other name, or one that only looks like a part or a whole */
+        return PS_OK; /* no conflict: the other name does not exist, or n is of the same kind (part or whole) as item */
     }
     const struct psd_definition have = psd_name_definition(n);
     return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
@@ -75,4 +73,17 @@ ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_creat
                        n->part ? psi_part_format(&have.part, &have.shape, text, sizeof(text)) : " as a whole variable",
                        item->name, psi_shape_format(&want->shape, asked, sizeof(asked)),
                        n->part ? ", a whole variable" : psi_part_format(&want->part, &want->shape, text, sizeof(text)));
+}
+
+const struct psd_name *psd_parts_next(const struct psd_task *t, const char *container, const char *whole, uint32_t *at)
+{
+    char name[PS_NAME_BYTES_MAX + 1];
+    while (*at < PSI_PARTS_MAX && psi_part_name(name, whole, *at, NULL) == PS_OK) {
+        const struct psd_name *n = psd_directory_find(&t->names, container, name);
+        (*at)++;
+        if (n != NULL && n->part) {
+            return n;
+        }
+    }
+    return NULL;
 }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * RESET of a container on all tasks, led by the directory.
+/* RESET of a container on all tasks, led by the directory.
  *
- * Happy path: every task of the directory's job is connected -> the reset is pending -> RESET to all connected tasks -> all have
- * answered -> the directory forgets the container's names, the client is told. No creation in the container meanwhile.
- * Failure: a task is missing before it begins: UNAVAILABLE, nothing done. One that drops out midway: the reset stays pending
- * until that task lists again; RESET goes out before its list is answered. Its client is told DEADLINE_EXCEEDED, with the names
- * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
- * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
+ * Happy path: every task of the directory's job is connected. The reset becomes pending, and TASK_RESET goes to all connected
+ * tasks. When all have answered, the directory forgets the container's names, and answers the client. Nothing is created in the
+ * container meanwhile.
  *
- * Where tasks have disks (psd/checkpoint/bars.h), our disk notes first that the reset is open. So a directory that dies begins it
- * again. Each task answers when its own disk has noted the reset. Our disk notes that the reset is over before it is over.
- * Meanwhile no checkpoint is cut. No creation is taken in the container from the moment on when the reset is accepted. A
- * chief's reset is taken back if there is a newer chief when our disk has noted it. If a disk fails before the reset begins,
- * nothing is reset. Our disk may still say that a reset is open which was taken back or refused. As long as it may say so,
- * nothing is created in that container, because a later life of this directory carries out what the disk says. If a disk fails
- * later, the client is told, and the disk is asked again each second.
- */
+ * Failure modes:
+ * - A task is missing before the reset begins: UNAVAILABLE, and nothing is done.
+ * - A task drops out later: the reset stays pending until that task lists again; it gets TASK_RESET before its list is answered.
+ *   When the client's time is over, the client gets DEADLINE_EXCEEDED with the names of the tasks that have not answered. The
+ *   reset goes on.
+ * - A task of another job was away for more than a lease: the reset does not wait for it. It gets TASK_RESET when it lists, and
+ *   the directory ignores what its list has of the container.
+ *
+ * If tasks have disks (psd/checkpoint/bars.h), the directory's disk notes that the reset is open before it begins, and that it is
+ * closed before it ends: a directory that dies between the two begins it again. Each task answers when its own disk has noted the
+ * reset. No checkpoint is cut meanwhile. A chief's reset is taken back if a newer chief has come by the time the directory's disk
+ * has noted it. If that disk fails before the reset begins, nothing is reset. But the disk may say that the reset is open, and a
+ * later directory process would carry it out: so nothing is created in the container until the disk says otherwise. If a disk
+ * fails later, the client gets an error, and the disk is asked again each second. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -29,15 +31,13 @@
 
 enum { RETRY_MS = 100, AGAIN_MS = 1000 };
 
-/* The pending reset of this container; NULL when there is none. */
 static struct psd_reset *find_pending(struct psd_task *t, const char *container)
 {
     struct psd_reset *reset = psd_reset_record(&t->resets, container);
     return reset != NULL && reset->pending ? reset : NULL;
 }
 
-/* The reset of this container that is pending, or that our disk has not noted yet. NULL: a creation in the container is in the
- * way of no reset. */
+/* The reset of this container that the tasks are carrying out, or that waits for the directory's disk to note it. NULL: none. */
 static const struct psd_reset *find_accepted(struct psd_task *t, const char *container)
 {
     const struct psd_reset *reset = find_pending(t, container);
@@ -50,7 +50,7 @@ bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const cha
     return reset != NULL && (reset->pending || reset->owed[peer->index]);
 }
 
-/* Change whether the reset waits for p (outstanding), and whether p is to get the reset when it lists next (owed). */
+/* Set what is still to do for task p. outstanding: the reset waits for p's answer. owed: TASK_RESET must still be sent to p. */
 static void change_task(struct psd_task *t, const struct psd_peer *p, const struct psd_reset *reset, bool outstanding, bool owed)
 {
     if (reset->outstanding[p->index] != outstanding || reset->owed[p->index] != owed) {
@@ -87,14 +87,14 @@ static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
     return true;
 }
 
-/* A disk has not noted the reset. The disk is asked again. */
+/* Note why a disk write about the reset has failed, and when to try again. */
 static void ask_later(const struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
     reset->again_ms = t->now_ms + AGAIN_MS;
     PSI_IGNORE(snprintf(reset->why, sizeof(reset->why), "%s", err->text)); /* cut is fine */
 }
 
-/* Answer the clients that wait for the reset with err. The reset goes on. */
+/* Answer the clients that wait for the reset with err, the failure of a disk. The reset itself goes on. */
 static void tell_waiters(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
     struct psd_wait *w = NULL;
@@ -121,7 +121,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* our disk still says that the reset is open */
+    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* open again: on the disk the reset is unfinished */
     reset->noting = false;
     ask_later(t, reset, err);
     tell_waiters(t, reset, err);
@@ -140,14 +140,14 @@ static void over_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     finish_if_done(t, reset);
 }
 
-/* The container has more names than are forgotten in one event. None is added before the reset is over. */
+/* True if the container has more names than one event may remove. Nothing is created in it until the reset is over. */
 static bool has_many_names(const struct psd_task *t, const struct psd_reset *reset)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, reset->container);
     return in != NULL && in->count > t->config.reset_slice_names;
 }
 
-/* If all tasks have answered: forget the container's names, note on our disk that the reset is over, and then end it. */
+/* If all tasks have answered, do the next step: remove the names, note on the directory's disk that the reset is over, end it. */
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
     struct psi_err err;
@@ -178,7 +178,7 @@ static void part_done(struct psd_task *t, const struct psd_peer *peer, const cha
         change_task(t, peer, reset, false, false);
     }
     struct psd_reset *left =
-        psd_reset_record(&t->resets, container); /* the record is freed when all tasks have done their part */
+        psd_reset_record(&t->resets, container); /* change_task() frees the record when all tasks have done their part */
     if (left != NULL) {
         finish_if_done(t, left);
     }
@@ -257,7 +257,6 @@ void psd_resets_work(struct psd_task *t)
 
 static void note_taken_back(struct psd_task *t, struct psd_reset *made);
 
-/* Ask disks again that have failed to note a reset. */
 void psd_resets_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -286,7 +285,7 @@ void psd_resets_tick(struct psd_task *t)
     }
 }
 
-static void add_name(const struct psd_task *t, struct psd_names *n, const struct psd_peer *p)
+static void add_task(const struct psd_task *t, struct psd_names *n, const struct psd_peer *p)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     psd_names_add(n, "%s", psd_peer_text(t, p, who, sizeof(who)));
@@ -296,19 +295,19 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (reset->outstanding[i]) {
-            add_name(t, n, &t->peers[i]);
+            add_task(t, n, &t->peers[i]);
         }
     }
 }
 
-/* Say what is left to do when all other tasks have done their part: this task drops variables or names, or its disk writes. */
+/* Write what the reset waits for when all others have answered: this task while it drops things, or its disk. Returns buf. */
 static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */
     return buf;
 }
 
-/* Name the tasks that have not done their part of the reset; where all have, this task or its disk. */
+/* Append to n the tasks that the reset waits for; if there are none, this task or its disk. */
 static void add_missing(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
 {
     char buf[PSI_TASK_NAME_MAX + 16];
@@ -349,7 +348,7 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     const struct psd_reset *reset = find_accepted(t, container);
     char text[PSI_ERR_TEXT_MAX];
     if (psd_saver_are_read(t, err) != PS_OK) {
-        return err->code; /* until our disk is read, a reset of the container may be open on it */
+        return err->code; /* the disk is not read yet, and may know an unfinished reset of the container */
     }
     if (reset == NULL) {
         return PS_OK;
@@ -358,18 +357,18 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s", text);
 }
 
-/* Every task that a reset waits for is connected: those of the directory's job, and those of other jobs that were heard within a
- * lease. */
+/* UNAVAILABLE unless all tasks that a reset must reach are connected and have sent their lists: each task of the directory's job,
+ * and each other task that was lost less than a lease ago. */
 static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    bool forgets = false; /* one of another job: only its memory stands in the way */
+    bool forgets = false; /* a missing task is of another job: after a lease without it, the reset can begin */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
         if (!p->listed && (p->own_job || fresh_memory)) {
-            add_name(t, &missing, p);
+            add_task(t, &missing, p);
             forgets = forgets || !p->own_job;
         }
     }
@@ -384,8 +383,6 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
     }
     return PS_OK;
 }
-
-/* ---- as a wait ---- */
 
 static void describe_reset(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
@@ -408,26 +405,27 @@ static void describe_reset(const struct psd_task *t, const struct psd_wait *w, s
                         lost[0] != '\0' ? " connects and answers" : "")); /* cut is fine */
 }
 
-/* The client's time is over. The client is told which tasks have not answered, and the reset goes on. */
+/* Called when the client's timeout is over: the answer names the tasks that have not answered. The reset goes on. */
 static void expire_reset(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
     if (reset->taken_back) {                 /* w->err says why the reset was taken back */
-        w->err.applied = PS_OUTCOME_UNKNOWN; /* the next life of this directory would carry the reset out */
+        w->err.applied = PS_OUTCOME_UNKNOWN; /* a later directory process might still carry out the reset */
         return;
     }
     add_missing(t, &missing, reset);
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_RESET_PENDING,
                            "reset of container '%s' goes on: no answer yet from %s", reset->container,
-                           psd_names_text(&missing))); /* answered by the caller */
+                           psd_names_text(&missing))); /* the caller answers with err */
     w->err.applied = PS_MAYBE_PARTLY_APPLIED;
 }
 
 static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expire = expire_reset};
 
-/* Whether a reset of the container may begin. An older reset may be pending, or a task that lists now may still be owed one. */
+/* Check that a further reset of the container can be recorded. UNAVAILABLE: a reset is going on, or a task that is just sending
+ * its list must carry out an older one first. RESOURCE_EXHAUSTED: PSD_RESETS_MAX resets are recorded. */
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
@@ -460,7 +458,7 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     return PS_OK;
 }
 
-/* A reset by a chief carries the chief's number. ABORTED: there is a newer chief, so the reset is out of date. */
+/* If a chief resets: read and note its number. ABORTED: there is a newer chief, whose values must not be reset. */
 static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const char *container,
                                 uint64_t *out_number, struct psi_err *err)
 {
@@ -482,7 +480,7 @@ static void emptied(struct psd_task *t, const char *container, uint64_t id, uint
     finish_if_done(t, reset);
 }
 
-/* The reset is pending from now on: TASK_RESET goes to the tasks, and this task empties its container. `made` is taken over. */
+/* Send TASK_RESET to the tasks, and empty the container here. The task owns `made` from now on. */
 static void carry_out(struct psd_task *t, struct psd_reset *made)
 {
     struct psd_reset *owed = psd_reset_record(&t->resets, made->container);
@@ -490,7 +488,7 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
     struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container, .reserved = owed == NULL ? made : NULL}};
     memcpy(container, made->container, sizeof(container));
     bool own =
-        psi_container_is_session(container); /* a reset of a session's container does not wait for tasks that are away (own.c) */
+        psi_container_is_session(container); /* a session's container: the reset does not wait for tasks that are away (own.c) */
     psd_commit(t, &c);
     struct psd_reset *reset = find_pending(t, container);
     if (owed != NULL) {
@@ -540,12 +538,12 @@ static void taken_back(struct psd_task *t, void *ctx, uint64_t id, const struct 
     psd_reset_free(made);
 }
 
-/* Our disk is asked until it says that no reset of the container is open. */
+/* Write to this task's disk that the reset is cancelled, so no later process carries it out; psd_resets_tick() tries again. */
 static void note_taken_back(struct psd_task *t, struct psd_reset *made)
 {
     struct psi_err err;
     made->again_ms = 0;
-    if (!psd_bars_pending(t)) { /* the file was written for another reset or deletion */
+    if (!psd_bars_pending(t)) { /* another write has put this on disk as well */
         taken_back(t, made, 0, NULL);
         return;
     }
@@ -555,8 +553,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
     }
 }
 
-/* Our disk has noted that the reset is open, or has failed. A chief's reset is carried out if there is no newer chief by
- * now. */
+/* Called when this task's disk has noted that the reset has begun (err NULL), or failed. Carries it out, unless a newer chief
+ * came. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
@@ -564,8 +562,9 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     (void)id;
     made->noting = false;
     if (err != NULL) {
-        PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
-        why.applied = err->applied; /* the file may have the reset: the next life of this directory would carry it out */
+        PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container,
+                            err->text)); /* the clients that wait get `why` as answer */
+        why.applied = err->applied;      /* a reset that is on disk as unfinished would be carried out by the next process */
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
         psd_resets_remove(made);
         carry_out(t, made);
@@ -573,7 +572,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     }
     psd_log(t, PSI_LOG_WARN, "reset_taken_back", PSI_KV("container", made->container), PSI_KV("msg", why.text));
     ps_status st = psd_bars_set(t, made->container, made->bar_before, false, &none);
-    PSI_ASSERT(st == PS_OK); /* cannot fail: the bar exists, so no memory is needed */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: the entry exists, so no memory is needed */
     struct psd_wait *w = psd_wait_first(&made->waiters);
     if (w != NULL) {
         w->err = why;
@@ -582,7 +581,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
         }
     }
     if (err != NULL && err->applied == PS_NOTHING_APPLIED) {
-        psd_reset_free(made); /* our disk does not say that the reset is open */
+        psd_reset_free(made); /* the disk does not have the reset */
         return;
     }
     if (err != NULL) {
@@ -611,19 +610,20 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
     return PS_OK;
 }
 
-/* A reset that has not begun. NULL: no memory. */
+/* Allocate the record of a new reset. NULL: no memory. */
 static struct psd_reset *make(struct psd_task *t, const char *container, struct psi_err *err)
 {
     struct psd_reset *made = psd_reset_new(t->peer_count);
     if (made == NULL) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory", container)); /* NULL says it */
+        PSI_IGNORE(
+            psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory", container)); /* NULL tells the caller */
         return NULL;
     }
     memcpy(made->container, container, strlen(container) + 1);
     return made;
 }
 
-/* Begin a reset again that is open on our disk. False: no memory. */
+/* Continue a reset that an earlier process of this task began and the disk notes as unfinished (`bar`). False: no memory. */
 static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
 {
     struct psi_err err;
@@ -640,18 +640,18 @@ static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
 void psd_resets_turn(struct psd_task *t)
 {
     const struct psd_bar *bar = NULL;
-    if (t->saver == NULL || !t->saver->ready || t->saver->resumed) {
+    if (t->saver == NULL || t->saver->disk != PSD_SAVER_DISK_READ) {
         return;
     }
     while ((bar = psd_bars_next_open(t, bar)) != NULL) {
         if (psd_reset_record(&t->resets, bar->container) == NULL) {
             if (!begin_again(t, bar)) {
-                return; /* no memory: a later event goes on. Until then nothing is reset or created */
+                return; /* no memory: a later event goes on; until then nothing is reset or created */
             }
             bar = NULL; /* search from the first bar again, because the list may have changed */
         }
     }
-    t->saver->resumed = true;
+    t->saver->disk = PSD_SAVER_DISK_RESUMED;
 }
 
 void psd_reset_own(struct psd_task *t, const char *container)
@@ -675,7 +675,8 @@ void psd_resets_lost(struct psd_task *t, struct psd_peer *peer)
     }
 }
 
-static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, uint64_t chief_number, struct psi_err *err)
+static ps_status begin_reset(struct psd_task *t, struct psd_wait *w, const char *container, uint64_t chief_number,
+                             struct psi_err *err)
 {
     ps_status st = psd_saver_are_read(t, err);
     bool own = psi_container_is_session(container);
@@ -730,7 +731,7 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         st = check_as_chief(t, c, r, container, &chief_number, &err);
     }
     if (st == PS_OK) {
-        st = begin(t, w, container, chief_number, &err);
+        st = begin_reset(t, w, container, chief_number, &err);
     }
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);

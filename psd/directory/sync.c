@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SYNC: the chief makes the group of a container, changes it, or ends it (rounds.h).
+/* SYNC: the chief makes the group of a container, changes it, or ends it (psd/rounds/groups.h).
  *
- * Happy path: names come in one frame or several -> the directory marks its records of these names -> the group is SETTING: each
- * owner is told its part -> all owners have answered: SYNC is answered. An equal SYNC changes nothing.
- * Failure: another set of names, or other options, while a member lives: refused; the error names both sides. An owner refuses:
- * the group is ended on all owners, and SYNC fails with that owner's error.
- */
+ * Happy path: names come in one frame or several, and the directory marks its records of these names. The group is SETTING while
+ * each owner is told its part. When all owners have answered, SYNC is answered. An equal SYNC changes nothing, unless all members
+ * of a used group have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round
+ * is being closed: UNAVAILABLE. An owner refuses: the group is ended on all owners. */
 #include "directory.h"
 
 #include "psd/checkpoint/loader.h"
@@ -20,16 +18,16 @@
 
 enum { RETRY_MS = 100 };
 
-/* The names of a SYNC, all of one container, looked up. */
+/* The variables that a SYNC names, all in one container. */
 struct set {
-    /* volatile: on a stack */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    const struct psd_name **names; /* the step first */
+    const struct psd_name **names; /* the directory's records, first that of the global step; mode_none: NULL for unknown names */
+    uint8_t *roles;                /* enum psd_round_role */
     uint32_t count;
     bool mode_none;
 };
 
-static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_NameItem *item, struct psi_err *err)
+static ps_status add_synced(const struct psd_task *t, struct set *s, const ps_v1_NameItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psd_name_parse(item, container, name, err);
@@ -52,6 +50,7 @@ static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_N
     if (n == NULL && !s->mode_none) {
         return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
     }
+    s->roles[s->count] = s->count == 0 ? PSD_IN_ROUNDS_STEP : item->rows ? PSD_IN_ROUNDS_ROWS : PSD_IN_ROUNDS;
     s->names[s->count++] = n;
     return PS_OK;
 }
@@ -89,13 +88,14 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
     ps_status st = psi_list_measure(p, n, n, &bytes, &count, err);
     if (st == PS_OK) {
         s->names = psi_calloc((size_t)count + 1, sizeof(const struct psd_name *));
-        st = s->names == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
+        s->roles = psi_calloc((size_t)count + 1, sizeof(*s->roles));
+        st = s->names == NULL || s->roles == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
     }
     for (bool end = false; st == PS_OK && !end;) {
         ps_v1_NameItem item;
         st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, err);
         if (st == PS_OK && !end) {
-            st = add_name(t, s, &item, err);
+            st = add_synced(t, s, &item, err);
         }
     }
     if (st == PS_OK && s->count < (s->mode_none ? 1 : 2)) {
@@ -105,7 +105,7 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
     return st == PS_OK ? check_twice(s, err) : st;
 }
 
-/* Whether these names are exactly those of the group. *out_marked: how many names the group has. */
+/* True if s names exactly the variables of the container's group. *out_marked: how many variables the group has. */
 static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t *out_marked)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, s->container);
@@ -115,7 +115,7 @@ static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t 
         *out_marked += n->rounds != 0;
     }
     for (uint32_t i = 0; i < s->count; i++) {
-        same = same && s->names[i] != NULL && s->names[i]->rounds == (i == 0 ? 2 : 1);
+        same = same && s->names[i] != NULL && s->names[i]->rounds == s->roles[i];
     }
     return same && *out_marked == s->count;
 }
@@ -124,14 +124,14 @@ static void mark(const struct psd_task *t, const char *container, const struct s
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, container);
     for (const struct psd_name *n = psd_names_in_first(in); n != NULL; n = psd_names_in_next(in, n)) {
-        psd_name_in_rounds(n, 0);
+        psd_name_in_rounds(n, PSD_IN_NO_ROUNDS);
     }
     for (uint32_t i = 0; s != NULL && i < s->count; i++) {
-        psd_name_in_rounds(s->names[i], i == 0 ? 2 : 1);
+        psd_name_in_rounds(s->names[i], s->roles[i]);
     }
 }
 
-/* The members whose sessions live, for a text; NULL: there are none. */
+/* Write the names of members whose sessions are alive into buf, for an error. NULL: there are none. */
 static const char *living(const struct psd_group *g, char *buf, size_t n)
 {
     struct psd_names names = {.text = buf, .size = n};
@@ -145,11 +145,12 @@ static const char *living(const struct psd_group *g, char *buf, size_t n)
     return names.used == 0 ? NULL : psd_names_text(&names);
 }
 
-/* Whether another group may take the place of g. UNAVAILABLE: a round is being closed; FAILED_PRECONDITION: members live. */
+/* Check that g may be replaced or ended. UNAVAILABLE: it is closing a round, or the owners have not all reported after a
+ * restart of the directory. FAILED_PRECONDITION: a member is alive. */
 static ps_status check_free(const struct psd_group *g, const struct psd_sync_options *o, uint32_t had, uint32_t have,
                             struct psi_err *err)
 {
-    char who[128], ours[128], theirs[128];
+    char who[128], ours[PSD_SYNC_TEXT_MAX], theirs[PSD_SYNC_TEXT_MAX];
     if (g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COMMITTING || g->phase == PSD_GROUP_RECOVERING) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "round %llu of container '%s' is being closed",
                            (unsigned long long)g->round, g->container);
@@ -176,7 +177,25 @@ static ps_status end_group(struct psd_task *t, struct psd_group *g, const struct
     return st;
 }
 
-/* Begin the group, in place of *group where that is not NULL. gone: how many workers have finished and will not come. */
+/* Check that the psd of each owner (ps task with a variable of s) is new enough. UNIMPLEMENTED: an old one would ignore max_norm,
+ * or expect whole gradients where members send rows. */
+static ps_status check_owners(const struct psd_task *t, const struct set *s, const struct psd_sync_options *o,
+                              struct psi_err *err)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct psd_peer *owner = &t->peers[s->names[i]->owner];
+        const bool clip = o->max_norm > 0 && (owner->features & PS_FEATURE_CLIP) == 0;
+        const bool rows = s->roles[i] == PSD_IN_ROUNDS_ROWS && (owner->features & PS_FEATURE_ROUND_ROWS) == 0;
+        if (clip || rows) {
+            return psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,
+                               "rounds of container '%s': /job:%s/task:%u is of a release without %s; upgrade it", s->container,
+                               owner->job, owner->task, clip ? "max_norm" : "embeddings in rounds");
+        }
+    }
+    return PS_OK;
+}
+
+/* Begin a group, instead of *group (NULL: none). gone: how many workers have finished this training and will not come back. */
 static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, uint32_t gone,
                              struct psd_group **group, struct psi_err *err)
 {
@@ -216,16 +235,17 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        PSI_IGNORE(is_same_set(t, s, &had)); /* only the number of names is used */
+        PSI_IGNORE(is_same_set(t, s, &had)); /* only `had` is used: how many variables the group has */
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
     bool same = is_same_set(t, s, &had) && g != NULL && memcmp(&g->options, o, sizeof(*o)) == 0;
     bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
     char who[128];
-    if (!(same && goes_on &&
-          (!g->used || living(g, who, sizeof(who)) != NULL))) { /* all members have gone: this SYNC begins the group anew */
+    /* there is no such group, or none of its members is alive */
+    if (!(same && goes_on && (!g->used || living(g, who, sizeof(who)) != NULL))) {
         st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
+        st = st == PS_OK ? check_owners(t, s, o, err) : st;
         if (st == PS_OK) {
             st = begin_group(t, s, o, psd_training_begin(t, w, s->container, m->training, m->finished), &g, err);
         }
@@ -249,10 +269,9 @@ static ps_status sync_of(struct psd_task *t, struct psd_wait *w, const struct ps
     st = st == PS_OK ? psd_chief_check(t, s.container, m.chief_number, err) : st;
     st = st == PS_OK ? sync_set(t, w, &s, &o, &m, err) : st;
     psi_free(s.names);
+    psi_free(s.roles);
     return st;
 }
-
-/* ---- its frames ---- */
 
 static void drop_list(struct psd_task *t, struct psd_wait *w)
 {
@@ -260,7 +279,7 @@ static void drop_list(struct psd_task *t, struct psd_wait *w)
     psi_buf_fini(&w->rounds.list);
 }
 
-/* Keep a frame of a list of several frames. The names are looked up when all frames have come. */
+/* Keep a frame of a SYNC of several frames. The names are looked up when the last frame has come. */
 static ps_status collect(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     struct psi_buf *list = &w->rounds.list;

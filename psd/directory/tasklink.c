@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The connection between a task and the directory, both ends (docs/PROTOCOL.md §6, the directory model).
+/* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6, the directory
+ * model).
  *
- * Happy path: the task dials, says HELLO with its life, and lists all its names -> the directory records them, and answers with
- * the names that are on other tasks by now -> the task drops these, and lists again -> after a list with nothing to drop, the
- * directory counts the task as connected, and sends it TASK_CREATE, TASK_RESET, TASK_DELETE. Failure: either end closes the
- * connection: the directory discards frames that it has not read, and counts the task as not connected; the task dials anew with
- * back-off. A task lists on every new connection, and never talks to a life of the directory that it has left.
- */
+ * Happy path: the task dials, says HELLO with its life (a random number of the process), and sends a list of its variables'
+ * names. The directory records them, and answers which names now belong to other tasks. A process that was away or displaced by
+ * another one, and is not new, is also told names whose reset or delete it may have missed (returns(), take_name()). The task
+ * drops all these names, and sends its list again. After a list with nothing to drop the task counts as connected, and gets
+ * TASK_CREATE, TASK_RESET, TASK_DELETE.
+ *
+ * Failure: either end closes the connection. The directory then discards frames that it has not read, and the task counts as not
+ * connected; the task dials again with back-off, and sends its list on every new connection. It closes a connection to a
+ * directory process that it has left for a later one (psd_task.left_lives). */
 #include "directory.h"
 
 #include "psd/base/loop.h"
@@ -25,15 +28,18 @@
 #include <string.h>
 
 enum {
-    CONFLICT_DIAL_MS = 5000, /* longest wait between dials while another process is connected as this task */
+    CONFLICT_DIAL_MS = 5000, /* longest wait between two dials while another process is connected as this task */
     REFUSAL_LOG_MS = 5000
 };
 
 #define TO(stage) (1u << PSD_LIST_##stage)
 static const uint8_t LIST_WAYS[PSD_LIST_STAGES] = {
-    [PSD_LIST_NONE] = TO(COMES),  [PSD_LIST_COMES] = TO(DROPS) | TO(TAKEN),
-    [PSD_LIST_DROPS] = TO(AGAIN), [PSD_LIST_AGAIN] = TO(COMES),
-    [PSD_LIST_TAKEN] = TO(COMES), /* a task lists again after TASK_PLACE (psd_task.list_again) */
+    [PSD_LIST_NONE] = TO(COMES),
+    [PSD_LIST_COMES] = TO(DROPS) | TO(TAKEN),
+    [PSD_LIST_DROPS] = TO(AGAIN),
+    [PSD_LIST_AGAIN] = TO(COMES),
+    /* after TASK_PLACE has replaced its content, a task sends its list again (psd_task.list_again) */
+    [PSD_LIST_TAKEN] = TO(COMES),
 };
 #undef TO
 
@@ -43,7 +49,7 @@ static void list_move(struct psd_conn *c, enum psd_list_stage to)
     c->list = to;
 }
 
-/* A frame of a list, or of the answer to one, has come; true: the first frame. */
+/* Note that a frame of the list of names (at the task: of the answer) has come. True: it is the first one. */
 static bool list_comes(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
@@ -53,7 +59,6 @@ static bool list_comes(struct psd_conn *c)
     return true;
 }
 
-/* The list has a name that the task has to drop. */
 static void list_drops(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES) {
@@ -61,7 +66,7 @@ static void list_drops(struct psd_conn *c)
     }
 }
 
-/* The last frame of a list, or of its answer, has come; true: there was nothing to drop. */
+/* Note that the last frame of the list (at the task: of the answer) has come. True: there was nothing to drop. */
 static bool list_over(struct psd_conn *c)
 {
     list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
@@ -84,21 +89,21 @@ static void twin_move(struct psd_task *t, enum psd_twin to)
 
 /* ---- at the directory ---- */
 
-/* This process has known a directory before, and it is not the process that last completed a list with nothing to drop. So it may
- * have missed names, resets and deletes. A process that came in its place and never listed has received none of these. */
+/* True if the process that sent hello may have missed resets and deletes: it has been connected to a directory before, and the
+ * last process of its task whose list this directory process accepted was another one (p->settled_life). */
 static bool returns(const struct psd_peer *p, const ps_v1_Hello *hello)
 {
     return hello->directory_life != 0 && p->heard && p->settled_life != hello->life;
 }
 
-static void refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
+static void refuse_task(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
     psd_log(t, PSI_LOG_WARN, "task_refused", PSI_KV("peer", c->text), PSI_KV("msg", err->text));
     psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, 1000, NULL, NULL);
     psd_conn_close(t, c, true);
 }
 
-/* A process that was p before, here or at an earlier directory, comes back while another one is connected. */
+/* Refuse a process that was the task p before, because another process is connected as p now. */
 static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_peer *p, const char *host,
                              const ps_v1_Hello *hello, const struct psd_request *r)
 {
@@ -109,7 +114,7 @@ static void refuse_displaced(struct psd_task *t, struct psd_conn *c, struct psd_
                     "/job:%s/task:%u is process %u on %s now, which came after this one; stop one of the two, or start it with "
                     "another task_index",
                     p->job, p->task, p->pid, p->host[0] != '\0' ? p->host : "an unnamed host")); /* sent below */
-    refuse(t, c, r, &err);
+    refuse_task(t, c, r, &err);
 }
 
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
@@ -120,7 +125,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     if (!t->is_directory) {
         PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory",
                                t->name)); /* sent below */
-        refuse(t, c, r, &err);
+        refuse_task(t, c, r, &err);
         return;
     }
     ps_status st = PSI_BYTES_TEXT(hello->job, job, sizeof(job));
@@ -129,18 +134,16 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         PSI_IGNORE(psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
                                "task %u of the job named is not another task of cluster '%s'; check the cluster spec",
                                hello->task, t->cluster.name)); /* sent below */
-        refuse(t, c, r, &err);
+        refuse_task(t, c, r, &err);
         return;
     }
-    if (psd_rights_member(t, c, p, &err) != PS_OK) {
-        err.reason = PS_REASON_IDENTITY;
-        psd_audit_refused(t, c, err.text);
-        refuse(t, c, r, &err);
+    if (psd_rights_member(t, c, p->job, p->task, &err) != PS_OK) {
+        refuse_task(t, c, r, &err);
         return;
     }
     if (t->draining) {
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* sent below */
-        refuse(t, c, r, &err);
+        refuse_task(t, c, r, &err);
         return;
     }
     char host[sizeof(p->host)];
@@ -160,17 +163,22 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
                     PSI_KV("was", was), PSI_KV("now", now));
         }
     }
+    st = psd_address_take(t, p, hello, &err);
+    if (st != PS_OK) {
+        refuse_task(t, c, r, &err);
+        return;
+    }
     struct psd_conn *older = p->conn;
     if (older != NULL) {
         psd_task_link_lost(t, older);
         psd_conn_close(t, older, false);
     }
-    if (p->conflict_life == hello->life) { /* this process is p from now on, so it is no conflict any more */
+    if (p->conflict_life == hello->life) { /* the process that was refused before is the task now */
         p->conflict[0] = '\0';
     }
     if (hello->directory_life != 0 && hello->directory_life != t->life) {
         t->peers[t->self].restarts =
-            1; /* the task has known an earlier life of this directory; the number of restarts is at least 1 */
+            1; /* a task that knows an earlier life of this directory shows that the directory was restarted */
     }
     p->life = hello->life;
     p->features = hello->features;
@@ -200,7 +208,7 @@ static ps_v1_NameItem name_of(const ps_v1_ListItem *item)
     return name;
 }
 
-/* Parse a listed name, with the definition that the directory records. A queue's definition is known to its owner alone. */
+/* Read a name and its definition from a task's list. Of a queue only the name is listed. */
 static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out, struct psi_err *err)
 {
     if (item->queue) {
@@ -224,12 +232,12 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     ps_status st = psd_create_parse(&m, out, err);
     out->definition.optimizer.kind = item->optimizer_kind;
     out->definition.optimizer.ema =
-        item->average ? 0.5 : 0; /* the list has no decay; any value > 0 says that there is an average */
+        item->average ? 0.5 : 0; /* the list does not have the decay rate; any value > 0 says that there is a moving average */
     return st;
 }
 
-/* Record a listed name. *out_drop: the name is on another task by now, or the task's copy is stale, so the task has to
- * drop it. */
+/* Record a name from the list of task p. *out_drop true: p must drop the variable, because another task has the name, or p may
+ * have missed its deletion. */
 static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned, const ps_v1_ListItem *item, bool *out_drop,
                            struct psi_err *err)
 {
@@ -239,10 +247,10 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         return st;
     }
     if (psd_reset_covers(t, p, named.container)) {
-        return PS_OK; /* TASK_RESET is on its way to p, and removes the name there */
+        return PS_OK; /* TASK_RESET is being sent to p, and will remove the name there */
     }
     const struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    /* a process that returns keeps a name only if the directory last knew it at, or asked for it from, this process */
+    /* a process that comes back may keep a name only if it was the last to confirm the name, or was asked to create it */
     bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
@@ -260,8 +268,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         }
         psd_loader_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
-        bool knows = g == NULL ||
-                     g->phase == PSD_GROUP_RECOVERING; /* in other phases the owner may not have heard yet what the chief wants */
+        bool knows =
+            g == NULL || g->phase == PSD_GROUP_RECOVERING; /* in other phases the owner may not know yet what the chief wants */
         if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }
@@ -273,19 +281,20 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     return st;
 }
 
-/* Take in an item behind the names that tells of a container's group. */
+/* Handle an entry of p's list about a group of workers (synchronous rounds), its owners or its members. It is ignored if p is
+ * about to reset the container. INVALID_ARGUMENT, and errors of psd_groups_list_item(). */
 static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st != PS_OK || psd_reset_covers(t, p, container)) {
-        return st; /* TASK_RESET is on its way to p, and ends the group there */
+        return st; /* TASK_RESET is being sent to p, and will end the group there */
     }
     return psd_groups_list_item(t, p, container, item, err);
 }
 
-/* Take in a chief number that the task has seen for a container. Without memory for it, the highest number of all containers,
- * which HELLO said, must be enough. */
+/* Note the chief number that task p has seen for a container. Without memory it is left out: HELLO has brought the highest number
+ * of all containers, so new numbers are above it anyway. */
 static ps_status take_chief(struct psd_task *t, const struct psd_conn *c, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -331,10 +340,10 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_saver_list_begin(t, p);
         psd_loader_list_begin(t, p);
         p->settled_life = p->settled_life == p->life ? p->life : 0;
-        psd_reset_join(t, p); /* sends TASK_RESET before the list is answered */
+        psd_reset_join(t, p); /* p must get TASK_RESET before the answer to its list */
     }
     if (c->closing) {
-        return; /* no memory for a RESET: the task is not connected, its names do not count */
+        return; /* no memory for TASK_RESET: the connection is closed, and p's list does not count */
     }
     const uint8_t *at = r->body;
     size_t n = r->body_bytes;
@@ -433,6 +442,10 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
     hello.chief_number = t->chief_number;
     hello.fenced = t->fenced;
     hello.directory_life = t->directory_life;
+    if (t->config.any_port) {
+        hello.needs = PS_FEATURE_ADDRESSES;
+        PSI_IGNORE(PSI_BYTES_SET(hello.address, psd_peer_address(t, &t->peers[t->self]))); /* fits: checked address */
+    }
     PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* fits: checked names */
@@ -455,7 +468,10 @@ static void list_variable(struct psd_list *l, const struct psd_variable *v)
     item.optimizer_kind = v->optimizer.kind;
     item.average = v->optimizer.ema > 0;
     item.queue = v->queue != NULL;
-    item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
+    item.rounds = !psd_variable_in_group(v)         ? PSD_IN_NO_ROUNDS
+                  : v->container->rounds->step == v ? PSD_IN_ROUNDS_STEP
+                  : v->part->by_rows                ? PSD_IN_ROUNDS_ROWS
+                                                    : PSD_IN_ROUNDS;
     item.by_rounds = v->container->by_rounds;
     if (v->container->of_session) {
         item.key.size = PSI_KEY_BYTES;
@@ -486,17 +502,16 @@ static void list_rest(struct psd_task *t, struct psd_list *l)
     psd_containers_add(t, l);
 }
 
-/* Begin to list everything. This task reads no frame of the directory before the list is over, and the directory sends orders
- * only after a list. */
+/* Begin to send this task's list of names. Nothing that the directory sends is read before the list is sent. */
 static void send_list(struct psd_task *t, struct psd_conn *c)
 {
     static const struct psd_listing all = {.op = PS_OP_LIST, .add = list_variable, .end = list_rest};
     t->list_again = false;
-    psd_beside_drop(t); /* the directory decides again what the task begins with */
+    psd_beside_drop(t); /* the directory decides again which checkpoint this task loads */
     psd_listing_begin(t, c, &all, ++c->next_id);
 }
 
-/* Empty all containers, because this task cannot know any more that the directory takes it for their owner. */
+/* Empty all containers: the directory may have given their variables to other tasks, or to another process of this task. */
 static void fence(struct psd_task *t, const char *why)
 {
     uint64_t cursor = 0, emptied = 0;
@@ -528,7 +543,8 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     }
     if (st != PS_OK) {
         struct psi_err said;
-        bool by_it = psd_reply_error(r, &said) != PS_OK; /* false: this task refuses the directory, and will at each attempt */
+        /* true: the directory has refused this task; false: this task refuses the directory, whose psd is too old */
+        bool by_it = psd_reply_error(r, &said) != PS_OK;
         if (by_it && said.reason == PS_REASON_DISPLACED && t->twin == PSD_TWIN_NONE) {
             twin_move(t, PSD_TWIN_DISPLACED);
         }
@@ -543,7 +559,8 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     }
     if (t->twin != PSD_TWIN_NONE && t->directory_life != a.life) {
         if (t->twin != PSD_TWIN_FIRST ||
-            t->let_past_life != a.life) { /* let the other process connect first; it dials more often */
+            /* close only once for each directory process: this lets the process that displaced this one connect first */
+            t->let_past_life != a.life) {
             t->let_past_life = a.life;
             twin_move(t, PSD_TWIN_FIRST);
             psd_conn_close(t, c, false);
@@ -567,7 +584,7 @@ void psd_task_link_turn(struct psd_task *t)
 {
     struct psd_conn *c = t->list_again ? t->peers[t->directory].conn : NULL;
     if (c != NULL && psd_listing_goes_on(c)) {
-        return; /* a list goes on; the next one begins when it is over */
+        return; /* a list is being sent: call again when it is over */
     }
     t->list_again = false;
     if (c != NULL && c->hello_done && !c->closing) {
@@ -586,7 +603,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
-    PSI_IGNORE(list_comes(c)); /* the first frame is read like the others */
+    PSI_IGNORE(list_comes(c)); /* here it does not matter whether r is the answer's first frame */
     for (;;) {
         ps_v1_NameItem item;
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -616,7 +633,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     psd_batch_end(t);
     if (!list_over(c)) {
-        send_list(t, c); /* the names of that answer are dropped now */
+        send_list(t, c); /* this time without the names that the task has just dropped */
     } else {
         t->fenced = false;
         if (t->twin != PSD_TWIN_NONE) {
@@ -624,7 +641,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
         }
         psd_log(t, PSI_LOG_INFO, "directory_connected", PSI_KV("peer", c->text));
         if (t->beside != NULL && !t->said_serving) {
-            send_beat(t, c); /* the answer says whether the tasks have begun */
+            send_beat(t, c); /* the answer to the BEAT says whether all tasks serve */
         }
     }
 }
@@ -654,7 +671,8 @@ static void reset_noted(struct psd_task *t, void *ctx, uint64_t id, const struct
     psd_order_answer(t, PS_OP_TASK_RESET, id, err);
 }
 
-/* The container that the directory has reset is empty here. Our disk notes the bar, and then TASK_RESET is answered. */
+/* Called when the container is empty on this task: answers TASK_RESET. If a checkpoint may still have values of the container,
+ * this task's disk must first note that they are not to be loaded (a bar). */
 static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t asked_bar)
 {
     struct psi_err err;
@@ -680,7 +698,8 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (st == PS_OK && psd_container_find(&t->store, container) != NULL) {
         char by[sizeof(item.by.bytes) + 1];
         psd_text_printable((const pb_bytes_array_t *)(const void *)&item.by, by, sizeof(by));
-        psd_reset_log(t, container, by[0] != '\0' ? by : c->text); /* an older directory does not say who */
+        /* an older directory does not say which client asked for the reset */
+        psd_reset_log(t, container, by[0] != '\0' ? by : c->text);
     }
     if (st == PS_OK) {
         psd_emptying_begin(t, container, emptied, r->header.id, item.bar);
@@ -716,7 +735,7 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
         psd_shards_directory_lost(t);
         psd_emptying_directory_lost(t);
         psd_beside_directory_lost(t);
-        if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
+        if (t->refusal_logged_ms == 0) { /* otherwise the refusal was logged */
             psd_log(t, PSI_LOG_WARN, "directory_lost", PSI_KV("peer", c->text));
         }
         dial_later(t);
@@ -766,10 +785,10 @@ void psd_task_link_tick(struct psd_task *t)
         t->dialling = psd_effect_dial(t, PSD_DIAL_DIRECTORY, d);
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
-        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* the directory may have given the names to other tasks */
+        t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* other tasks may own these names now */
         fence(t, "no word from the directory for a lease: shared variables dropped");
         if (d->conn != NULL) {
-            psd_conn_close(t, d->conn, false); /* this task lists anew; frames on the old connection may be stale */
+            psd_conn_close(t, d->conn, false); /* frames that still come on the old connection may be out of date */
         }
     }
 }

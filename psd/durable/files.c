@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * files.h: files that are there whole or not at all.
+/* Keeps each file whole or absent, whenever the power fails (files.h).
  *
- * Happy path: BEGIN: mkdir of the checkpoint, NAME.tmp -> WRITE: pwrite -> PUBLISH: fsync of the file, rename to NAME, fsync of
- * its directory and of the one above, where the checkpoint may be new -> READ, LIST -> REMOVE: rename of the checkpoint to
- * NUMBER.tmp, fsync, and only then its files go, so that no checkpoint ever has half of its files.
- * Failure modes: any failed call ends the operation, and the file stays failed (psd/disk.h). An fsync is not repeated: the
- * system drops what it could not write and lets the next fsync succeed. Leftovers end in .tmp and are removed at the next open.
- */
+ * Happy path of a file: BEGIN makes the checkpoint's directory and the file NAME.tmp; WRITE calls pwrite; PUBLISH syncs the
+ * file, renames it to NAME, and syncs the checkpoint's directory and the directory above, whose entry for it may be new. LIST and
+ * READ then find the file. REMOVE renames the checkpoint's directory to NUMBER.tmp, syncs the directory above, and only then
+ * removes the files, so that no checkpoint ever has half of its files. Failure modes: any failed call ends the operation, and the
+ * file stays failed (psd/disk.h). A failed fsync is not repeated: the system drops what it could not write, and lets the next
+ * fsync succeed. Leftovers end in .tmp and are removed at the next open. */
 #include "files.h"
 
 #include "common/crc32c.h"
@@ -22,10 +21,11 @@
 enum {
     NUMBER_DIGITS = 20,
     INDEX_DIGITS = 5,
-    FOUND_NAME_BYTES = 64, /* a longer name is not ours */
+    FOUND_NAME_BYTES = 64, /* longer than any file name that psd makes */
     FOUND_BYTES_MAX = 64 << 20,
     LISTED_BYTES_MAX = 256 << 20,
-    SUMMED_BYTES = 4 * PSD_DISK_SUM_BYTES /* read at a time, to be still in cache when summed */
+    /* bytes read at a time: few enough to be still in the CPU's cache when their CRCs are made */
+    SUMMED_BYTES = 4 * PSD_DISK_SUM_BYTES
 };
 static const char TMP[] = ".tmp";
 static const char MODEL[] = "model-";
@@ -33,7 +33,7 @@ static const char MODEL_END[] = ".safetensors";
 
 static const char *format_dir(uint64_t number, const char *end, char *buf)
 {
-    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%020llu%s", (unsigned long long)number, end); /* fits */
+    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%020llu%s", (unsigned long long)number, end);
     return buf;
 }
 
@@ -62,7 +62,6 @@ const char *psd_files_path(const struct psd_disk_file *file, char *buf)
     return buf;
 }
 
-/* Read exactly so many digits at p, a number of 64 bits. */
 static bool read_digits(const char *p, size_t digits, uint64_t *out)
 {
     uint64_t v = 0;
@@ -76,16 +75,18 @@ static bool read_digits(const char *p, size_t digits, uint64_t *out)
     return true;
 }
 
-/* The number in "00000000000000000012" with `end` behind it. 0: no checkpoint's name. */
+/* The number of a checkpoint's directory, whose name is 20 digits followed by `end`; 0: `name` is no such name. */
 static uint64_t dir_number(const char *name, const char *end)
 {
     uint64_t number = 0;
     bool good = strlen(name) == NUMBER_DIGITS + strlen(end) && read_digits(name, NUMBER_DIGITS, &number) &&
                 strcmp(name + NUMBER_DIGITS, end) == 0;
-    return good && number < UINT64_MAX / 2 ? number : 0; /* so that the next number exists too */
+    /* numbers of the upper half of the range are refused, so that a higher number always exists for the next checkpoint */
+    return good && number < UINT64_MAX / 2 ? number : 0;
 }
 
-/* The file of checkpoint `number` with this name, which ends in `end`. False: none. */
+/* Set *out to the file that this name, which ends in `end`, means in the directory of checkpoint `number` (0: in the task's
+ * directory). False: psd makes no file of this name. */
 static bool read_leaf(const char *name, uint64_t number, const char *end, struct psd_disk_file *out)
 {
     char same[PSD_DISK_NAME_BYTES_MAX];
@@ -142,7 +143,7 @@ static void on_found(void *arg, const struct psd_fs_entry *entry)
     }
 }
 
-/* Find all entries of a directory. f holds them until the caller's psi_buf_fini(). */
+/* Read all entries of a directory into f, which the caller frees by psi_buf_fini(). */
 static ps_status find_all(struct psd_files *files, int dir, const char *name, struct finding *f, const struct found **out,
                           size_t *out_count, struct psi_err *err)
 {
@@ -164,8 +165,8 @@ static ps_status not_ours(const char *where, const char *name, struct psi_err *e
                     where, where[0] != '\0' ? "/" : "", name);
 }
 
-/* Remove a checkpoint renamed to `name` (NUMBER.tmp) with its files. The rename must be on disk first. What psd has not made (a
- * directory in it, a name that is too long) stays, and NUMBER.tmp with it. No such checkpoint is fine. */
+/* Remove the directory `name` (NUMBER.tmp, a renamed checkpoint) with its files. The rename is synced first. Entries that psd
+ * does not make (a directory, a long name) stay, and so does the directory then. A missing directory is no error. */
 static ps_status erase(struct psd_files *f, const char *name, struct psi_err *err)
 {
     const struct psd_fs *fs = &f->fs;
@@ -189,7 +190,7 @@ static ps_status erase(struct psd_files *f, const char *name, struct psi_err *er
     return rc == 0 || rc == -ENOTEMPTY || rc == -EEXIST ? st : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* Remove what is not whole in a checkpoint, or in the task's directory itself (number 0). */
+/* Remove unpublished files (.tmp) from the directory of checkpoint `number` (0: of the task). *out_empty: nothing is left. */
 static ps_status clean_dir(struct psd_files *f, int dir, uint64_t number, const char *name, bool *out_empty, struct psi_err *err)
 {
     struct finding finding;
@@ -211,8 +212,8 @@ static ps_status clean_dir(struct psd_files *f, int dir, uint64_t number, const 
     return st;
 }
 
-/* A process that was killed between a rename and its fsync has left names that a power cut takes back. They must be on disk
- * before anybody builds on them. The bytes behind them are. */
+/* Sync a directory before the names in it are relied on: an earlier process may have been killed between a rename and its fsync,
+ * so a power cut could undo the rename. The files' bytes need no sync: each file was synced before its rename. */
 static ps_status keep_names(struct psd_files *f, int dir, const char *name, struct psi_err *err)
 {
     int rc = f->fs.sync(f->fs.ctx, dir);
@@ -285,7 +286,7 @@ void psd_files_close(struct psd_files *f)
     psi_buf_fini(&f->listed);
 }
 
-/* The entry of a begun file; of a file of all zeros: a free entry. NULL: none. */
+/* Find in f->begun the entry of this file, which is being written; `file` all zeros: find a free entry. NULL: there is none. */
 static struct psd_begun *begun_of(struct psd_files *f, const struct psd_disk_file *file)
 {
     for (size_t i = 0; i < PSD_DISK_BEGUN_MAX; i++) {
@@ -296,7 +297,6 @@ static struct psd_begun *begun_of(struct psd_files *f, const struct psd_disk_fil
     return NULL;
 }
 
-/* The directory that the file lies in. */
 static int dir_of(struct psd_files *f, const struct psd_disk_file *file)
 {
     char name[PSD_DISK_NAME_BYTES_MAX];
@@ -414,7 +414,7 @@ static ps_status write_file(struct psd_files *f, const struct psd_disk_op *op, c
     return own.code;
 }
 
-/* Make the CRCs of whole blocks: `at` bytes are read, `summed` of them have CRCs. Returns how many have now. */
+/* op has read `at` bytes and has CRCs of the first `summed`: compute those of the next whole blocks. Returns the new `summed`. */
 static size_t make_sums(const struct psd_disk_op *op, size_t summed, size_t at)
 {
     while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {
@@ -470,7 +470,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
             let_go(f, &f->begun[i]);
         }
     }
-    ps_status st = erase(f, going, err); /* left by a REMOVE that failed */
+    ps_status st = erase(f, going, err);
     int rc = st == PS_OK ? fs->rename(fs->ctx, PSD_FS_TOP, name, going) : 0;
     if (st != PS_OK || rc == -ENOENT) {
         return st;
@@ -478,7 +478,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
     return rc == 0 ? erase(f, going, err) : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* Add to f->listed the files of one directory: with number 0 `writer`'s own, otherwise that of its checkpoint `number`. */
+/* Append to f->listed the files in dir, of checkpoint `number` (0: of a task). writer: 1 + the task's index; 0: this task. */
 static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_t number, const char *name, struct psi_err *err)
 {
     struct finding finding;
@@ -489,11 +489,13 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
         struct psd_disk_entry entry = {.bytes = in[i].bytes};
         uint64_t inner = number == 0 ? dir_number(in[i].name, "") : 0;
         bool ours = read_leaf(in[i].name, number, "", &entry.file);
-        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) { /* unreadable `bars`, not absent ones */
+        /* `bars` (which containers must not come back from old checkpoints) is listed even if it is no file: the core then
+         * reads it and gets the error */
+        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) {
             entry.file.writer = writer;
             bool wanted = writer == 0 || entry.file.kind != PSD_DISK_MODEL;
             st = wanted ? psi_buf_append(&f->listed, &entry, sizeof(entry), err) : PS_OK;
-        } else if (in[i].is_dir && inner != 0) { /* noted here, and opened by list_below() */
+        } else if (in[i].is_dir && inner != 0) { /* list_below() opens this directory later */
             entry = (struct psd_disk_entry){.file = {.number = inner, .writer = writer}};
             st = psi_buf_append(&f->listed, &entry, sizeof(entry), err);
         }
@@ -502,7 +504,7 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
     return st;
 }
 
-/* Add all that lies below `top`, the directory of a task. */
+/* Append to f->listed all files in `top`, a task's directory, and below it. writer: 1 + the task's index; 0: this task. */
 static ps_status list_below(struct psd_files *f, int top, uint32_t writer, struct psi_err *err)
 {
     size_t first = f->listed.len / sizeof(struct psd_disk_entry);
@@ -517,7 +519,7 @@ static ps_status list_below(struct psd_files *f, int top, uint32_t writer, struc
         }
         int dir = f->fs.open_dir(f->fs.ctx, top, format_dir(entry.file.number, "", name));
         st = dir < 0 ? psi_fail_errno(err, -dir, "open", name) : list_dir(f, dir, writer, entry.file.number, name, err);
-        st = writer == 0 ? st : PS_OK; /* of another task, what cannot be read counts as absent */
+        st = writer == 0 ? st : PS_OK; /* another task's files that cannot be read count as missing */
         if (dir >= 0) {
             f->fs.close(f->fs.ctx, dir);
         }
@@ -531,18 +533,18 @@ static void on_task(void *arg, uint32_t task)
     there[task] = true;
 }
 
-/* Put all that is there into f->listed, in order. */
 static ps_status list_all(struct psd_files *f, struct psi_err *err)
 {
     bool there[PS_TASKS_MAX] = {false};
     psi_buf_clear(&f->listed);
     ps_status st = list_below(f, PSD_FS_TOP, 0, err);
-    PSI_IGNORE(f->fs.each_task(f->fs.ctx, on_task, there)); /* a failure is fine: the tasks found so far are read */
+    PSI_IGNORE(f->fs.each_task(f->fs.ctx, on_task, there)); /* after an error, the tasks found so far are read */
     for (uint32_t i = 0; st == PS_OK && i < PS_TASKS_MAX; i++) {
         int top = there[i] ? f->fs.open_task(f->fs.ctx, i) : -ENOENT;
         size_t before = f->listed.len;
         bool listed = top >= 0 && list_below(f, top, i + 1, NULL) == PS_OK;
-        if (!listed && top != -ENOENT) { /* such a task is listed with `bars` only: reading them gives the reason */
+        /* the directory cannot be read: list its `bars`, so that the core reads it and gets the error */
+        if (!listed && top != -ENOENT) {
             struct psd_disk_entry bars = {.file = {.kind = PSD_DISK_BARS, .writer = i + 1}};
             f->listed.len = before;
             st = psi_buf_append(&f->listed, &bars, sizeof(bars), err);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adadelta: a = a * rho + g^2 * (1 - rho) ; u = sqrt(b + epsilon) / sqrt(a + epsilon) * g ; v -= u * rate ;
+/* Adadelta: a = a * rho + g^2 * (1 - rho) ; u = sqrt(b + epsilon) / sqrt(a + epsilon) * g ; v -= u * rate ;
  * b = b * rho + u^2 * (1 - rho). Slot "accumulator" is a, slot "update" is b; rho is field beta2.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdadelta, which multiplies by an approximate 1/sqrt; Zeiler 2012.
- * Works on one segment. Cannot fail.
- */
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdadelta, which multiplies by an approximate 1/sqrt; Zeiler 2012. */
 #include "kernels.h"
 
 PSD_RULE(adadelta, 2, {

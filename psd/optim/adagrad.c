@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adagrad: a += g^2 ; v -= g * rate / sqrt(a). No epsilon: the accumulator starts above 0.
+/* Adagrad: a += g^2 ; v -= g * rate / sqrt(a). No epsilon: the accumulator starts above 0.
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdagrad; Duchi et al. 2011, algorithm 1 (diagonal). TensorFlow
- * multiplies by an approximate 1/sqrt(a); we divide by the correctly rounded root (tests/parity states the distance).
- * Works on one segment. Cannot fail.
- */
+ * multiplies by an approximate 1/sqrt(a); we divide by the correctly rounded root (tests/parity states the distance). */
 #include "kernels.h"
 
 PSD_RULE(adagrad, 1, {

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AdagradDA: a += g ; b += g^2 ; v = -rate * sign(a) * max(|a| - l1 * t, 0) / (l2 * t * rate + sqrt(b)), l1 and l2 its strengths,
- * t = 1 + pushes to the variable before this one. The value before the first push has no part in the second.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdagradDA, with 1 + global step for t; Duchi et al. 2011, dual
- * averaging.
- * Works on one segment. Cannot fail.
- */
+/* AdagradDA: a += g ; b += g^2 ; v = -rate * sign(a) * max(|a| - l1 * t, 0) / (l2 * t * rate + sqrt(b)), l1 = l1_strength, l2 =
+ * l2_strength, t = 1 + pushes to the variable before this one. The new value does not depend on the old one. Source: TensorFlow
+ * 1.15 core/kernels/training_ops.cc, ApplyAdagradDA, with 1 + global step for t; Duchi et al. 2011. */
 #include "kernels.h"
 
-/* l1_strength and l2_strength: times t */
+/* derive() has already multiplied l1_strength and l2_strength by t */
 PSD_RULE(adagrad_da, 2, {
     const real new_a = a[i] + g;
     const real new_b = b[i] + g * g;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AdagradV2, and PyTorch's Adagrad: a += g^2 ; v -= g * rate / (sqrt(a) + epsilon). The two differ in the first value of a, which
- * is 0 in PyTorch, and in epsilon.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdagradV2; PyTorch torch/optim/adagrad.py, whose lr_decay is a
- * schedule here. Works on one segment. Cannot fail.
- */
+/* AdagradV2, and PyTorch's Adagrad: a += g^2 ; v -= g * rate / (sqrt(a) + epsilon). The two differ in the first value of a, which
+ * is 0 in PyTorch, and in epsilon. Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdagradV2; PyTorch
+ * torch/optim/adagrad.py, with lr_decay as schedule. */
 #include "kernels.h"
 
 PSD_RULE(adagrad_v2, 1, {

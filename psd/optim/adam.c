@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adam: m += (g - m)(1 - beta1) ; s += (g^2 - s)(1 - beta2) ; v -= m * alpha / (sqrt(s) + epsilon),
+/* Adam: m += (g - m)(1 - beta1) ; s += (g^2 - s)(1 - beta2) ; v -= m * alpha / (sqrt(s) + epsilon),
  * alpha = rate * sqrt(1 - beta2^t) / (1 - beta1^t), captured once per push ("epsilon-hat" of Kingma and Ba 2014, section 2).
  * Slot "m" is m and a below, slot "v" is s and b (v is the variable).
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdam.
- * Works on one segment. Cannot fail.
- */
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdam. */
 #include "kernels.h"
 
 PSD_RULE(adam, 2, {

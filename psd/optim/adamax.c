@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adamax: a += (g - a)(1 - beta1) ; b = max(b * beta2, |g|) ; v -= alpha * (a / (b + epsilon)), alpha = rate / (1 - beta1^t).
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdaMax; Kingma and Ba 2014, section 7.1.
- * Works on one segment. Cannot fail.
- */
+/* Adamax: a += (g - a)(1 - beta1) ; b = max(b * beta2, |g|) ; v -= alpha * (a / (b + epsilon)), alpha = rate / (1 - beta1^t).
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdaMax; Kingma and Ba 2014, section 7.1. */
 #include "kernels.h"
 
 PSD_RULE(adamax, 2, {

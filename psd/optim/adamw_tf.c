@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AdamW by TensorFlow: v -= v * weight_decay, then Adam (adam.c). The decay is not multiplied by the rate.
- * Source: TensorFlow 1.15 contrib/opt/python/training/weight_decay_optimizers.py, AdamWOptimizer; Loshchilov and Hutter 2017.
- * Works on one segment. Cannot fail.
- */
+/* AdamW by TensorFlow: v -= v * weight_decay, then Adam (adam.c). The decay is not multiplied by the rate.
+ * Source: TensorFlow 1.15 contrib/opt/python/training/weight_decay_optimizers.py, AdamWOptimizer; Loshchilov and Hutter 2017. */
 #include "kernels.h"
 
 PSD_RULE(adamw_tf, 2, {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity, also of
- * what only becomes infinite when it is scaled. Integers wrap: they are added as unsigned, which is two's complement addition
- * without undefined behaviour. float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype
- * that has no addition returns false.
- */
+/* Operations on elements without an optimizer: assign_add, assign_sub, and a check for NaN and infinity. The check also finds
+ * numbers whose product with their scale is infinite. Integers are added as unsigned: they wrap, as two's complement addition
+ * does, without undefined behaviour. float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a
+ * dtype that has no addition returns false. */
 #include "optim.h"
 
 #include "common/clones.h"
@@ -14,10 +12,11 @@
 #define F16_EXPONENT UINT16_C(0x7c00)
 #define BF16_EXPONENT UINT16_C(0x7f80)
 #define F64_EXPONENT UINT64_C(0x7ff0000000000000)
-/* elements checked between two exits: long enough to vectorise, short enough to stop early */
+/* elements checked before the loop may stop: enough for vector instructions, few enough to find a bad element early */
 #define FINITE_BLOCK ((size_t)1024)
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* add_NAME(): var += delta; sub_NAME(): var -= delta. A macro argument that is a type cannot have parentheses:
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
 #define ADD(name, type)                                                                                                          \
     PSI_CLONES                                                                                                                   \
     static void add_##name(type *restrict var, const type *restrict delta, size_t n)                                             \
@@ -77,8 +76,8 @@ bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int 
     }
 }
 
-/* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers: no fast-math
- * option can fold the test away. The product is the one that the optimizers begin with. */
+/* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers, because compilers
+ * with fast-math options drop isfinite(). The product with the scale is computed as optimizers compute it. */
 #define FIRST_BAD(name, type, bits_type, exponent)                                                                               \
     static bits_type bad_##name(type x, type scale)                                                                              \
     {                                                                                                                            \
@@ -130,7 +129,7 @@ static size_t first_bad_half(const uint16_t *x, size_t n, uint16_t exponent)
     return n;
 }
 
-/* Of float16 and bfloat16, as the float32 that they become. */
+/* The first bad element of float16 or bfloat16 elements, which are converted to float32 and then multiplied by the scale. */
 static size_t first_bad_widened(ps_dtype dtype, const uint16_t *x, size_t n, float scale)
 {
     for (size_t start = 0; start < n; start += FINITE_BLOCK) {

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AddSign: a = a * beta + g * (1 - beta) ; v -= rate * (alpha + sign(g) * sign(a)) * g, with the new a.
- * beta is field beta1, alpha is field power. TensorFlow's sign_decay_fn is not here: its factor is 1.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAddSign; Bello et al. 2017.
- * Works on one segment. Cannot fail.
- */
+/* AddSign: a = a * beta + g * (1 - beta) ; v -= rate * (alpha + sign(g) * sign(a)) * g, with the new a.
+ * beta is field beta1, alpha is field power. TensorFlow's sign_decay_fn is not implemented: its factor is 1.
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAddSign; Bello et al. 2017. */
 #include "kernels.h"
 
 PSD_RULE(addsign, 1, {

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AMSGrad: as Adam (adam.c), divided by the root of the largest mean of squares so far:
+/* AMSGrad: Adam (adam.c), but the divisor is the root of the largest mean of squares so far:
  * a += (g - a)(1 - beta1) ; b += (g^2 - b)(1 - beta2) ; c = max(c, b) ; v -= a * alpha / (sqrt(c) + epsilon).
- * Source: TensorFlow core/kernels/training_ops.cc, ApplyAdamWithAmsgrad (Keras' Adam with amsgrad); Reddi et al. 2018.
- * Works on one segment. Cannot fail.
- */
+ * Source: TensorFlow core/kernels/training_ops.cc, ApplyAdamWithAmsgrad (Keras' Adam with amsgrad); Reddi et al. 2018. */
 #include "kernels.h"
 
 PSD_RULE(amsgrad, 3, {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What several rules need when a push captures its scalars. Cannot fail. */
+/* Scalars that several optimizers compute from their hyperparameters when a push begins (psd_optim_scalars). Cannot fail. */
 #include "kernels.h"
 
-/* Not inlined: when gcc 12.2 at -O2 and above vectorises two neighbouring conversions double -> float -> double, it drops both
- * (wrong code; tests/parity catches it). */
+/* Not inlined: gcc 12.2 can vectorise two roundings to float, and then drops both. tests/parity catches this wrong code. */
 __attribute__((noinline)) double psd_optim_rounded(ps_dtype dtype, double value)
 {
     return dtype == PS_F32 ? (double)(float)value : value;

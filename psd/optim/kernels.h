@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules of optimizers, one file each, for table.c only. A rule is written once, as what happens to element i; PSD_RULE() makes of
- * it loops for each dtype of a variable and of a gradient.
- */
+/* Update rules of optimizers, each in its own file; table.c calls them. The code of a rule changes element i, and PSD_RULE()
+ * makes a loop of this code for each dtype. A rule works on one segment, unless its file says otherwise, and cannot fail. */
 #ifndef PSD_OPTIM_KERNELS_H
 #define PSD_OPTIM_KERNELS_H
 
@@ -14,59 +12,58 @@
 
 #include <math.h>
 
-/** psd_optim_apply() of one rule and two dtypes. */
+/** Applies one rule to one segment, for one pair of dtypes (PSD_LOOP_...). Parameters as of psd_optim_apply(). */
 typedef void psd_optim_loop_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements,
                                const struct psd_optim_scalars *scalars);
-/** psd_optim_apply_beside() of a rule by row and two dtypes. */
+/** Applies one rule by row to whole rows, for one pair of dtypes. Parameters as of psd_optim_apply_beside(). */
 typedef void psd_optim_rows_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns,
                                const struct psd_optim_scalars *scalars);
-/** The first pass of a rule with norms over at most PSD_OPTIM_PIECE_ELEMENTS: changes slots, writes the steps u, and adds the
- * sums of v^2 and u^2 to norms. */
+/** First pass of a rule with norms over some elements: changes slots, writes steps u, adds the sums of v^2 and u^2 to norms. */
 typedef void psd_optim_step_fn(const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step,
                                size_t elements, const struct psd_optim_scalars *scalars, struct psd_optim_norms *norms);
-/* of the variable and the gradient: float32, float32 by a gradient of bfloat16, float64 */
+/* Dtypes: F32: variable and gradient float32; BF16: variable float32, gradient bfloat16; F64: both float64. */
 enum { PSD_LOOP_F32, PSD_LOOP_BF16, PSD_LOOP_F64, PSD_LOOPS };
 
-/** What a push finds. */
+/** What a push reads of its variable when the push begins. */
 struct psd_optim_push {
     const ps_optimizer *opt;
-    double rate; /* learning rate in force, as it was given */
+    double rate; /* learning rate in force, not rounded to the dtype */
     ps_dtype dtype;
     const struct psd_optim_state *state;
-    uint64_t pushes; /* to the variable before this one */
+    uint64_t pushes; /* number of pushes to the variable before this one */
 };
-/** The value as a variable of this dtype would hold it. */
+/** Round the value to one that a variable of this dtype can hold. */
 double psd_optim_rounded(ps_dtype dtype, double value);
 
 struct psd_optim_rule {
-    /** By the form that a push has captured. A rule that has one form only has its loops in both. */
+    /** Loops for each form (psd_optim_scalars.form). A rule with only one form has equal loops for both. */
     psd_optim_loop_fn *loops[2][PSD_LOOPS];
-    psd_optim_rows_fn *by_row[PSD_LOOPS]; /* of a kind by row, instead of loops */
-    /** What a push captures beside its hyperparameters, which scalars has in dtype. NULL: nothing, as where the learning rate is
-     * the only one. */
+    psd_optim_rows_fn *by_row[PSD_LOOPS]; /* in place of `loops`, for a rule that works on whole rows; NULL for other rules */
+    /** Compute further scalars from the hyperparameters, which `scalars` already has. NULL: the rule needs no further scalars. */
     void (*derive)(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
-    /** Of a rule that needs norms of the whole variable (whole.c): the first pass over float32 and float64. */
+    /** Only for rules with norms (whole.c): the first pass over float32 and over float64. */
     psd_optim_step_fn *step[2];
-    /** By which the rate is multiplied, from the norms of the variable and of the step, both above 0. */
+    /** Only for rules with norms: factor of the rate in the last pass. value, step: norms (above 0) of variable and step. */
     double (*ratio)(const struct psd_optim_scalars *scalars, double value, double step);
 };
 const struct psd_optim_rule *psd_optim_rule_of(uint32_t kind);
 
-/** alpha of Adam's family in TensorFlow's form, by adam.c. */
+/** A derive() function: sets scalars->alpha for Adam's family in TensorFlow's form (adam.c). */
 void psd_optim_derive_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
-/** alpha and correction of Adam in PyTorch's form, share1 and share2, by torch_adam.c. */
+/** Set alpha, correction, share1 and share2 of Adam in PyTorch's form (torch_adam.c), and weight_decay to 1 - rate * the
+ * optimizer's weight_decay. */
 void psd_optim_derive_torch_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
-/** share1 and share2. */
+/** Set share1 to 1 - beta1, and share2 to 1 - beta2: computed in float64, then rounded to the variable's dtype. */
 void psd_optim_derive_shares(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
-/** made[i] = the gradient of element i with its scale, limited, and with l2 x variable. var: the same elements. No overlap. */
+/** Write to `made` the gradient for the rule: grad[i] * scale, limited by clip_value, plus l2 * var[i]. Arrays do not overlap. */
 void psd_optim_gradient(int loop, void *made, const void *grad, const void *var, size_t n, const struct psd_optim_scalars *s);
-/** psd_optim_apply_beside() of a push that limits its gradient, adds l2 x variable to it, or keeps a moving average: around the
- * rule, a piece at a time that stays in the first cache. own: the slots of the kind. */
+/** psd_optim_apply_beside() for an optimizer that limits the gradient, adds l2 * variable to the gradient, or keeps a moving
+ * average. Works on one piece at a time, which stays in the first-level cache. own: the slots of the optimizer's kind. */
 void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *rule, int loop,
                       const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
                       const void *grad, size_t rows, size_t columns);
 
-/* X(kind, name): psd_rule_NAME is the rule of that kind. */
+/* X(kind, name): psd_rule_NAME is the rule of this kind. */
 #define PSD_RULES(X)                                                                                                             \
     X(PS_OPT_SGD, sgd)                                                                                                           \
     X(PS_OPT_MOMENTUM, momentum)                                                                                                 \
@@ -101,7 +98,7 @@ void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *r
 PSD_RULES(PSD_DECLARE_RULE)
 #undef PSD_DECLARE_RULE
 
-/* ---- of a rule's file ---- */
+/* ---- macros for the files of the optimizers' rules ---- */
 
 #define PSD_UNUSED __attribute__((unused))
 #define PSD_INLINE static inline __attribute__((always_inline))
@@ -110,25 +107,25 @@ PSD_RULES(PSD_DECLARE_RULE)
 #define PSD_POWER(x, y) _Generic((x), float : psi_powf, double : psi_pow)(x, y)
 #define PSD_SIZE(x) _Generic((x), float : __builtin_fabsf, double : __builtin_fabs)(x)
 #define PSD_SIGNED(x, sign) _Generic((x), float : __builtin_copysignf, double : __builtin_copysign)(x, sign)
-/* -1, 0 or 1; of NaN NaN */
+/* sign of x: -1, 0 or 1; NaN for NaN */
 #define PSD_SIGN(x) ((x) > 0 ? (real)1 : (x) < 0 ? (real)-1 : (x))
 
-/* Loops go line by line and ask for each line this much earlier: memory that is not in cache comes a tenth to a quarter faster,
- * since the processor's own prefetchers stop at the end of each 4 KiB. Past the end of an array it does no harm.
- * PSD_AHEAD_ONE: of a rule without slots, into the second cache; two and more arrays are slower that way. */
+/* Loops handle one cache line at a time, and prefetch the line that lies this many bytes ahead. This reads arrays outside the
+ * cache a tenth to a quarter faster, since the processor's own prefetchers stop at the end of each 4 KiB page. A prefetch past
+ * the end of an array is harmless. PSD_AHEAD_ONE, for rules without slots, prefetches further, into the second-level cache. */
 enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 };
 #define PSD_AHEAD(p) __builtin_prefetch((const char *)(p) + PSD_AHEAD_BYTES)
 #define PSD_AHEAD_ONE(p) __builtin_prefetch((const char *)(p) + PSD_AHEAD_ONE_BYTES, 0, 2)
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
-/* The scalars of a push, in the dtype of the variable, to which they are rounded already. rest1, rest2: 1 - beta1, 1 - beta2. */
+/* A macro argument that is a type cannot have parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* The scalars of a push, in the variable's dtype; the conversion is exact. rest1, rest2: 1 - beta1, 1 - beta2. */
 #define PSD_SCALARS(type)                                                                                                        \
     type scale, PSD_UNUSED type rate, PSD_UNUSED type alpha, PSD_UNUSED type momentum, PSD_UNUSED type beta1,                    \
         PSD_UNUSED type beta2, PSD_UNUSED type rest1, PSD_UNUSED type rest2, PSD_UNUSED type epsilon,                            \
         PSD_UNUSED type weight_decay, PSD_UNUSED type power, PSD_UNUSED type l1_strength, PSD_UNUSED type l2_strength,           \
         PSD_UNUSED type l2_shrinkage, PSD_UNUSED type correction, PSD_UNUSED type share1, PSD_UNUSED type share2
-/* PSD_SCALAR: a float64 scalar is computed once, before the loop, by a way that gcc cannot see through. gcc 12.2 that sees all of
- * them lie side by side in memory leaves the float64 loops for AVX2 without vectors: three times as many instructions. */
+/* PSD_SCALAR reads a scalar once, before the loop; for float64 the asm hides from gcc 12.2 that all scalars lie side by side in
+ * memory. If gcc sees this, its float64 loops for AVX2 use no vectors, and take three times the instructions. */
 #define PSD_SCALAR(type, name, value)                                                                                            \
     type name = (value);                                                                                                         \
     if (sizeof(type) == sizeof(double)) {                                                                                        \
@@ -156,7 +153,8 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     scale, rate, alpha, momentum, beta1, beta2, rest1, rest2, epsilon, weight_decay, power, l1_strength, l2_strength,            \
         l2_shrinkage, correction, share1, share2
 
-/* What differs by the number of slots, which a rule calls a, b and c: parameters, arguments of both kinds, the next line. */
+/* Macros for rules with 0 to 3 slots, called a, b and c. PARAMETERS declares the slots as parameters; ARGUMENTS passes them on;
+ * OF_SLOTS takes them from an array; LINE prefetches a cache line of each array; NEXT advances each array by a line. */
 #define PSD_PARAMETERS_0(type)
 #define PSD_PARAMETERS_1(type) type *restrict a,
 #define PSD_PARAMETERS_2(type) PSD_PARAMETERS_1(type) type *restrict b,
@@ -178,8 +176,7 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
 #define PSD_NEXT_2 PSD_NEXT_1, b += line
 #define PSD_NEXT_3 PSD_NEXT_2, c += line
 
-/* The loops for one sort of CPU. They have a section of their own, so that a start of psd brings none of them into memory, as the
- * resolvers of PSI_CLONES would: 20 rules take 300 KiB. */
+/* The loops for one kind of CPU, in a section of their own: starting psd loads none of their 300 KiB into memory. */
 #define PSD_LOOP_FOR(name, target_, body)                                                                                        \
     __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
         void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t n, const struct psd_optim_scalars *s)        \
@@ -218,16 +215,13 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
         loops[psi_vectors()](var, slots, grad, n, s);                                                                            \
     }
 
-/**
- * Loops of that name, of which the last argument is the body. It changes v[i], a[i], b[i] and c[i] by g, the scaled gradient, and
- * the scalars (PSD_SCALARS); numbers of its own are of type `real`.
- */
+/** Defines the loops name_f32, name_bf16 and name_f64. The last argument is their body: it changes v[i] and the slots a[i], b[i]
+ * and c[i] by the scaled gradient g and the scalars (PSD_SCALARS). Local variables of the body are of type `real`. */
 #define PSD_RULE(name, slot_count, ...)                                                                                          \
     PSD_LOOP(name##_f32, slot_count, float, float, PSD_SAME, __VA_ARGS__)                                                        \
     PSD_LOOP(name##_bf16, slot_count, float, uint16_t, psi_bf16_value, __VA_ARGS__)                                              \
     PSD_LOOP(name##_f64, slot_count, double, double, PSD_SAME, __VA_ARGS__)
-/* The first pass of a rule with norms: lines of PSD_SUM_LANES elements, of which the squares are added side by side while the CPU
- * divides. */
+/* The first pass of a rule with norms. It adds up PSD_SUM_LANES sums of squares side by side, while the CPU divides. */
 #define PSD_STEP_FOR(name, target_, body)                                                                                        \
     __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
         const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t n,                         \
@@ -272,7 +266,7 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
         static psd_optim_step_fn *const loops[] = {name##_base, name##_avx2, name##_avx512};                                     \
         loops[psi_vectors()](var, slots, grad, step, n, s, norms);                                                               \
     }
-/** As PSD_RULE(), of a first pass. The body changes a[i], b[i] and c[i], and sets u[i]. */
+/** Defines the loops name_f32 and name_f64 of a first pass. The body changes slots a[i], b[i], c[i], and sets the step u[i]. */
 #define PSD_STEP(name, slot_count, ...)                                                                                          \
     PSD_STEP_LOOP(name##_f32, slot_count, float, __VA_ARGS__)                                                                    \
     PSD_STEP_LOOP(name##_f64, slot_count, double, __VA_ARGS__)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * LARS: k = rate * eeta * |v| / (|g| + weight_decay * |v| + epsilon), |x| the norm of all elements; where |v| or |g| is 0, k =
- * rate ; a = a * momentum + (g + weight_decay * v) * k ; v -= a. Nesterov's form is not here. eeta is field power. Source:
- * TensorFlow 1.15 contrib/opt/python/training/lars_optimizer.py; You et al. 2017. The first pass takes the norms, the last one
- * moves a and v. Cannot fail.
- */
+/* LARS: k = rate * eeta * |v| / (|g| + weight_decay * |v| + epsilon), |x| the norm of all elements of x; if |v| or |g| is 0, k =
+ * rate ; a = a * momentum + (g + weight_decay * v) * k ; v -= a. Nesterov's form is not implemented. eeta is field power. Source:
+ * TensorFlow 1.15 contrib/opt/python/training/lars_optimizer.py; You et al. 2017. First pass: norms; last pass: a and v. */
 #include "kernels.h"
 
 PSD_STEP(lars_step, 0, { u[i] = g; })
-/* alpha is k */
+/* rate is k */
 PSD_RULE(lars, 1, {
-    const real new_a = a[i] * momentum + (g + weight_decay * v[i]) * alpha;
+    const real new_a = a[i] * momentum + (g + weight_decay * v[i]) * rate;
     a[i] = new_a;
     v[i] -= new_a;
 })

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lion: v -= rate * (sign(a * beta1 + g * (1 - beta1)) + weight_decay * v) ; a = a * beta2 + g * (1 - beta2).
- * Source: Chen et al. 2023, algorithm 2, and its authors' code, which computes 1 - beta as float64.
- * Works on one segment. Cannot fail.
- */
+/* Lion: v -= rate * (sign(a * beta1 + g * (1 - beta1)) + weight_decay * v) ; a = a * beta2 + g * (1 - beta2).
+ * Source: Chen et al. 2023, algorithm 2, and its authors' code, which computes 1 - beta as float64. */
 #include "kernels.h"
 
 PSD_RULE(lion, 1, {

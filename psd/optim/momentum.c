@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Momentum: a = a * momentum + g ; v -= a * rate. Nesterov: v -= g * rate + a * momentum * rate, with the new a.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyMomentum; Sutskever et al. 2013 for Nesterov's form.
- * Works on one segment. Cannot fail.
- */
+/* Momentum: a = a * momentum + g ; v -= a * rate. Nesterov: v -= g * rate + a * momentum * rate, with the new a.
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyMomentum; Sutskever et al. 2013 for Nesterov's form. */
 #include "kernels.h"
 
 PSD_RULE(momentum, 1, {

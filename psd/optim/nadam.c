@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NAdam: Adam (adam.c) with Nesterov's look ahead: v -= (g * (1 - beta1) + a * beta1) * alpha / (sqrt(b) + epsilon), with the new
+/* NAdam: Adam (adam.c) with Nesterov's look ahead: v -= (g * (1 - beta1) + a * beta1) * alpha / (sqrt(b) + epsilon), with the new
  * a and b.
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyAdam with use_nesterov (contrib/opt, NadamOptimizer); Dozat 2016.
- * PyTorch's NAdam and Keras' Nadam have a schedule of their own for beta1.
- * Works on one segment. Cannot fail.
- */
+ * PyTorch's NAdam and Keras' Nadam have a schedule of their own for beta1. */
 #include "kernels.h"
 
 PSD_RULE(nadam, 2, {

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Server-side optimizers: one segment of a gradient updates one segment of a variable and its slots while it is in cache.
- * Pure C: no allocation, no libc state, no clock. Formulas are those of the source that a rule's file names, in the order of its
- * operations; square roots and all other arithmetic are in the variable's dtype, so results do not depend on the CPU (but for
- * FTRL's powers other than -0.5, which the C library computes).
+/* Server-side optimizers: one segment of a gradient updates one segment of a variable and its slots while it is in cache.
+ * Pure C: no allocation, no libc state, no clock. Each rule's file names the source of its formula, and keeps that source's order
+ * of operations. All arithmetic is in the variable's dtype, so results do not depend on the CPU. Exception: FTRL with a power
+ * other than -0.5, which the C library computes.
  *
- * A push calls psd_optim_begin() at its first segment, keeps the scalars (record, journal, cut), calls psd_optim_apply() for each
- * segment with them, and psd_optim_end() once when it has been applied to its end. LAMB and LARS need norms of the whole
- * variable: their pushes are gathered first (psd_optim_measure()).
- */
+ * A push calls psd_optim_begin() at its first segment, and keeps the scalars. It calls psd_optim_apply() with these scalars for
+ * each segment, and psd_optim_end() after the last one. The steps of LAMB and LARS need norms of the whole variable:
+ * psd_optim_measure() and psd_optim_scale(), or psd_optim_measure_segment() and psd_optim_last_pass(). */
 #ifndef PSD_OPTIM_H
 #define PSD_OPTIM_H
 
@@ -16,12 +14,13 @@
 
 #define PSD_OPTIM_SLOTS_MAX PSI_OPTIMIZER_SLOTS_MAX
 
-/** X(number): the numbers of psd_optim_scalars, in the order in which they are on disk. */
+/** The members of psd_optim_scalars, in their order in checkpoints, for a macro X(member). alpha depends on the rule. Adam's
+ * family: the rate times a correction, because the means begin with 0. LAMB: the correction alone, 1 / (1 - beta1^t). */
 #define PSD_OPTIM_NUMBERS(X)                                                                                                     \
-    X(rate)     /* learning rate */                                                                                              \
+    X(rate)     /* learning rate; last pass of LAMB and LARS: times the rule's ratio() of the two norms */                       \
     X(scale)    /* multiplies the gradient before the update; 1 changes no bit */                                                \
-    X(alpha)    /* the rate, corrected for means that begin with 0, where a rule does so; else 0 */                              \
-    X(momentum) /* this and what follows: hyperparameters, but for what derive() of a rule makes of them */                      \
+    X(alpha)    /* factor that derive() computes; 0: the rule uses no alpha */                                                   \
+    X(momentum) /* momentum to clip_value: hyperparameters, some of them changed by the rule's derive() */                       \
     X(beta1)                                                                                                                     \
     X(beta2)                                                                                                                     \
     X(epsilon)                                                                                                                   \
@@ -32,41 +31,45 @@
     X(l2_shrinkage)                                                                                                              \
     X(l2)                                                                                                                        \
     X(clip_value)                                                                                                                \
-    X(ema)        /* share of the new value in the moving average, 1 - its decay; 0: no average */                               \
-    X(correction) /* of the root of a mean of squares; PowerSign: 1 / its base; else 0 */                                        \
-    X(share1)     /* 1 - beta1 and 1 - beta2 as float64 computes them, in rules that say so; else 0 */                           \
-    X(share2)
+    X(ema)        /* the moving average moves by this share to the new value; 1 - decay; 0: no average */                        \
+    X(correction) /* corrects b, or sqrt(b), of Adam's family, as the rule's file says; PowerSign: 1 / its base; else 0 */       \
+    X(share1)     /* share1 and share2: 1 - beta1 and 1 - beta2, computed in float64; 0: the rule uses none */                   \
+    X(share2)                                                                                                                    \
+    X(value_squares) /* psd_optim_norms.value of the segments that psd_optim_measure_segment() has measured; else 0 */           \
+    X(step_squares)  /* psd_optim_norms.step of the same segments; else 0 */                                                     \
+    X(moved)         /* number of elements processed by passes after a push's last byte (psd/store/record.h); else 0 */
 
-/** What a push captures at its first segment. Each number is already rounded to the variable's dtype, so that conversion to that
- * dtype is exact. */
+/** Numbers of one push. The hyperparameters among them are captured at the push's first segment, rounded to the variable's dtype
+ * and stored as doubles; the last three rise as the push is processed. */
 struct psd_optim_scalars {
 #define PSD_OPTIM_NUMBER(number) double number;
     PSD_OPTIM_NUMBERS(PSD_OPTIM_NUMBER)
 #undef PSD_OPTIM_NUMBER
-    uint32_t form;     /* which loops of the rule: 1 if the optimizer's switch is on, or as derive() says */
-    uint32_t reserved; /* 0 */
+    uint32_t form; /* variant of the rule's loops, 0 or 1: 1 if `nesterov` is on; the rule's derive() may set another one */
+    uint32_t reserved;
 };
 
-/** Of a variable: the powers of its slots, each multiplied once per push; 0 where a slot has none. For Adam beta1^t and beta2^t,
- * t = 1 before the first push. For float32 they are products of floats, as in TensorFlow, where the slot's power is not wide. */
+/** For the optimizer's slot i, powers[i] is a power base^t of a hyperparameter, for push number t from 1: Adam has beta1^t and
+ * beta2^t. Each push multiplies it by the base. 0: this slot has no power. For a float32 variable it is computed in float32, as
+ * in TensorFlow, unless psi_slot.wide is set. */
 struct psd_optim_state {
     double powers[PSD_OPTIM_SLOTS_MAX];
 };
 
 /** How many slots opt has, a moving average included; 0 for PS_OPT_NONE and unknown kinds. */
 uint32_t psd_optim_slot_count(const ps_optimizer *opt);
-/** Initial value of all elements of a slot, as its row says; of a moving average the caller copies the variable instead. */
+/** Initial value of a slot's elements (common/optimizer.h). Not for a moving average, which starts as a copy of the variable. */
 double psd_optim_slot_init(const ps_optimizer *opt, uint32_t slot);
 
-/** The state of a variable that has seen no push: each power as the hyperparameter that it begins with, in its dtype. */
+/** Set *out_state for a variable without a push so far: each power is its base (a hyperparameter), rounded to dtype. */
 void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *out_state);
 
 /**
  * Capture the scalars of one push. Changes no state: pushes in progress at the same time may capture the same powers.
  *
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
- * rate     learning rate in force: its own, that of its schedule, or SET_RATE's.
- * pushes   to the variable so far.
+ * rate     learning rate in force: the optimizer's own, the rate of its schedule, or a rate that SET_RATE has set.
+ * pushes   number of pushes to the variable before this one.
  * scale    finite; 1 for none.
  */
 void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, uint64_t pushes,
@@ -78,28 +81,28 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
  * Apply one segment.
  *
  * kind      ps_opt_kind other than PS_OPT_NONE; dtype PS_F32 or PS_F64 (anything else changes nothing).
- * wire      dtype of the gradient: that of the variable, or PS_BF16 for one of PS_F32.
- * var       [elements] of the variable; slots[i]: the same elements of slot i, unused ones may be NULL; grad: read only.
- *           All aligned to the element size at least, none overlaps another.
+ * wire      dtype of the gradient: the variable's dtype, or PS_BF16 for a variable of PS_F32.
+ * var       [elements] of the variable; slots[i]: the same elements of slot i; NULL: the kind has no slot i; grad: read only.
+ *           All arrays are aligned to the element size at least, and none overlaps another.
  *
  * Each element depends on its own inputs only: any split of a tensor into segments gives the same bits, on every CPU (a NaN stays
- * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite(). Of a kind by row the
- * elements are one row.
+ * a NaN, its payload is not defined). NaN, infinities and denormals do not trap; see psd_optim_finite(). Exception: an
+ * optimizer by row gets one whole row as `elements`, and each new element depends on all elements of the row.
  */
 void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                      void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 
-/** psd_optim_apply() of whole rows that lie beside each other. Of a kind by row each row depends on its own inputs only; of other
- * kinds rows x columns elements are changed, whatever the rows are. */
+/** psd_optim_apply() for whole rows that follow one another in memory. An optimizer by row computes each row from this row's
+ * inputs alone; for any other optimizer this is psd_optim_apply() of rows x columns elements. */
 void psd_optim_apply_beside(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct psd_optim_scalars *scalars, void *var,
                             void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns);
 
 /**
- * Apply the gradients of some rows. Only these rows, and what the slots have for them, change.
+ * Apply the gradients of some rows. Only these rows change, and the slots' elements for these rows.
  *
- * var       the whole variable, of rows of `columns` elements, above 0; slots: the whole slots.
+ * var       the whole variable, whose rows have `columns` elements (above 0); slots: the whole slots.
  * grad      [rows, columns], of dtype `wire` as in psd_optim_apply().
- * indices   [rows] little-endian u64, of rows that the variable has; each comes once.
+ * indices   [rows] little-endian u64: indices of existing rows of the variable, each at most once.
  *
  * Every row has the bits that psd_optim_apply() would give it.
  */
@@ -107,45 +110,53 @@ void psd_optim_apply_rows(uint32_t kind, ps_dtype dtype, ps_dtype wire, const st
                           void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, const uint8_t *indices, size_t rows,
                           size_t columns);
 
-/** Of a variable, as float64: sums of the squares of its elements, and of its steps. */
+/** Sums of squares in float64. value: of the variable's elements; step: of the elements of its step. */
 struct psd_optim_norms {
     double value, step;
 };
-/* elements of which the sums are added up in their order */
+/* number of elements in one piece: squares are summed up piece by piece, and the sums of the pieces are added in order */
 enum { PSD_OPTIM_PIECE_ELEMENTS = 1024 };
 /**
- * The first pass of a push to a variable of a kind with psi_optimizer_is_whole(): changes the slots, not the variable. All its
- * elements are measured in their order, from norms of 0 on, in pieces of any number of elements that PSD_OPTIM_PIECE_ELEMENTS
- * divides, the last one apart. Then psd_optim_scale() follows, and psd_optim_apply() of all elements, with `step` as the gradient
- * and the scalars that psd_optim_scale() has changed.
+ * The first pass of a push for kinds of optimizers with psi_optimizer_is_whole(): changes the slots, not the variable. Call it
+ * for all elements in their order, with norms that start at 0; each call but the last takes a multiple of
+ * PSD_OPTIM_PIECE_ELEMENTS elements. Then psd_optim_scale() follows, and psd_optim_apply() of all elements, with `step` as the
+ * gradient and the scalars that psd_optim_scale() has changed.
  *
- * grad   [elements], in the variable's dtype. step: [elements], written; it may be grad.
+ * grad   [elements], in the variable's dtype.
+ * step   [elements], written; may be grad. NULL: the steps are measured, but not stored.
  */
 void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_scalars *scalars, const void *var,
                        void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t elements,
                        struct psd_optim_norms *norms);
 void psd_optim_scale(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, struct psd_optim_scalars *scalars);
+/** psd_optim_measure() for one segment of a push whose steps are not stored; `scalars` gets the sums of squares. After the last
+ * segment call psd_optim_last_pass(), then psd_optim_apply() for all elements, which computes the steps again. A kind with
+ * psi_optimizer_is_staged() needs the unchanged gradient for this; other kinds compute the steps from slots and variable,
+ * without the gradient. If no other push comes between the passes, the results are, bit for bit, those of
+ * psd_optim_measure() and psd_optim_scale(). */
+void psd_optim_measure_segment(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars, const void *var,
+                               void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
+void psd_optim_last_pass(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars);
 
-/** A piece of a sum of gradients, of dtype PS_F32 or PS_F64, which all is computed in: acc = grad * scale (first), or
- * acc += grad * scale. No overlap. */
+/** Add a gradient of PS_F32 or PS_F64 to the sum acc. first: acc = grad * scale; else acc += grad * scale. No overlap. */
 void psd_sum_add(ps_dtype dtype, void *acc, const void *grad, float scale, bool first, size_t elements);
-/** acc /= count: the average, once all are added. */
+/** Divide a sum of `count` gradients by their number: acc /= count. */
 void psd_sum_average(ps_dtype dtype, void *acc, uint64_t count, size_t elements);
 
-/* sums of squares side by side: that of element i is number i % PSD_SUM_LANES */
+/* sums of squares side by side: the square of element i is added to sum i % PSD_SUM_LANES */
 enum { PSD_SUM_LANES = 16 };
-/** lanes[0] + lanes[8], ..., then in the same way of eight, four and two. */
+/** Sum of all lanes, in a fixed order: lanes 8 to 15 are added to 0 to 7, then 4 to 7 to 0 to 3, and so on. Changes lanes. */
 double psd_sum_lanes(double lanes[PSD_SUM_LANES]);
 
-/** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32); otherwise false and
- * *out_first_bad is the index of the first that is (may be NULL). Integers are always finite. */
+/** True if no element, multiplied by scale (> 0), is NaN or infinite (float16 and bfloat16: as float32). False: if
+ * out_first_bad is not NULL, it gets the index of the first such element. Integers are always finite. */
 bool psd_optim_finite(ps_dtype dtype, const void *grad, size_t elements, float scale, size_t *out_first_bad);
-/** The exponent of a number of that dtype, of as many as 64 bits hold: with a scale of at most 1, elements none of which has all
- * of these bits set are finite in that sense. 0: an integer, or anything else that has none. */
+/** A mask for 64 bits of neighbouring elements of this dtype: the exponent bits of each element are set. Elements whose exponent
+ * bits are all 1 are NaN or infinite. A scale of at most 1 makes no other element infinite. 0: the dtype has no exponent. */
 uint64_t psd_optim_exponents(ps_dtype dtype);
 
 /** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
- *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */
+ *  added as float32 and rounded to the nearest, ties to even. False: bool or strings, and nothing has changed. */
 bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign);
 
 #endif

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PowerSign: a = a * beta + g * (1 - beta) ; v -= rate * base^(sign(g) * sign(a)) * g, with the new a: base, 1 or 1 / base.
- * beta is field beta1, base is field power. TensorFlow's sign_decay_fn is not here: its factor is 1.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyPowerSign; Bello et al. 2017.
- * Works on one segment. Cannot fail.
- */
+/* PowerSign: a = a * beta + g * (1 - beta) ; v -= rate * base^(sign(g) * sign(a)) * g, with the new a. So the last factor is
+ * base, 1 or 1 / base. beta is field beta1, base is field power. TensorFlow's sign_decay_fn is not implemented (factor 1).
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyPowerSign; Bello et al. 2017. */
 #include "kernels.h"
 
 PSD_RULE(powersign, 1, {

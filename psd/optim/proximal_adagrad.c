@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Proximal Adagrad: a += g^2 ; e = rate / sqrt(a) ; w = v - g * e ; v = sign(w) * max(|w| - e * l1, 0) / (1 + l2 * e), l1 and l2
- * its strengths.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyProximalAdagrad, which multiplies by an approximate 1/sqrt.
- * Works on one segment. Cannot fail.
- */
+/* Proximal Adagrad: a += g^2 ; e = rate / sqrt(a) ; w = v - g * e ; v = sign(w) * max(|w| - e * l1, 0) / (1 + l2 * e), l1 =
+ * l1_strength, l2 = l2_strength.
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyProximalAdagrad, which multiplies by an approximate 1/sqrt. */
 #include "kernels.h"
 
 PSD_RULE(proximal_adagrad, 1, {

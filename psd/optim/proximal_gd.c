@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Proximal gradient descent: w = v - g * rate ; v = sign(w) * max(|w| - rate * l1, 0) / (1 + l2 * rate), l1 and l2 its strengths.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyProximalGradientDescent; Duchi and Singer 2009.
- * Works on one segment. Cannot fail.
- */
+/* Proximal gradient descent: w = v - g * rate ; v = sign(w) * max(|w| - rate * l1, 0) / (1 + l2 * rate), l1 = l1_strength,
+ * l2 = l2_strength. Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyProximalGradientDescent; Duchi and Singer 2009. */
 #include "kernels.h"
 
 PSD_RULE(proximal_gd, 0, {

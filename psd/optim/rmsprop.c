@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * RMSProp: a += (g^2 - a)(1 - decay) ; b = b * momentum + g * rate / sqrt(a + epsilon) ; v -= b.
+/* RMSProp: a += (g^2 - a)(1 - decay) ; b = b * momentum + g * rate / sqrt(a + epsilon) ; v -= b.
  * Slot "rms" is a, slot "momentum" is b; decay is field beta2.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyRMSProp; Hinton's lecture 6 of 2012, with momentum.
- * Works on one segment. Cannot fail.
- */
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyRMSProp; Hinton's lecture 6 of 2012, with momentum. */
 #include "kernels.h"
 
 PSD_RULE(rmsprop, 2, {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Centered RMSProp: a += (g^2 - a)(1 - decay) ; b += (g - b)(1 - decay) ;
+/* Centered RMSProp: a += (g^2 - a)(1 - decay) ; b += (g - b)(1 - decay) ;
  * c = c * momentum + g * rate / sqrt(a - b^2 + epsilon) ; v -= c.
  * Slot "rms" is a, slot "mean" is b, slot "momentum" is c; decay is field beta2.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyCenteredRMSProp; Graves 2013, section 4.2.
- * Works on one segment. Cannot fail.
- */
+ * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyCenteredRMSProp; Graves 2013, section 4.2. */
 #include "kernels.h"
 
 PSD_RULE(rmsprop_centered, 3, {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An optimizer applied to some rows of a variable and of its slots: TensorFlow 1.15 core/kernels/training_ops.cc, the SparseApply
+/* An optimizer applied to some rows of a variable and of its slots: TensorFlow 1.15 core/kernels/training_ops.cc, the SparseApply
  * operations, whose rules are those of the dense ones, row by row.
  *
  * Happy path: rows that lie apart are copied side by side, a few KiB at a time, so that the rule's loops have whole vectors and
- * ask for no memory behind a row; then they are copied back. Rows that are asked for some rows ahead come from memory at the same
- * time. Long rows are changed where they lie. Cannot fail.
- */
+ * prefetch no memory behind a row; then the rows are copied back. Each row is prefetched AHEAD_ROWS rows before it is copied, so
+ * that several rows come from memory at the same time. Long rows are changed in place. Cannot fail. */
 #include "kernels.h"
 
 #include "common/rows.h"
@@ -14,12 +12,12 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 4096, /* of each array, on the stack: in the first cache */
-    LONG_BYTES = 2048,  /* of a row that is changed where it lies */
+    BLOCK_BYTES = 4096, /* bytes of each array on the stack; all arrays fit into the first-level cache */
+    LONG_BYTES = 2048,  /* a row of more bytes is changed in place */
     AHEAD_ROWS = 16
 };
 
-/* What lies at this row, for 16 bytes and more at a time. */
+/* Copy a row. Rows of 64 bytes are common: the compiler inlines a copy of constant size. */
 PSD_INLINE void copy(void *restrict to, const void *restrict from, size_t bytes)
 {
     if (bytes == 64) {
@@ -36,7 +34,6 @@ static void ask_for(const uint8_t *row, size_t bytes)
     }
 }
 
-/* An array of a variable: the value or a slot. */
 struct array {
     uint8_t *memory;
     size_t row_bytes;

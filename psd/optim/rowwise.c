@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adagrad and Adam with one number for the squares of a row, instead of one for each element. mean(g^2) is that of the row.
+/* Adagrad and Adam with one number for the squares of a row, instead of one for each element. mean(g^2) is taken over the row.
  *   row-wise Adagrad: a += mean(g^2) ; v -= rate / (sqrt(a) + epsilon) * g
  *   row-wise Adam:    m += (g - m)(1 - beta1) ; b = b * beta2 + (1 - beta2) * mean(g^2) ;
  *                     v -= alpha / (sqrt(b) / correction + epsilon) * m, alpha = rate / (1 - beta1^t),
  *                     correction = sqrt(1 - beta2^t)
- * a, and b, are the new ones; epsilon stands beside the root. The powers and 1 - beta are computed as float64.
+ * v uses the new a, b and m. The powers and 1 - beta are computed as float64.
  * Source: FBGEMM fbgemm_gpu/codegen/genscript/optimizers.py, rowwise_adagrad and partial_rowwise_adam.
  *
  * The squares of a row are added in LANES sums, element i to sum i mod LANES. Then the second half of the sums is added to the
- * first, until one is left. So the bits do not depend on the CPU. Works on whole rows. Cannot fail.
- */
+ * first half, until one sum is left. So the result's bits do not depend on the CPU. Works on whole rows. Cannot fail. */
 #include "kernels.h"
 
 enum { LANES = 16 };
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* A macro argument that is a type cannot have parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define MEAN(name, type, grad_type, value)                                                                                       \
     PSD_INLINE type mean_##name(const grad_type *restrict grad, size_t columns, type scale)                                      \
     {                                                                                                                            \
@@ -39,7 +37,7 @@ enum { LANES = 16 };
         return lanes[0] / (type)columns;                                                                                         \
     }
 
-/* Loops of that name: body changes a row v of `columns` elements, with `mean` of its squared gradients. */
+/* Defines the loops `name`. Their body changes one row v of `columns` elements; `mean` is the mean of its squared gradients. */
 #define ROWS(name, type, grad_type, mean_of, value, ...)                                                                         \
     PSD_INLINE void name##_all(type *restrict v, void *const slots[PSD_OPTIM_SLOTS_MAX], const grad_type *restrict grad,         \
                                size_t rows, size_t columns, const struct psd_optim_scalars *restrict s)                          \

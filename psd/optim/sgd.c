@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Gradient descent: v -= g * rate.
- * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyGradientDescent.
- * Works on one segment. Cannot fail.
- */
+/* Gradient descent: v -= g * rate. Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyGradientDescent. */
 #include "kernels.h"
 
 PSD_RULE(sgd, 0, { v[i] -= g * rate; })

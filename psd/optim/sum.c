@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The average of gradients: acc = g0 * s0; acc += g1 * s1; ...; acc /= n, each operation rounded to the dtype, in that order.
- * Each element depends on its own inputs only, so any split of a tensor gives the same bits. Cannot fail.
- */
+/* The average of gradients: acc = g0 * s0; acc += g1 * s1; ...; acc /= n, in this order, each operation rounded to the dtype.
+ * Each element depends on its own inputs only, so any split of a tensor gives the same bits. Cannot fail. */
 #include "optim.h"
 
 #include "common/clones.h"
@@ -17,7 +15,7 @@ double psd_sum_lanes(double lanes[PSD_SUM_LANES])
     return lanes[0];
 }
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* A macro argument that is a type cannot have parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define SUM(type, suffix)                                                                                                        \
     PSI_CLONES                                                                                                                   \
     static void first_##suffix(type *restrict acc, const type *restrict grad, type scale, size_t n)                              \

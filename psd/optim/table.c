@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules by kind, and what is done once per push as the row of the kind says (common/optimizer.h): capture of the scalars, powers.
- * All rounding to the variable's dtype happens here, so a kernel's conversion of a scalar is exact.
- * Failure modes: unknown kinds have no slots and apply nothing (psi_optimizer_check() has refused them before).
- */
+/* The table of rules by optimizer kind, and the work done once per push: capturing the scalars, and multiplying the powers, as
+ * the kind's row in common/optimizer.h says. Scalars are rounded to the variable's dtype here, so a loop's conversion of a scalar
+ * is exact. Failure: unknown kinds have no slots and apply nothing; psi_optimizer_check() refuses them earlier. */
 #include "kernels.h"
 
 static const struct psd_optim_rule *const rules[] = {
@@ -45,7 +43,7 @@ void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_op
     }
 }
 
-/* Where a push keeps a hyperparameter; NULL: a switch, or one that no rule reads. The learning rate has its own. */
+/* The member of s for the hyperparameter at offset `field` of ps_optimizer; NULL: s has none (switches, learning rate). */
 static double *place_of(struct psd_optim_scalars *s, size_t field)
 {
     switch (field) {
@@ -68,7 +66,14 @@ static double *place_of(struct psd_optim_scalars *s, size_t field)
     }
 }
 
-/* Hyperparameters behind the learning rate, and what follows from them. Not inlined: plain gradient descent has none. */
+/* Decay of the moving average in push n: min(ema, (1 + n) / (ema_updates + n)), as in TensorFlow, where ema_updates is 10. */
+static double decay_of(const ps_optimizer *opt, uint64_t pushes_before)
+{
+    const double n = (double)pushes_before + 1, most = (1 + n) / (opt->ema_updates + n);
+    return opt->ema_updates > 0 && most < opt->ema ? most : opt->ema;
+}
+
+/* Capture all hyperparameters but the learning rate, and derive further scalars. Not inlined, because sgd does not need it. */
 static __attribute__((noinline)) void capture(const struct psd_optim_push *push, const struct psi_hyper *h,
                                               struct psd_optim_scalars *s)
 {
@@ -79,7 +84,7 @@ static __attribute__((noinline)) void capture(const struct psd_optim_push *push,
             *place = psd_optim_rounded(push->dtype, psi_optimizer_double(opt, h->field));
         }
     }
-    s->ema = opt->ema > 0 ? psd_optim_rounded(push->dtype, 1 - opt->ema) : 0;
+    s->ema = opt->ema > 0 ? psd_optim_rounded(push->dtype, 1 - decay_of(opt, push->pushes)) : 0;
     if (rules[opt->kind]->derive != NULL) {
         rules[opt->kind]->derive(push, s);
     }
@@ -102,7 +107,7 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
     double *power = state->powers;
     for (const struct psi_slot *slot = psi_optimizer_rows[opt->kind].slots; slot->name != NULL; slot++, power++) {
         if (slot->power != NULL) {
-            /* float32: a product of two floats is exact in double, so rounding it once is float multiplication */
+            /* float32: a double holds the product of two floats exactly, so rounding it gives the product of floats */
             const ps_dtype of = power_dtype(slot, dtype);
             *power = psd_optim_rounded(of, *power * psd_optim_rounded(of, psi_optimizer_double(opt, slot->base)));
         }

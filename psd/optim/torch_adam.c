@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adam and AdamW by PyTorch: v *= 1 - rate * weight_decay (AdamW) ; a += (g - a)(1 - beta1) ; b = b * beta2 + (1 - beta2) * g^2 ;
- * v -= alpha * a / (sqrt(b) / correction + epsilon), alpha = rate / (1 - beta1^t), correction = sqrt(1 - beta2^t): epsilon
- * stands beside the corrected root, in TensorFlow's form beside the root as it is. 1 - beta and the powers are computed as
- * float64, as PyTorch does.
- * Source: PyTorch torch/optim/adam.py and adamw.py, _single_tensor_adam; Loshchilov and Hutter 2017.
- * Works on one segment. Cannot fail.
- */
+/* Adam and AdamW by PyTorch: v *= 1 - rate * weight_decay (AdamW) ; a += (g - a)(1 - beta1) ; b = b * beta2 + (1 - beta2) * g^2 ;
+ * v -= alpha * a / (sqrt(b) / correction + epsilon), alpha = rate / (1 - beta1^t), correction = sqrt(1 - beta2^t). TensorFlow's
+ * form (adam.c) adds epsilon to the root without the correction. 1 - beta and the powers are computed as float64.
+ * Source: PyTorch torch/optim/adam.py and adamw.py, _single_tensor_adam; Loshchilov and Hutter 2017. */
 #include "kernels.h"
 
 #define ADAM                                                                                                                     \

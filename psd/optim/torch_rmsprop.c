@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * RMSProp by PyTorch: a = a * alpha + (1 - alpha) * g^2 ; u = g / (sqrt(a) + epsilon) ; b = b * momentum + u ; v -= b * rate.
+/* RMSProp by PyTorch: a = a * alpha + (1 - alpha) * g^2 ; u = g / (sqrt(a) + epsilon) ; b = b * momentum + u ; v -= b * rate.
  * Centered: b += (g - b)(1 - alpha) ; u = g / (sqrt(a - b^2) + epsilon) ; c = c * momentum + u ; v -= c * rate.
  * TensorFlow's form has epsilon under the root, begins with a = 1, and has the rate in the momentum. alpha is field beta2;
  * 1 - alpha is computed as float64.
- * Source: PyTorch torch/optim/rmsprop.py, _single_tensor_rmsprop.
- * Works on one segment. Cannot fail.
- */
+ * Source: PyTorch torch/optim/rmsprop.py, _single_tensor_rmsprop. */
 #include "kernels.h"
 
 PSD_RULE(torch_rmsprop, 2, {

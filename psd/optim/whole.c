@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules whose steps depend on norms of the whole variable: two passes over its elements. The first one, psd_optim_measure(),
- * makes the step u of each element and adds up v^2 and u^2 as float64. psd_optim_scale() makes of both sums the factor of all
- * steps. The last pass is psd_optim_apply().
+/* Rules whose steps depend on norms of the whole variable need two passes over its elements. The first, psd_optim_measure(),
+ * computes the step u of each element, and sums up v^2 and u^2 in float64. psd_optim_scale() computes one factor for all steps
+ * from both sums. The last pass is psd_optim_apply() with the stored steps u or, after psd_optim_last_pass(), with u made again.
  *
- * The sums have the same bits on every CPU, in whatever pieces a variable is measured: a sum is one of whole PIECE_ELEMENTS,
- * added up in their order. Cannot fail.
- */
+ * The sums have the same bits on every CPU: each block of PIECE_ELEMENTS is summed, and the blocks' sums are added in order. So
+ * a variable may be measured in several calls; each but the last call has whole blocks. Cannot fail. */
 #include "kernels.h"
 
 #include <string.h>
@@ -24,7 +22,7 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
     const size_t width = ps_dtype_bytes(dtype);
     struct psd_optim_scalars inside = *scalars;
     void *at[PSD_OPTIM_SLOTS_MAX] = {NULL};
-    inside.scale = plain ? scalars->scale : 1; /* a gradient that is made has it */
+    inside.scale = plain ? scalars->scale : 1; /* psd_optim_gradient() multiplies by the scale */
     for (size_t first = 0; first < elements; first += PIECE_ELEMENTS) {
         const size_t left = elements - first, n = left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS;
         const uint8_t *v = (const uint8_t *)var + first * width;
@@ -37,16 +35,49 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
             at[k] = slots[k] == NULL ? NULL : (uint8_t *)slots[k] + first * width;
         }
         rule->step[dtype == PS_F64](v, at, g, steps, n, &inside, norms);
-        memcpy((uint8_t *)step + first * width, steps, n * width); /* step may be grad */
+        if (step != NULL) {
+            memcpy((uint8_t *)step + first * width, steps, n * width); /* step may be grad */
+        }
     }
+}
+
+/* The factor of all steps in the last pass: the rate times the rule's ratio() of both norms, or the rate alone if a norm is 0.
+ * `norms` has the squares of the norms. Rounded to dtype. */
+static double factor_of(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, const struct psd_optim_scalars *s)
+{
+    const double value = __builtin_sqrt(norms->value), step = __builtin_sqrt(norms->step);
+    const double ratio = value > 0 && step > 0 ? psd_optim_rule_of(kind)->ratio(s, value, step) : 1;
+    return psd_optim_rounded(dtype, s->rate * psd_optim_rounded(dtype, ratio));
 }
 
 void psd_optim_scale(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, struct psd_optim_scalars *scalars)
 {
-    const double value = __builtin_sqrt(norms->value), step = __builtin_sqrt(norms->step);
-    const double ratio = value > 0 && step > 0 ? psd_optim_rule_of(kind)->ratio(scalars, value, step) : 1;
-    scalars->alpha = psd_optim_rounded(dtype, scalars->rate * psd_optim_rounded(dtype, ratio));
-    scalars->scale = 1;
+    scalars->rate = factor_of(kind, dtype, norms, scalars);
+    scalars->scale = 1; /* the first pass has applied scale, clip_value and l2 to the gradient */
     scalars->clip_value = 0;
     scalars->l2 = 0;
+}
+
+void psd_optim_measure_segment(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars, const void *var,
+                               void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements)
+{
+    struct psd_optim_norms norms = {.value = scalars->value_squares, .step = scalars->step_squares};
+    psd_optim_measure(kind, dtype, scalars, var, slots, grad, NULL, elements, &norms);
+    scalars->value_squares = norms.value;
+    scalars->step_squares = norms.step;
+}
+
+void psd_optim_last_pass(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars)
+{
+    const struct psd_optim_norms norms = {.value = scalars->value_squares, .step = scalars->step_squares};
+    struct psd_optim_scalars last = *scalars;
+    psd_optim_scale(kind, dtype, &norms, &last);
+    last.form = 1;
+    /* then the last pass gets the gradient as the client sent it, and must apply these three itself */
+    if (psi_optimizer_is_staged(kind)) {
+        last.scale = scalars->scale;
+        last.clip_value = scalars->clip_value;
+        last.l2 = scalars->l2;
+    }
+    *scalars = last;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A container that is reset may have a million variables: they are dropped in slices, so that others are served meanwhile.
+/* A container that is reset may have a million variables: they are dropped in slices, between which other requests are served.
  *
- * Happy path: psd_emptying_begin() -> the container's group and everything in progress to its variables end, and requests, lists
- * and creations find no variable of it any more (psd_container.emptying) -> psd_emptying_work() drops some in each turn of the
- * shell's loop -> the container gets another incarnation -> `done` tells whoever asked, and creations are accepted again. The
- * reset takes effect in one event, and only the memory is freed later. A checkpoint's cut under way still has the variables, and
- * no cut begins meanwhile. Failure: without memory for the slices the container is emptied at once. Another reset of the
- * container meanwhile ends together with the first one.
- */
+ * Happy path: psd_emptying_begin() -> the container's group and all operations in progress on its variables end; requests, lists
+ * and creations find no variable of the container any more (psd_container.emptying) -> psd_emptying_work() drops some variables
+ * in each turn of the shell's loop -> the container gets another incarnation -> `done` is called, and creations are accepted
+ * again. The reset takes effect in one event, and only the memory is freed later. A cut that is under way saves the variables as
+ * they were; no new cut begins before the container is empty. Failure: without memory for a struct psd_emptying the container is
+ * emptied at once. A second reset of the container that comes before then ends together with the first one. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"
@@ -21,11 +19,11 @@
 struct psd_emptying {
     struct psi_list link; /* task->emptying */
     const struct psd_container *container;
-    char name[PS_CONTAINER_BYTES_MAX + 1]; /* name of container, which may be freed when it is empty */
-    uint64_t cursor;                       /* in the container's variables */
-    bool over;                             /* the container is empty: only `done` remains to be called */
+    char name[PS_CONTAINER_BYTES_MAX + 1]; /* name of the container, which may be freed when it is empty */
+    uint64_t cursor;                       /* position of the walk over the container's variables (psi_map_next()) */
+    bool over;                             /* the container is empty, and only `done` must still be called */
     psd_emptied_fn done;
-    uint64_t id, bar; /* as given to psd_emptying_begin() */
+    uint64_t id, bar; /* from psd_emptying_begin() */
 };
 
 static struct psd_emptying *at(struct psi_list *link)
@@ -39,7 +37,7 @@ void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_f
     bool little = in == NULL || (!in->emptying && psi_map_count(&in->variables) <= t->config.reset_slice_names);
     struct psd_emptying *e = little ? NULL : psi_calloc(1, sizeof(*e));
     if (e == NULL) {
-        (void)psd_reset_here(t, container); /* it may not exist */
+        (void)psd_reset_here(t, container); /* false: the container does not exist, which is no error */
         done(t, container, id, bar);
         return;
     }
@@ -71,13 +69,13 @@ void psd_emptying_overtaken(struct psd_task *t, const struct psd_container *in)
     }
 }
 
-/* Drop some variables. The slice that finds none ends the reset. */
+/* Drop some variables. The slice that finds no further variable ends the reset by psd_reset_here(). */
 static void slice(struct psd_task *t, struct psd_emptying *e)
 {
     void *value = NULL;
     for (uint32_t left = t->config.reset_slice_names; left > 0; left--) {
         if (!psi_map_next(&e->container->variables, &e->cursor, NULL, NULL, &value)) {
-            (void)psd_reset_here(t, e->name); /* it exists */
+            (void)psd_reset_here(t, e->name); /* true: the container exists */
             return;
         }
         psd_drop_here(t, value);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Create, drop and reset variables at their owner. Failure: without memory nothing is created or changed.
- */
+/* Create, drop and reset variables at their owner. Failure: without memory nothing is created or changed. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"
@@ -27,7 +25,7 @@ static ps_status container_get(struct psd_task *t, const char *name, const struc
     return st;
 }
 
-/* FAILED_PRECONDITION or the like if v is defined otherwise than item asks for. */
+/* Check that v has the definition that item asks for. INVALID_ARGUMENT. */
 static ps_status compare(const struct psd_task *t, const struct psd_variable *v, const struct psd_create *item,
                          struct psi_err *err)
 {
@@ -36,7 +34,7 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
     return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
 }
 
-/* All memory that the creation takes of the budget. in NULL: its container does not exist yet. */
+/* How many bytes of the memory budget the creation of item takes. in: its container; NULL: the container does not exist yet. */
 static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
 {
     const struct psd_definition *d = &item->definition;
@@ -89,7 +87,7 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
     return st;
 }
 
-/* v is about to be dropped: end what is in progress to it and the requests that wait for it. */
+/* Call before v is dropped: end its mutations in progress, and the requests that wait for it. */
 static void abort_all(struct psd_task *t, const struct psd_variable *v)
 {
     if (v->queue != NULL) {

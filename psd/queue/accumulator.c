@@ -1,24 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What only accumulators have. A gradient is an element with its worker's global step, and is dropped if the accumulator's step
- * is higher. A take waits for a number of gradients and gets the sum of all that are there. SET_STEP is a mutation with a number.
+/* Requests to accumulators only. A gradient comes as an element with its worker's global step, and is dropped if the
+ * accumulator's step is higher. A gradient for a sparse accumulator has some rows, each once, by rising index. A DEQUEUE waits
+ * for a number of gradients and gets the sum of all. SET_STEP, which sets the accumulator's step, is a mutation.
  *
- * Happy path: an ENQUEUE whose gradient is complete has its turn at once (queue_turns.c): the gradient is added in one change, or
- * dropped, as the result says. Failure: an incomplete gradient is added nowhere. A sum whose client has not acknowledged it goes
- * back like any element. The next take gets it, however many gradients it asks for, because the step of that sum is over.
- */
+ * Happy path: an ENQUEUE whose gradient is complete is served at once (queue_turns.c): the gradient is added in one change, or
+ * dropped, and the result says which. Failure: an incomplete gradient has no effect. A sum that its client does not acknowledge
+ * goes back to the queue; the next DEQUEUE then gets this sum, however many gradients the DEQUEUE asks for. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"
 
+#include "common/sparse.h"
+
 ps_status psd_accumulator_check(struct psd_task *t, const struct psd_queue *q, const struct psd_element *e, struct psi_err *err)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
+    struct psi_sparse s = {.count = 0};
+    const void *values = e->data;
+    uint64_t elements = (uint64_t)ps_shape_elements(&c->shape);
     size_t bad = 0;
-    if (!t->config.refuse_nonfinite || psd_optim_finite(c->dtype, e->data, (size_t)ps_shape_elements(&c->shape), 1, &bad)) {
+    if (q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+        const ps_status st = psi_sparse_check(&q->spec, e->data, e->bytes, 1, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "gradient for '%s'", q->variable->name);
+            return st;
+        }
+        s = psi_sparse_of(&q->spec, e->data);
+        values = s.rows;
+        elements = s.count * s.columns;
+    }
+    if (!t->config.refuse_nonfinite || psd_optim_finite(c->dtype, values, (size_t)elements, 1, &bad)) {
         return PS_OK;
     }
     t->count.nonfinite++;
+    if (s.count > 0) {
+        return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE,
+                           "gradient for '%s': element %zu of the row with index %lld is NaN or infinite", q->variable->name,
+                           bad % (size_t)s.columns, (long long)psi_sparse_number(s.indices, bad / s.columns));
+    }
     return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient for '%s': element %zu is NaN or infinite",
                        q->variable->name, bad);
 }
@@ -27,7 +46,7 @@ ps_status psd_accumulator_admits(const struct psd_task *t, const struct psd_wait
                                  struct psi_err *err)
 {
     const struct psd_queue_wait *k = &w->queue;
-    bool sums = v->queue->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    bool sums = psi_queue_accumulates(v->queue->spec.kind);
     if (w->op == PS_OP_ENQUEUE && k->apply != sums) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' at %s: %s", v->name, t->name,
                         sums ? "gradients are applied to an accumulator, elements are not put in"
@@ -47,9 +66,7 @@ bool psd_accumulator_has(const struct psd_queue *q, uint64_t gradients)
     return q->size > 0 || psd_queue_length(q) >= gradients;
 }
 
-/* ---- SET_STEP ---- */
-
-/* Check r and fill out, which is to be committed on PS_OK. */
+/* Check the SET_STEP request r, and fill in `out`, the change of state that carries it out. PS_OK: the caller commits `out`. */
 static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
                                struct psi_err *err)
 {
@@ -67,7 +84,7 @@ static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, con
         return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the accumulator was reset or deleted",
                            r->header.handle, t->name);
     }
-    if (v->queue->spec.kind != PSI_QUEUE_ACCUMULATOR) {
+    if (!psi_queue_accumulates(v->queue->spec.kind)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "'%s' at %s is no accumulator: it has no global step", v->name, t->name);
     }
     if (m.step < 0 || m.step > PSI_STEP_MAX) {

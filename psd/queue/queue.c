@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ENQUEUE, DEQUEUE, QUEUE_CLOSE: what may be asked of a queue, and the lines in which requests wait. And QUEUES, the list.
+/* ENQUEUE, DEQUEUE, QUEUE_CLOSE: the checks of these requests, and the lines in which they wait. QUEUES: the list of all queues.
  *
- * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) stands in one of the two lines of its queue ->
- * its turn comes (queue_turns.c) -> it is done, and kept until the client's ACK. Failure: a request that is refused before it
- * stands in line has inserted nothing. Other ends are in queue_ends.c.
- */
+ * Happy path: when all bytes of a waiting request (wait.h) have come (queue_parts.c), it joins one of the two lines of its queue
+ * (enqueuers, dequeuers) -> queue_turns.c serves it -> it is done, and kept until the client's ACK. Failure: a request that is
+ * refused before it joins a line has inserted nothing. session/queue_ends.c ends requests that fail later. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"
@@ -15,8 +13,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- kinds of waits ---- */
 
 static bool is_head(const struct psd_wait *w)
 {
@@ -28,7 +24,7 @@ static const char *releasing_act(uint8_t op, const struct psd_queue *q)
     if (op != PS_OP_DEQUEUE) {
         return "dequeues, or closes it with cancel";
     }
-    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+    if (psi_queue_accumulates(q->spec.kind)) {
         return "applies a gradient of this step";
     }
     return q->spec.kind == PSI_QUEUE_WORK ? "fills it" : "enqueues, or closes it";
@@ -38,7 +34,7 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     const struct psd_queue *q = v->queue;
-    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK, sums = q->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    bool in = w->op != PS_OP_DEQUEUE, work = q->spec.kind == PSI_QUEUE_WORK, sums = psi_queue_accumulates(q->spec.kind);
     if (sums) {
         PSI_IGNORE(snprintf(out->what, sizeof(out->what), "gradients of accumulator %.180s (%llu of %u, global step %lld)",
                             v->name, (unsigned long long)psd_queue_length(q), w->queue.count, (long long)q->step)); /* fits */
@@ -66,7 +62,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 {
     const struct psd_variable *v = psd_queue_of(t, w);
     uint64_t moved = psd_queue_moved(w);
-    if (v->queue->spec.kind == PSI_QUEUE_ACCUMULATOR && w->op == PS_OP_DEQUEUE) {
+    if (psi_queue_accumulates(v->queue->spec.kind) && w->op == PS_OP_DEQUEUE) {
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "accumulator '%s' at %s: %s in time (%llu of %u gradients of global step %lld were there, and stay)",
                             v->name, t->name, is_head(w) ? "it has too few gradients" : "others are before it",
@@ -80,7 +76,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
                                                : "it has no room";
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "queue '%s' at %s: %s in time (%llu of %u elements %s)", v->name, t->name,
                         why, (unsigned long long)moved, w->queue.count,
-                        w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted")); /* sent by the caller */
+                        w->op == PS_OP_DEQUEUE ? "were there, and stay" : "inserted"));
     bool partly = w->op == PS_OP_ENQUEUE && moved > 0;
     w->err.applied = partly ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
 }
@@ -96,7 +92,7 @@ static void drop_wait(struct psd_task *t, struct psd_wait *w)
         psd_queue_attempt_end(t, w, true);
     }
     if (v != NULL) {
-        psd_queue_touch(t, v->queue); /* another request is the head now */
+        psd_queue_touch(t, v->queue); /* the next request in the line is now the first, and may be served */
     }
 }
 
@@ -109,8 +105,6 @@ static const struct psd_wait_kind enqueue_kind = {.describe = describe, .expire 
 static const struct psd_wait_kind close_kind = {.describe = describe, .expire = expire, .drop = drop_wait};
 static const struct psd_wait_kind dequeue_kind = {
     .describe = describe, .expire = expire, .drop = drop_wait, .forget = forget, .answer = psd_queue_send};
-
-/* ---- begin ---- */
 
 static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
@@ -127,7 +121,8 @@ static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct p
         refuse(t, w, &err);
         return;
     }
-    psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line); /* the lines are no part of the state */
+    /* the cast removes const: a line of waiting requests is no part of the remembered state, so it changes without a commit */
+    psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line);
     psd_wait_open(t, w);
     psd_queue_touch(t, q);
 }
@@ -137,7 +132,7 @@ static ps_status fail_draining(const struct psd_task *t, struct psi_err *err)
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
 }
 
-/* Begin w by the first frame of a request to a queue. NULL: it is refused, or not the first frame. */
+/* Begin the waiting request whose first frame is r. NULL: the request is refused, or r is repeated and was received before. */
 static struct psd_wait *begin_wait(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                                    const struct psd_wait_kind *kind)
 {
@@ -161,15 +156,13 @@ static struct psd_wait *begin_wait(struct psd_task *t, struct psd_conn *c, const
         PSI_IGNORE(fail_draining(t, &err)); /* answered by refuse() */
     } else if (psd_attempt_find(w->record, w->id) != NULL) {
         PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu still holds an item of a work queue", psi_op_name(w->op),
-                            (unsigned long long)w->id)); /* answered by refuse() */
+                            (unsigned long long)w->id));
     } else {
         return w;
     }
     refuse(t, w, &err);
     return NULL;
 }
-
-/* ---- ENQUEUE ---- */
 
 static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
@@ -210,7 +203,6 @@ static ps_status read_enqueue(const struct psd_task *t, struct psd_wait *w, cons
     return PS_OK;
 }
 
-/* All elements of w have come. */
 static void enqueue_opens(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v)
 {
     if (w->queue.count == 0) {
@@ -248,8 +240,6 @@ void psd_rpc_enqueue(struct psd_task *t, struct psd_conn *c, const struct psd_re
     }
 }
 
-/* ---- DEQUEUE ---- */
-
 static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     ps_v1_Dequeue m;
@@ -263,7 +253,7 @@ static ps_status read_dequeue(const struct psd_task *t, struct psd_wait *w, cons
     w->queue.many = m.many;
     w->queue.up_to = m.up_to;
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
-    if (spec->kind == PSI_QUEUE_ACCUMULATOR) {
+    if (psi_queue_accumulates(spec->kind)) {
         return psd_accumulator_admits(t, w, v, err);
     }
     if (m.count > PS_VARIABLES_MAX || (!m.many && (m.count != 1 || m.up_to))) {
@@ -299,9 +289,6 @@ void psd_rpc_dequeue(struct psd_task *t, struct psd_conn *c, const struct psd_re
     }
 }
 
-/* ---- QUEUE_CLOSE ---- */
-
-/* Close at once; requests that wait to insert end. */
 static void close_and_cancel(struct psd_task *t, const struct psd_variable *v)
 {
     struct psd_wait *w = NULL;
@@ -331,7 +318,7 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
     if (st == PS_OK && v->queue->spec.kind == PSI_QUEUE_WORK) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "work queue '%s' at %s ends when all its epochs are done: it is not closed",
                       v->name, t->name);
-    } else if (st == PS_OK && v->queue->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+    } else if (st == PS_OK && psi_queue_accumulates(v->queue->spec.kind)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "accumulator '%s' at %s is never closed", v->name, t->name);
     }
     w->queue.cancel = m.cancel;
@@ -349,8 +336,6 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
         stand_in_line(t, w, v->queue, &v->queue->enqueuers);
     }
 }
-
-/* ---- QUEUES ---- */
 
 static uint32_t length(const struct psi_list *line)
 {
@@ -380,7 +365,7 @@ static void fill_answer(const struct psd_variable *v, ps_v1_QueueAnswer *a)
         a->items = psd_queue_items(q);
         a->done = q->done;
     }
-    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+    if (psi_queue_accumulates(q->spec.kind)) {
         a->items = q->size;
         a->step = q->step;
         a->dropped = q->dropped;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The bytes of elements on their way: PUT_PART, GET_PART, and the first bytes in ENQUEUE and in DEQUEUE's answer. PUT_PART and
- * GET_PART of a CALL come here too, and are passed to call.c. The body of such a PUT_PART is read straight into the call's input.
+/* Receiving and sending the bytes of elements: PUT_PART, GET_PART, and the first bytes in ENQUEUE and in DEQUEUE's answer.
+ * PUT_PART and GET_PART also serve a CALL (rpc/call.c): the body of its PUT_PART is read straight into the call's input.
  *
- * Happy path: bytes of an ENQUEUE go straight into elements, whose memory is allocated when their length is known; the last byte
- * opens the request. What a DEQUEUE took is sent from where it lies, from any offset, until the ACK. Failure: bytes that do not
- * fit the queue, or no memory: the ENQUEUE is refused, and what has come of it is freed.
- */
+ * Happy path: bytes of an ENQUEUE are copied straight into elements, whose memory is allocated when their length is known; with
+ * the last byte the request can be served. Until the ACK of a DEQUEUE, any part of its answer can be sent: one element from the
+ * element's memory, several elements gathered in t->scratch. Failure: bytes that do not fit the queue, or no memory: the ENQUEUE
+ * is refused, and its elements are freed. No memory for t->scratch: the connection is closed, and the client tries again. */
 #include "queue.h"
 
 #include "psd/rpc/rpc.h"
@@ -21,8 +20,6 @@ static struct psd_element *last_of(const struct psd_queue_wait *k)
     struct psi_list *last = psi_list_last(&k->elements);
     return last == NULL ? NULL : PSI_CONTAINER_OF(last, struct psd_element, link);
 }
-
-/* ---- in ---- */
 
 static ps_status begin_element(struct psd_task *t, struct psd_wait *w, const struct psd_queue *q, uint64_t bytes,
                                struct psi_err *err)
@@ -47,11 +44,16 @@ static ps_status begin_element(struct psd_task *t, struct psd_wait *w, const str
                            "queue '%s': an element of %llu bytes; all of %s has %llu (psd --memory_budget)", name,
                            (unsigned long long)bytes, t->name, (unsigned long long)t->config.memory_budget_bytes);
     }
-    struct psd_element *e = psd_room(t, PSD_ROOM_MEMORY, memory) ? psd_element_new(&t->store, bytes) : NULL;
+    struct psd_element *e = psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(memory)) ? psd_element_new(&t->store, bytes) : NULL;
     if (e == NULL) {
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                            "queue '%s': %s has no room for an element of %llu bytes now (psd --memory_budget)", name, t->name,
                            (unsigned long long)bytes);
+    }
+    if (q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR && q->sum != NULL) {
+        /* Make room now for the sum with this gradient: psd_room() may end sessions past their lease. psd_queue_reserve_sum(),
+         * which is called when the queue serves w, ends no session: without room it fails. */
+        PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(psd_element_memory_bytes(q->sum->bytes + bytes))));
     }
     w->working_bytes += memory;
     psi_list_push_back(&k->elements, &e->link);
@@ -75,7 +77,8 @@ static ps_status check_element(struct psd_task *t, const struct psd_queue *q, st
     return PS_OK;
 }
 
-/* Read the length of the next element. False: its head has not come completely. */
+/* Get the length of the next element: from the 8 bytes before it if the request has several elements (many), else k->bytes.
+ * False: these 8 bytes have not all come. */
 static bool take_head(struct psd_queue_wait *k, const uint8_t **p, size_t *n, uint64_t *out_bytes)
 {
     *out_bytes = k->bytes;
@@ -142,7 +145,7 @@ static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct ps
     return st;
 }
 
-/* Find the request of this session that m is a part of: of this operation, or a CALL. */
+/* Find the request of c's session to which the part m belongs: a request of operation `op`, or a CALL. */
 static ps_status find_wait(const struct psd_task *t, const struct psd_conn *c, uint8_t op, const ps_v1_Part *m,
                            struct psd_wait **out, struct psi_err *err)
 {
@@ -180,15 +183,15 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find_wait(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
-    /* placed: the bytes are already in the call's input */
+    /* targeted: the body was not read into r->body. placed: the body was read into the input of a call (psd_part_head()) */
     const bool targeted = c->link->in.targeted, placed = c->brings != NULL;
     psd_part_end(c);
     const size_t bytes = targeted ? psi_pad8(m.bytes) : r->body_bytes;
     if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != bytes)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, bytes);
     }
-    bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING &&
-                 targeted == placed; /* otherwise the ENQUEUE was refused, and has its answer */
+    /* targeted, but not placed: the body was read into the input of a call that has ended meanwhile, so it is dropped */
+    bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING && targeted == placed;
     const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
     const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;
     if (comes && (m.offset != come || m.bytes > all - come)) {
@@ -203,9 +206,6 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     }
 }
 
-/* ---- out ---- */
-
-/* Bytes that an element takes in the answer. */
 static uint64_t span(const struct psd_queue_wait *k, const struct psd_element *e)
 {
     return e->bytes + (k->many ? PSI_BATCH_HEAD : 0);
@@ -217,7 +217,7 @@ static uint64_t answer_bytes(const struct psd_queue_wait *k)
     return a == NULL ? 0 : a->bytes + (k->many ? a->element_count * PSI_BATCH_HEAD : 0);
 }
 
-/* The element with the byte at `offset` of the answer; *out_in: the offset within the element's span. */
+/* The element that has the byte at `offset` of the answer. *out_in: the byte's offset from the element's head. */
 static const struct psd_element *element_at(struct psd_queue_wait *k, uint64_t offset, uint64_t *out_in)
 {
     if (k->part == NULL || offset < k->part_at) {
@@ -235,7 +235,7 @@ static const struct psd_element *element_at(struct psd_queue_wait *k, uint64_t o
     }
 }
 
-/* The bytes [offset, offset + bytes) of the answer, in place or gathered in t->scratch. NULL: no memory. */
+/* Bytes [offset, offset + bytes) of the answer, in the memory of its only element or gathered in t->scratch. NULL: no memory. */
 static const uint8_t *gather(struct psd_task *t, struct psd_queue_wait *k, uint64_t offset, uint32_t bytes)
 {
     uint64_t in = 0;
@@ -265,7 +265,7 @@ static void send_part(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64
 {
     const uint8_t *body = bytes == 0 ? NULL : gather(t, k, offset, bytes);
     if (bytes > 0 && body == NULL) {
-        psd_conn_close(t, c, false); /* the client reconnects and asks again */
+        psd_conn_close(t, c, false); /* the client reconnects and repeats the request */
         return;
     }
     psd_reply_body(t, c, op, id, result, result_bytes, body, bytes);
@@ -291,7 +291,7 @@ void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wai
         const struct psd_queue *q = a->variable->queue;
         m.count = a->element_count;
         m.deliveries = deliveries(a);
-        if (q->spec.kind == PSI_QUEUE_WORK || q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+        if (q->spec.kind == PSI_QUEUE_WORK || psi_queue_accumulates(q->spec.kind)) {
             m.serial = PSI_CONTAINER_OF(psi_list_first(&a->elements), struct psd_element, link)->serial;
             m.epoch = q->spec.kind == PSI_QUEUE_WORK ? q->epoch + 1 : 0;
         }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Whose turn it is at a queue, by TensorFlow's rules (docs/TF_MAP.md), at the end of each event that may move one.
+/* Serves the waiting requests of queues by TensorFlow's rules (docs/TF_MAP.md), at the end of each event that has changed one.
  *
- * There are two lines in order of arrival: of ENQUEUEs and QUEUE_CLOSEs, and of DEQUEUEs. The heads of the first line have their
- * turn until one has to wait, then those of the second, until nothing moves. A head that has to wait holds up those behind it.
- * Elements move one by one, so a request may be half done: what is inserted stays, what is taken lies in its attempt. While a cut
- * holds as much memory as it may, a move that would make it encode more waits for the end of a later event. Failure: no memory to
- * move an element: the request ends with that error.
- */
+ * Requests wait in two lines, in order of arrival: ENQUEUEs and QUEUE_CLOSEs in one, DEQUEUEs in the other. The first line is
+ * served until its first request must wait, then the second line, in turn, until no element moves. While the first request of a
+ * line waits, all behind it wait. Elements move one by one, so a request may be half done: elements that it has inserted stay in
+ * the queue, elements that it has taken are in its attempt. While a cut holds as much memory as it may, a move for which the cut
+ * must encode more waits. Failure: the queue is closed: an ENQUEUE ends as CANCELLED, a DEQUEUE that wants more elements than are
+ * left as OUT_OF_RANGE. No memory: the request ends as RESOURCE_EXHAUSTED. */
 #include "queue.h"
 
 #include "psd/store/cut.h"
@@ -26,7 +25,7 @@ static ps_status fail_closed(const struct psd_task *t, const struct psd_variable
     return psi_fail(err, PS_CANCELLED, "queue '%s' at %s is %s", v->name, t->name, how);
 }
 
-/* Move one element; from the first one on w has an attempt. */
+/* Apply the change c, which moves one element for request w. The first change makes w's attempt, the list of what w has moved. */
 static ps_status move_element(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
 {
     ps_status st = psd_change_reserve(t, c, err);
@@ -43,14 +42,12 @@ static struct psd_change change_of(const struct psd_wait *w, enum psd_change_kin
                                .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
 }
 
-/* True if the next element of w has to wait for a cut. Items of work go in together. */
+/* True if w cannot move its next element until a checkpoint being written frees memory. A FILL that has begun goes on. */
 static bool is_held(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v)
 {
     bool begun = w->queue.fill && w->queue.attempt != NULL;
     return !begun && w->op != PS_OP_QUEUE_CLOSE && psd_cut_holds_move(&t->store, v, w->record);
 }
-
-/* ---- in ---- */
 
 static enum turn close_turn(struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
 {
@@ -71,7 +68,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(fail_closed(t, v, "closed", err)); /* the caller sees it */
         return DONE;
     }
-    if (k->apply && k->local_step < v->queue->step) { /* the gradient is too late: it is dropped, and the result says so */
+    if (k->apply && k->local_step < v->queue->step) { /* the gradient is too old: it is dropped, and the request's result is 0 */
         psd_queue_note_dropped(v->queue);
         return DONE;
     }
@@ -79,7 +76,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
         PSI_IGNORE(psd_work_filled(t, w, v, err)); /* the caller sees it */
         return DONE;
     }
-    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all items go in, or none */
+    if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all items must fit, or none goes in */
         return DONE;
     }
     while (psd_queue_has_room(v->queue) && !is_held(t, w, v)) {
@@ -107,13 +104,12 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
     return turn;
 }
 
-/* ---- out ---- */
-
-/* The queue is closed and has fewer elements than w still needs. True if w ends now, with what there is or with an error. */
+/* Call if w, a DEQUEUE of a closed queue, needs more elements than are left. With up_to, w takes what is left; otherwise it fails
+ * with err. True: w ends now. */
 static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     uint64_t have = psd_queue_moved(w), left = v->queue->size;
-    if (w->queue.up_to && have + left > 0) { /* no ENQUEUE waits any more, since the queue is closed */
+    if (w->queue.up_to && have + left > 0) { /* the queue is closed, so no more elements will come */
         w->queue.count = (uint32_t)(have + left);
         if (left == 0) {
             struct psd_change c = change_of(w, PSD_CHANGE_ATTEMPT_DONE, v);
@@ -123,11 +119,11 @@ static bool too_few(struct psd_task *t, struct psd_wait *w, const struct psd_var
     }
     PSI_IGNORE(psi_fail(err, PS_OUT_OF_RANGE,
                         "queue '%s' at %s is closed and has insufficient elements (requested %u, current size %llu)", v->name,
-                        t->name, w->queue.count, (unsigned long long)(have + left))); /* the caller sees it */
+                        t->name, w->queue.count, (unsigned long long)(have + left)));
     return true;
 }
 
-/* A take gets the accumulator's whole sum, or one that came back. */
+/* Serve w, a DEQUEUE of an accumulator, which gets the whole present sum, or a sum that an earlier DEQUEUE has given back. */
 static enum turn take_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
@@ -148,7 +144,7 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
                             q->spec.epochs)); /* the caller sees it */
         return DONE;
     }
-    if (q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+    if (psi_queue_accumulates(q->spec.kind)) {
         return take_turn(t, w, v, err);
     }
     if (q->closed && q->size < missing(w) && too_few(t, w, v, err)) {
@@ -169,8 +165,6 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
     return turn;
 }
 
-/* ---- both ---- */
-
 static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)
 {
     return w->op == PS_OP_ENQUEUE   ? enqueue_turn(t, w, v, err)
@@ -178,7 +172,8 @@ static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct p
                                     : close_turn(t, v, err);
 }
 
-/* Serve the heads of a line until one has to wait. True if something moved. *held: set if the head waits for a cut. */
+/* Serve the requests of a line in order until one must wait. *held becomes true if it waits for memory that a checkpoint uses.
+ * True: some request has ended or has moved an element. */
 static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line, bool *held)
 {
     bool moved = false;
@@ -254,12 +249,12 @@ void psd_queues_check_invariants(const struct psd_task *t)
         check_line(t, q, &q->enqueuers);
         check_line(t, q, &q->dequeuers);
         if (psi_list_linked(&q->dirty)) {
-            continue; /* requests that wait for a cut */
+            continue; /* q's requests wait for a checkpoint's memory: psd_queues_turn() will examine them again */
         }
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
-        PSI_ASSERT(in == NULL ||
-                   (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* otherwise it would wait for nothing */
-        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* otherwise it would wait for nothing */
+        PSI_ASSERT(in == NULL || (in->op == PS_OP_ENQUEUE && !q->closed &&
+                                  !psd_queue_has_room(q)));                     /* otherwise the first request could go on */
+        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed)); /* otherwise the first request could go on */
         PSI_ASSERT(out == NULL || q->sum == NULL || psd_queue_length(q) < out->queue.count);
     }
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What only work queues have: they are filled once, by whoever comes first. An item that was handed out is ended (done or
- * returned) by WORK_END, a mutation with a number.
- *
- * Failure: an item that the session no longer holds, because its lease ended meanwhile: FAILED_PRECONDITION, and the error says
- * who has the item now. An item that is done stays done: OK, and the result says so.
- */
+/* Requests to work queues only. A work queue is filled once, by the first client; a later fill with equal items does nothing, a
+ * later fill with other items is refused. WORK_END, a mutation, ends an item that was handed out: the item is done, or goes back
+ * to the queue. Failure: FAILED_PRECONDITION if the session no longer holds the item, because its lease has ended; the error says
+ * which session has the item now, if any. For an item that is done already, WORK_END is OK, and its result says so. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"
@@ -25,7 +22,6 @@ ps_status psd_work_filled(const struct psd_task *t, const struct psd_wait *w, co
                     (unsigned long long)w->queue.fill_hash);
 }
 
-/* Fail, and say who has the item. */
 static ps_status fail_not_held(const struct psd_task *t, const struct psd_variable *v, const struct psd_element *e,
                                struct psi_err *err)
 {
@@ -40,7 +36,8 @@ static ps_status fail_not_held(const struct psd_task *t, const struct psd_variab
                     (unsigned long long)e->serial, psd_record_text(a->record, who, sizeof(who)));
 }
 
-/* Check r and fill out, which is to be committed on PS_OK. *out_asked: the DEQUEUE of the item, if it has no ACK yet. */
+/* Check the WORK_END in r, and fill in `out`, the change that carries it out. PS_OK: the caller must commit `out`. *out_asked:
+ * the DEQUEUE that took the item, if the client has not acknowledged it; otherwise NULL. */
 static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psd_change *out,
                                struct psd_wait **out_asked, struct psi_err *err)
 {
@@ -70,7 +67,7 @@ static ps_status decide_change(struct psd_task *t, const struct psd_conn *c, con
         return fail_not_held(t, v, e, err);
     }
     struct psd_wait *asked = a == NULL ? NULL : psi_u64_map_find(&c->record->waits, a->id);
-    /* the number may be that of another request by now */
+    /* if `asked` is no DEQUEUE, the DEQUEUE was acknowledged, and the session has reused its number */
     *out_asked = asked != NULL && asked->op == PS_OP_DEQUEUE ? asked : NULL;
     *out = (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                .work_end = {.record = c->record,
@@ -91,9 +88,9 @@ void psd_rpc_work_end(struct psd_task *t, struct psd_conn *c, const struct psd_r
         return;
     }
     if (decide_change(t, c, r, &change, &asked, &err) == PS_OK) {
-        if (asked != NULL) { /* its answer has no item any more */
+        if (asked != NULL) { /* if the client repeats `asked`, the DEQUEUE that took the item, this error is the answer */
             PSI_IGNORE(psi_fail(&asked->err, PS_FAILED_PRECONDITION, "work queue '%s' at %s: item %llu was ended before its ACK",
-                                change.work_end.variable->name, t->name, (unsigned long long)change.work_end.serial)); /* kept */
+                                change.work_end.variable->name, t->name, (unsigned long long)change.work_end.serial));
             asked->err.applied = PS_NOTHING_APPLIED;
         }
         psd_commit(t, &change);

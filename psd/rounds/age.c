@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AGES: how old gradients were when they were applied, as a histogram for each container. A push may say from which version of
- * the variable its gradient was computed. The age is the number of mutations that have completed since. Ages are only reported.
- * Failure: without memory for the list RESOURCE_EXHAUSTED.
- */
+/* The request AGES: how old gradients were when they were applied, as a histogram for each container. The age of a push is how
+ * many mutations of its variable completed after the version from which its gradient was computed; it counts only if the push
+ * says that version. Contributions to a round have age 0. Failure: no memory to answer AGES: RESOURCE_EXHAUSTED. */
 
 #include "rounds.h"
 
@@ -17,7 +15,6 @@
 
 void psd_age_note(const struct psd_variable *v, uint64_t version, uint64_t from)
 {
-    /* from is 1 + the version that the gradient was computed from, and version is the one after the push */
     uint64_t age = version - from;
     if (from != 0 && from <= version) {
         v->container->ages[age < PSD_AGES - 1 ? age : PSD_AGES - 1]++;

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The decisions of a group (groups.h): pure functions of the group's state and the time.
+/* The decisions of a group, the workers that train a container's variables in synchronous rounds (groups.h): pure functions of
+ * the group's state and the time. An owner is a ps task with variables of the group.
  *
- * Happy path: SETTING until every owner has the group -> COLLECTING until enough members are complete; these make an attempt ->
- * PREPARING until every owner has built it -> COMMITTING: the round is decided, until every owner has committed -> COLLECTING.
- * Failure: an owner lacks a contribution: back to COLLECTING, and the member that reported it counts as incomplete. A lost
- * member: on_loss says. A reason to end the group (a loss with `fail`, an owner without its part) waits until a decided round is
- * committed wherever the group still is; then FAILED.
- */
+ * Happy path, by phase. SETTING lasts until every owner has the group. COLLECTING lasts until enough members are complete, whose
+ * contributions make an attempt. PREPARING lasts until every owner has computed the attempt's values; with a limit on the joint
+ * norm, an owner first answers PREPARE with sums, and computes when it gets the factor made from all sums. COMMITTING begins when
+ * the round is decided, and lasts until every owner has committed it. Then the next round is COLLECTING. RECOVERING, after a
+ * restart of the directory, lasts until all owners have reported.
+ *
+ * Failures. An owner lacks a contribution: COLLECTING again, and the member is no longer complete. A member is lost:
+ * options.on_loss decides. The group has to end, because of a loss with `fail`, or of an owner without its part: SETTING becomes
+ * ENDING, COLLECTING and PREPARING become FAILED, and COMMITTING becomes FAILED when all owners with a part have committed. */
 #include "groups.h"
 
 #include "common/mem.h"
 
 #include <string.h>
+
+enum { SUMS_BYTES_MAX = 128 << 20 /* the sums of 8 million variables */ };
 
 #define TO(phase) (1u << PSD_GROUP_##phase)
 static const uint8_t WAYS[PSD_GROUP_PHASES] = {
@@ -62,6 +67,7 @@ struct psd_group *psd_group_new(uint32_t owner_count, const char *container, uin
     psi_list_init(&g->members);
     psi_list_init(&g->waiters);
     psi_u64_map_init(&g->by_id, seeds);
+    psi_buf_init(&g->sums, SUMS_BYTES_MAX);
     memcpy(g->container, container, strlen(container) + 1);
     g->owners = owners;
     g->owner_count = owner_count;
@@ -83,6 +89,7 @@ void psd_group_free(struct psd_group *g)
     free_members(g);
     psi_list_remove(&g->link);
     psi_u64_map_fini(&g->by_id);
+    psi_buf_fini(&g->sums);
     psi_free(g->owners);
     psi_free(g->past);
     psi_free(g);
@@ -97,7 +104,8 @@ void psd_group_without(struct psd_group *g, uint32_t gone)
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers)
 {
     free_members(g);
-    for (uint32_t i = 0; i < g->owner_count; i++) { /* answers on their way from owners belong to the old generation */
+    /* an owner that had the older group of this container, or has an unanswered order about it, may still have that group */
+    for (uint32_t i = 0; i < g->owner_count; i++) {
         struct psd_group_owner *owner = &g->owners[i];
         *owner = (struct psd_group_owner){.at = owner->at == PSD_GROUP_NOT_THERE && owner->asked == 0 ? PSD_GROUP_NOT_THERE
                                                                                                       : PSD_GROUP_OTHER};
@@ -110,6 +118,8 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
     g->round = 1;
     g->step = g->round_step = 0;
     g->attempt = 0;
+    g->factor = 0;
+    psi_buf_clear(&g->sums);
     g->opened = g->used = g->over = g->failing = g->noted = g->anew = false;
     g->rate_asked = g->rate_taken = (struct psd_group_rate){0};
     g->hold_until_ms = 0;
@@ -129,7 +139,6 @@ static bool is_same_place(const struct psd_group_member *a, const struct psd_gro
     return a->task == b->task && strcmp(a->job, b->job) == 0;
 }
 
-/* Members are sorted by task, then job, then id. */
 static bool comes_before(const struct psd_group_member *a, const struct psd_group_member *b)
 {
     int order = strcmp(a->job, b->job);
@@ -171,7 +180,8 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
-    if (m->last_taken != 0) { /* the ring overwrites the member that was freed first */
+    /* only a member that has contributed is remembered; if `past` is full, the oldest entry is overwritten */
+    if (m->last_taken != 0) {
         g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
     }
     psi_list_remove(&m->link);
@@ -218,7 +228,7 @@ struct psd_group_member *psd_group_at_place(const struct psd_group *g, const str
 
 static void go(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
-    g->over = g->over || (m->active && m->left); /* the others continue; a closed round resets it */
+    g->over = g->over || (m->active && m->left);
     m->gone = true;
     m->active = m->complete = m->vacant = false;
     m->since_ms = now_ms;
@@ -235,7 +245,8 @@ static void leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_
         return;
     }
     if (m->left && !g->opened) {
-        psd_group_without(g, g->gone + 1); /* a worker that has finished does not join again */
+        /* the finished worker will not come back: one member less is needed to open the rounds */
+        psd_group_without(g, g->gone + 1);
     }
     go(g, m, now_ms);
 }
@@ -246,7 +257,6 @@ void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t n
     leave(g, m, now_ms);
 }
 
-/* The other workers may finish a training while one of them is lost. */
 static bool may_lack_one(const struct psd_group *g)
 {
     return g->options.on_loss == PSD_ON_LOSS_SHRINK || (g->options.replicas != 0 && g->options.replicas < g->full);
@@ -267,7 +277,8 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
         go(g, m, now_ms);
         return;
     }
-    m->active = m->vacant = m->lost = true; /* some owners may already have m in this place */
+    /* some owners may know m already: m stays, as the vacant member of this job and task */
+    m->active = m->vacant = m->lost = true;
     m->since_ms = before->since_ms;
     go(g, before, now_ms);
     if (g->options.on_loss == PSD_ON_LOSS_FAIL) {
@@ -275,7 +286,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
     }
 }
 
-/* Keep the place of m, which has contributed nothing to this round. */
+/* m has contributed nothing to this round: keep its place (job and task) for a new session. */
 static void vacate(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     if (!m->active) {
@@ -297,7 +308,7 @@ void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_
         if (is_same_place(old, m)) {
             vacate(g, old, now_ms);
         } else if (memcmp(old->session, m->session, sizeof(m->session)) == 0) {
-            leave(g, old, now_ms); /* the session goes on as m */
+            leave(g, old, now_ms); /* the session of `old` takes part as m from now on */
         }
     }
 }
@@ -401,7 +412,8 @@ uint64_t psd_group_slowest(const struct psd_group *g)
     return least == UINT64_MAX ? 0 : least;
 }
 
-/* The steps at which a new member starts. False while a living member has not reported its steps. */
+/* Set *out to the number of steps of the slowest member, with which a new member begins. False: not known, because a member that
+ * is not lost has not reported its steps. */
 static bool first_step(const struct psd_group *g, uint64_t *out)
 {
     uint64_t least = UINT64_MAX;
@@ -417,7 +429,6 @@ static bool first_step(const struct psd_group *g, uint64_t *out)
     return true;
 }
 
-/* Every owner has allocated the member. */
 static bool is_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -431,17 +442,18 @@ static bool is_everywhere(const struct psd_group *g, const struct psd_group_memb
 static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     struct psd_group_member *before = psd_group_at_place(g, m);
-    PSI_IGNORE(first_step(g, &m->steps)); /* let_in() has checked that it is known */
+    PSI_IGNORE(first_step(g, &m->steps)); /* let_in() has checked that first_step() succeeds */
     m->active = true;
     m->since_ms = now_ms;
     if (before != NULL) {
         go(g, before, now_ms);
     }
-    g->over = g->over && g->opened; /* before the opening m is the first member of the next training */
+    g->over = g->over && g->opened; /* if the rounds are not open, m begins the next training, which is not over */
 }
 
-/* Let waiting members enter the round that is being collected: before the opening, into a vacant place, where nobody else is
- * active, or because the round has just begun. */
+/* Let waiting members enter the round that is being collected. With staleness they may at any time. In rounds they may in four
+ * cases: the round has just begun (`begins`), the rounds are not open yet, a place is vacant for them, or no member is active.
+ * True: one has entered. */
 static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
 {
     bool changed = false;
@@ -464,14 +476,15 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Free places that are no longer kept: their successor has given up, and with `shrink` nobody is waited for. */
+/* Make members gone that have left and whose contribution does not count; with on_loss `shrink` also vacant ones. True: g has
+ * changed. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
     bool changed = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->leaving && !m->complete && !m->gone) { /* an owner lacked the contribution that it had reported */
+        if (m->leaving && !m->complete && !m->gone) { /* m stayed for its contribution, which an owner has turned out to lack */
             go(g, m, now_ms);
             changed = true;
         } else if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
@@ -509,7 +522,7 @@ void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const st
     }
 }
 
-/* Every owner has listed the group, or listed without it. */
+/* True if no owner must still be told of the group: each knows it, or has reported that it has lost its part. */
 static bool all_told(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -533,7 +546,7 @@ static bool all_there(const struct psd_group *g)
 static bool begin_attempt(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint32_t complete = 0;
-    PSI_IGNORE(psd_group_count(g, &complete)); /* only the complete members matter here */
+    PSI_IGNORE(psd_group_count(g, &complete)); /* only the number of complete members is used */
     uint32_t needed = psd_group_needed(g);
     if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed || g->hold_until_ms > now_ms) {
         return false;
@@ -546,10 +559,22 @@ static bool begin_attempt(struct psd_group *g, uint64_t attempt, uint64_t now_ms
         m->taken = m->active && m->complete;
     }
     for (uint32_t i = 0; i < g->owner_count; i++) {
-        g->owners[i].ready = false;
+        g->owners[i].ready = g->owners[i].summed = false;
     }
+    g->factor = 0;
+    psi_buf_clear(&g->sums);
     g->attempt = attempt;
     move(g, PSD_GROUP_PREPARING);
+    return true;
+}
+
+static bool all_summed(const struct psd_group *g)
+{
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        if (g->owners[i].part && !g->owners[i].summed) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -563,7 +588,7 @@ static bool all_ready(const struct psd_group *g)
     return true;
 }
 
-/* Every owner has committed. In a group that fails, an owner without its part is not waited for. */
+/* True if every owner has committed the round. If the group is failing, owners that have lost their part are not waited for. */
 static bool all_committed(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -575,7 +600,6 @@ static bool all_committed(const struct psd_group *g)
     return true;
 }
 
-/* Every owner has committed: begin the next round. */
 static void flip(struct psd_group *g, uint64_t now_ms)
 {
     g->over = false;
@@ -595,6 +619,7 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     for (uint32_t i = 0; i < g->owner_count; i++) {
         g->owners[i].prepared = g->owners[i].ready = false;
     }
+    g->factor = 0;
     if (g->rate_taken.token != 0) {
         g->rate_done = g->rate_taken.token;
         g->rate_asked = g->rate_asked.token == g->rate_done ? (struct psd_group_rate){0} : g->rate_asked;
@@ -604,10 +629,11 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     g->round++;
     g->since_ms = now_ms;
     move(g, PSD_GROUP_COLLECTING);
-    PSI_IGNORE(let_in(g, true, now_ms)); /* the phase has changed in any case */
+    PSI_IGNORE(let_in(g, true, now_ms)); /* result ignored: the caller reports a change in any case */
 }
 
-/* Each owner has some member in the place of m, but no member is at all owners: the place was changing hands. */
+/* True if each owner knows m or another member of the same worker. While a member is replaced, some owners have the old one and
+ * others the new one. */
 static bool is_place_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -622,8 +648,9 @@ static bool is_place_everywhere(const struct psd_group *g, const struct psd_grou
     return true;
 }
 
-/* Members from the owners' lists: a member that all owners have is active. A place that the owners list with different members is
- * kept open. */
+/* After a restart of the directory: derive the members' states from the owners' reports. A member that all owners know is active,
+ * any other is gone. But if each owner knows a member of its worker, and not all the same one, the worker's place is kept as
+ * vacant, unless on_loss is `shrink`. */
 static void recover_members(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;
@@ -644,13 +671,14 @@ static void recover_members(struct psd_group *g, uint64_t now_ms)
     }
 }
 
-/* Restore how many members are awaited. Each order that adds or removes a member carries the number, and owners list it. While
- * there are members the least number is the newest. Without members all have left, and an owner with a lower number missed an
- * order. */
+/* After a restart of the directory: find out whether the rounds are open, or how many members are still awaited. Each order that
+ * adds or removes a member carries that number, and owners report it. While the group has members the number only falls, so the
+ * lowest reported one is the newest. When the last member leaves, begin_anew() raises it: then the highest one is the newest. */
 static void recover_opening(struct psd_group *g)
 {
     uint32_t least = UINT32_MAX, most = 0, complete = 0, active = psd_group_count(g, &complete);
-    bool over = false; /* an owner that missed the order still lists the member that has left */
+    /* a member has finished, and no round was closed since. One owner's word suffices: others may have missed TASK_LEAVE */
+    bool over = false;
     for (uint32_t i = 0; i < g->owner_count; i++) {
         const struct psd_group_owner *o = &g->owners[i];
         if (o->part && o->at == PSD_GROUP_THERE) {
@@ -666,14 +694,16 @@ static void recover_opening(struct psd_group *g)
     g->over = over && (g->opened || active == 0);
 }
 
-/* All owners have listed: find the round under way. If an owner has lost its part, the others commit what is decided, and the
- * group fails. */
+/* End RECOVERING when all owners have reported: set the round, its members and the phase. If an owner has lost its part, the
+ * others first commit the round if it is decided; then the group fails. */
 static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint64_t highest = 0, least = UINT64_MAX;
     struct psi_err err;
     for (uint32_t i = 0; i < g->owner_count; i++) {
         if (g->owners[i].part && g->owners[i].at == PSD_GROUP_THERE) {
+            /* the factor is of the newest round that any owner has committed */
+            g->factor = g->owners[i].committed > highest ? g->owners[i].factor : g->factor;
             highest = g->owners[i].committed > highest ? g->owners[i].committed : highest;
             least = g->owners[i].committed < least ? g->owners[i].committed : least;
         }
@@ -695,15 +725,16 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        m->taken = behind && m->last_taken == highest; /* owners that have committed the highest round list who contributed */
+        /* some owners lack this round. One that has committed it has reported whose contributions it has: last_taken */
+        m->taken = behind && m->last_taken == highest;
     }
     recover_opening(g);
     g->attempt = attempt;
     move(g, behind ? PSD_GROUP_COMMITTING : PSD_GROUP_COLLECTING);
 }
 
-/* The member is not at work: it is gone, or is about to enter a place that nobody has. Where others may finish without it, it is
- * also out if it is lost, or if it is another process that is about to take the place of a lost one. */
+/* True if m does not train: m is gone, or waits although its worker has no vacant place. If the others may finish without one
+ * worker (may_lack_one()), two more cases: m is lost, or m waits for the place of a lost member of another process. */
 static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
 {
     const struct psd_group_member *before = m->active || m->gone ? NULL : psd_group_at_place(g, m);
@@ -713,8 +744,9 @@ static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
     return m->gone || (g->options.mode == PSD_SYNC_ROUNDS && (empty || (lost && may_lack_one(g))));
 }
 
-/* All have finished: whoever comes now begins a new training together with all the others. That includes a member that was lost
- * before the last one left, or has since closed no round: neither it nor its successor continues alone. */
+/* If a member has finished and no other one trains (is_out()), end the training: each active member becomes gone. Returns whether
+ * it has ended. Members that come later begin a new training, which waits for all workers, so a worker that was lost at the end
+ * of this one does not go on alone. */
 static bool begin_anew(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;
@@ -737,7 +769,7 @@ static bool begin_anew(struct psd_group *g, uint64_t now_ms)
     g->used = come;
     g->anew = true;
     g->opened = false;
-    g->since_ms = now_ms; /* the wait for members begins now */
+    g->since_ms = now_ms;
     psd_group_without(g, 0);
     return true;
 }
@@ -773,6 +805,10 @@ bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_m
         }
         return begin_attempt(g, next_attempt, now_ms);
     case PSD_GROUP_PREPARING:
+        if (psd_sync_is_joint(&g->options) && g->factor <= 0 && all_summed(g)) {
+            g->factor = psd_group_sums_factor(g);
+            return true;
+        }
         if (all_ready(g)) {
             move(g, PSD_GROUP_COMMITTING);
         }

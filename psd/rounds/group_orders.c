@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The orders of the directory to the owners of a group, and the owners' answers and lists (groups.h).
+/* What the directory orders the owners (ps tasks with variables) of a group of workers to do, and the owners' answers and reports
+ * (groups.h). psd_group_tell() compares what each owner has with what the group needs there. An owner gets one order at a time,
+ * the first of this list that it needs: TASK_ROUNDS sets or ends the group. COMMIT; or PREPARE without members, which discards
+ * prepared values. TASK_LEAVE and TASK_JOIN remove and add members. PREPARE; with a limit on the joint norm BUILD, when all
+ * owners have answered PREPARE with their sums.
  *
- * Happy path: psd_group_tell() compares what each owner has with what the group needs there, and sends the one order that is
- * next: the group itself -> COMMIT -> void a useless PREPARE -> members to remove, members to add -> PREPARE. The answer updates
- * what the owner has. An owner gets its next order only after it has answered the previous one. Failure: a connection that ends
- * takes its order with it, and the next list of that owner says what it has. An owner whose list lacks its part of the group has
- * lost it: the group fails.
- */
+ * Failures: when a connection ends, its order is given up, and the owner's next report says what the owner has. An owner that
+ * reports no part of the group has lost it: the group fails. */
 #include "groups.h"
+
+#include "psd/base/loop.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -25,11 +26,11 @@ static struct psd_group_member *member_at(struct psi_list *it)
 struct order {
     uint8_t op; /* 0: no order */
     struct psd_group_member *member;
-    bool end; /* TASK_ROUNDS: end the group; PREPARE: drop what is prepared */
+    bool end; /* TASK_ROUNDS: end the group; PREPARE: discard prepared values */
 };
 
-/* The next member to remove at owner i, or to add. A successor replaces the member of its place within one order, so that the
- * place is never empty if the directory dies in between. */
+/* The order by which owner i next removes or adds a member. TASK_JOIN does both at once if the new member replaces one: if the
+ * directory dies between two orders, no worker's place is empty. */
 static struct order next_member(const struct psd_group *g, uint32_t i)
 {
     struct psi_list *it = NULL;
@@ -41,10 +42,10 @@ static struct order next_member(const struct psd_group *g, uint32_t i)
         }
         const struct psd_group_member *other = psd_group_at_place(g, m);
         if (m->at[i] && (other == NULL || other->at[i])) {
-            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* removals go first: they free memory */
+            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* removals first, because they free memory */
         }
-        if (!m->at[i] &&
-            (other == NULL || (!m->active && other->vacant))) { /* the contribution of the vacant member has been applied */
+        /* the owner knows no member of this worker, or a vacant one that m replaces */
+        if (!m->at[i] && (other == NULL || (!m->active && other->vacant))) {
             joins = m;
         }
     }
@@ -76,7 +77,15 @@ static struct order next_order(const struct psd_group *g, uint32_t i)
     if (member.op != 0 || g->phase != PSD_GROUP_PREPARING || o->ready) {
         return member;
     }
+    if (o->summed) {
+        return g->factor > 0 ? (struct order){.op = PS_OP_BUILD} : (struct order){0};
+    }
     return (struct order){.op = PS_OP_PREPARE};
+}
+
+static bool is_for_round(struct order what)
+{
+    return !what.end && (what.op == PS_OP_PREPARE || what.op == PS_OP_BUILD || what.op == PS_OP_COMMIT);
 }
 
 /* ---- the answer of an owner ---- */
@@ -117,12 +126,11 @@ static void set_done(struct psd_group *g, uint32_t i, bool end, const struct psi
     } else if (!end) {
         psd_group_fail(g, err);
     } else {
-        o->at = PSD_GROUP_NOT_THERE; /* an answered refusal means that the owner does not have the group */
+        o->at = PSD_GROUP_NOT_THERE; /* an owner refuses to end a group only if it does not have the group */
     }
 }
 
-/* Owner i has answered its order; err NULL: it has carried it out. step: the global step after it, UINT64_MAX: not in the
- * answer. */
+/* Handle the answer of owner i. err NULL: it has done as ordered. step: the global step in the answer; UINT64_MAX: none. */
 static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psi_err *err, uint64_t step)
 {
     struct psd_group_owner *o = &g->owners[i];
@@ -138,9 +146,14 @@ static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const stru
         joined(g, i, err);
         break;
     case PS_OP_PREPARE:
-        o->ready = err == NULL && current && g->phase == PSD_GROUP_PREPARING;
+    case PS_OP_BUILD: {
+        const bool built = err == NULL && current && g->phase == PSD_GROUP_PREPARING;
+        const bool sums = o->asked == PS_OP_PREPARE && psd_sync_is_joint(&g->options);
+        o->summed = sums ? built : o->summed;
+        o->ready = built && !sums;
         o->prepared = o->asked_attempt != 0 && err == NULL;
         break;
+    }
     case PS_OP_COMMIT:
         o->committed = err == NULL ? g->round : o->committed;
         break;
@@ -152,7 +165,8 @@ static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const stru
         break;
     }
     }
-    bool fatal = err != NULL && ((o->asked == PS_OP_PREPARE && o->asked_attempt != 0) || o->asked == PS_OP_COMMIT);
+    bool builds = (o->asked == PS_OP_PREPARE && o->asked_attempt != 0) || o->asked == PS_OP_BUILD;
+    bool fatal = err != NULL && (builds || o->asked == PS_OP_COMMIT);
     fatal = fatal || (err != NULL && err->reason == PS_REASON_LOST && o->asked == PS_OP_TASK_JOIN);
     o->asked = 0;
     if (fatal) {
@@ -161,7 +175,6 @@ static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const stru
     }
 }
 
-/* Owner i lacks a contribution of a member of the attempt. */
 static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_t id, const char *name, uint32_t count)
 {
     const struct psd_peer *p = &t->peers[i];
@@ -172,7 +185,7 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
     }
     if (name[0] == '\0') {
         PSI_IGNORE(
-            psi_fail(&err, PS_FAILED_PRECONDITION, "/job:%s/task:%u does not know this member", p->job, p->task)); /* kept */
+            psi_fail(&err, PS_FAILED_PRECONDITION, "/job:%s/task:%u does not know this member", p->job, p->task)); /* kept by m */
     } else {
         PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION,
                             "round %llu: nothing was contributed to variable '%s' at /job:%s/task:%u (of %u there)",
@@ -184,23 +197,23 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
 
 /* ---- orders as frames ---- */
 
-/* The names of the group's variables at peer i, [*out_count], to be freed by the caller; *out_step: the global step, if it is
- * there. False: no memory. */
-static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const char ***out, uint32_t *out_count,
-                     const char **out_step)
+/* Set *out [*out_count] to the names of the group's variables at peer i; the caller frees *out. *out_step: the global step, if it
+ * lies there; otherwise NULL. False: no memory. */
+static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const struct psd_name ***out,
+                     uint32_t *out_count, const struct psd_name **out_step)
 {
     const struct psd_names_in *in = psd_directory_names_in(&t->names, g->container);
     uint32_t count = 0;
-    const char **names = psi_calloc((in == NULL ? 0 : (size_t)in->count) + 1, sizeof(*names));
+    const struct psd_name **names = psi_calloc((in == NULL ? 0 : (size_t)in->count) + 1, sizeof(const struct psd_name *));
     *out_step = NULL;
     for (const struct psd_name *n = psd_names_in_first(in); names != NULL && n != NULL; n = psd_names_in_next(in, n)) {
-        if (n->owner != i || n->rounds == 0) {
+        if (n->owner != i || n->rounds == PSD_IN_NO_ROUNDS) {
             continue;
         }
-        if (n->rounds == 2) {
-            *out_step = n->name;
+        if (n->rounds == PSD_IN_ROUNDS_STEP) {
+            *out_step = n;
         } else {
-            names[count++] = n->name;
+            names[count++] = n;
         }
     }
     *out = names;
@@ -242,18 +255,18 @@ static void add_owners(struct psd_list *l, const struct psd_owner *owners, uint3
     }
 }
 
-static void add_name(struct psd_list *l, const struct psd_group *g, const char *name)
+static void add_name(struct psd_list *l, const struct psd_group *g, const struct psd_name *name)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(m.name, name));              /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name->name));        /* fits: checked names */
+    m.rows = name->rounds == PSD_IN_ROUNDS_ROWS;
     psd_list_add(l, &ps_v1_NameItem_msg, &m);
 }
 
-/* False: no memory. */
 static bool add_set(const struct psd_task *t, const struct psd_group *g, uint32_t i, struct psd_list *l, ps_v1_RoundsItem *m)
 {
-    const char **names = NULL, *step = NULL;
+    const struct psd_name **names = NULL, *step = NULL;
     uint32_t name_count = 0, owner_count = 0;
     struct psd_owner *owners = owners_of(t, g, &owner_count);
     bool ok = owners != NULL && names_at(t, g, i, &names, &name_count, &step);
@@ -276,7 +289,7 @@ static bool add_set(const struct psd_task *t, const struct psd_group *g, uint32_
     return ok;
 }
 
-/* The struct psd_order.what of an order about a group. */
+/* What psd_order.what points to in orders about groups. */
 struct group_order {
     const struct psd_group *group;
     struct order what;
@@ -290,7 +303,8 @@ void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const 
     ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked name */
     m.generation = g->generation;
-    m.awaited = what.end || what.op == PS_OP_PREPARE || what.op == PS_OP_COMMIT ? 0 : psd_group_awaited(g);
+    const bool round = is_for_round(what);
+    m.awaited = what.end || round ? 0 : psd_group_awaited(g);
     if (what.op == PS_OP_TASK_ROUNDS && !what.end) {
         l->failed = !add_set(t, g, p->index, l, &m) || l->failed;
         return;
@@ -300,10 +314,10 @@ void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const 
     m.round = what.op == PS_OP_TASK_JOIN && g->phase != PSD_GROUP_COLLECTING ? g->round + 1 : g->round;
     m.life = t->life;
     m.attempt = g->owners[p->index].asked_attempt;
-    bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
     m.set_rate = round && g->rate_taken.token != 0;
     m.rate = m.set_rate ? g->rate_taken.rate : 0;
     m.round_step = round ? g->round_step : 0;
+    m.factor = round && what.op != PS_OP_PREPARE ? (double)g->factor : 0;
     psd_list_add(l, &ps_v1_RoundsItem_msg, &m);
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
@@ -335,26 +349,52 @@ void psd_group_tell(struct psd_task *t, struct psd_group *g)
         if (what.op == 0) {
             continue;
         }
-        o->asked_attempt = what.end || (what.op != PS_OP_PREPARE && what.op != PS_OP_COMMIT) ? 0 : g->attempt;
+        o->asked_attempt = is_for_round(what) ? g->attempt : 0;
         o->asked_member = what.op == PS_OP_TASK_ROUNDS ? what.end : what.member == NULL ? 0 : what.member->id;
-        o->prepared = o->prepared || (what.op == PS_OP_PREPARE && !what.end);
+        o->prepared = o->prepared || (is_for_round(what) && what.op != PS_OP_COMMIT);
+        if (what.op == PS_OP_PREPARE) {
+            psd_group_sums_drop(g, i);
+        }
         send_order(t, g, i, what);
     }
 }
 
 /* ---- answers and lists ---- */
 
-static void take_missing(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psd_request *r)
+static bool take_sum(struct psd_group *g, uint32_t i, const ps_v1_PrepareAnswer *m)
+{
+    const struct psd_group_sum sum = {.squares = m->squares, .order = m->order, .owner = i};
+    struct psi_err err;
+    return g->phase != PSD_GROUP_PREPARING || g->owners[i].asked != PS_OP_PREPARE || psd_group_sums_add(g, &sum, &err) == PS_OK;
+}
+
+/* Read the answer to PREPARE or BUILD: contributions that the owner lacks, or its sums. False: no memory. */
+static bool take_answer(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psd_request *r)
 {
     const uint8_t *at = r->body;
     size_t n = r->body_bytes;
-    ps_v1_MissingItem m;
+    ps_v1_PrepareAnswer m;
     char name[PS_NAME_BYTES_MAX + 1];
     bool end = false;
-    while (psi_list_next(&at, &n, &ps_v1_MissingItem_msg, &m, &end, NULL) == PS_OK && !end) {
+    while (psi_list_next(&at, &n, &ps_v1_PrepareAnswer_msg, &m, &end, NULL) == PS_OK && !end) {
+        if (m.member == 0) {
+            if (!take_sum(g, i, &m)) {
+                return false;
+            }
+            continue;
+        }
         bool named = PSI_BYTES_TEXT(m.name, name, sizeof(name)) == PS_OK;
         missing(t, g, i, m.member, named ? name : "", m.count);
     }
+    return true;
+}
+
+/* Give up the order to an owner whose connection was lost. If it was to set the group, the owner may have done so. */
+static void give_up(struct psd_group_owner *o)
+{
+    const bool sets = o->asked == PS_OP_TASK_ROUNDS && o->asked_member != 1;
+    o->at = sets && o->at == PSD_GROUP_NOT_THERE ? PSD_GROUP_OTHER : o->at;
+    o->asked = 0;
 }
 
 void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
@@ -363,16 +403,19 @@ void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
     struct psd_group *g = psd_group_find(t, a->container);
     struct psd_group_owner *o = g == NULL ? NULL : &g->owners[p->index];
     if (o == NULL || o->asked != a->op || o->ask_id != a->id) {
-        return; /* the group of this order has ended */
+        return; /* the group has ended, or the order was given up */
     }
     t->rounds_moved = true;
     if (r == NULL) { /* the connection was lost */
-        o->asked = 0;
+        give_up(o);
         return;
     }
     uint64_t step = UINT64_MAX;
-    if (a->op == PS_OP_PREPARE && err == NULL && o->asked_attempt == g->attempt) {
-        take_missing(t, g, p->index, r);
+    if ((a->op == PS_OP_PREPARE || a->op == PS_OP_BUILD) && err == NULL && o->asked_attempt == g->attempt) {
+        if (!take_answer(t, g, p->index, r)) {
+            o->asked = 0; /* a sum is missing, so the factor would be wrong: PREPARE is sent again */
+            return;
+        }
     }
     if (err == NULL && r->header.meta_bytes >= sizeof(struct ps_reply_meta) + sizeof(step)) {
         memcpy(&step, r->meta + sizeof(struct ps_reply_meta), sizeof(step));
@@ -386,7 +429,7 @@ void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->groups) {
-        PSI_CONTAINER_OF(it, struct psd_group, link)->owners[p->index].asked = 0;
+        give_up(&PSI_CONTAINER_OF(it, struct psd_group, link)->owners[p->index]);
     }
     t->rounds_moved = true;
 }
@@ -424,6 +467,7 @@ static ps_status listed_group(struct psd_task *t, const struct psd_peer *p, cons
     o->told = true;
     o->at = same ? PSD_GROUP_THERE : PSD_GROUP_OTHER;
     o->committed = same ? m->round : 0;
+    o->factor = same ? (float)m->factor : 0;
     o->awaited = m->awaited;
     o->over = m->over;
     o->lost = false;
@@ -509,7 +553,7 @@ void psd_groups_list_end(struct psd_task *t, struct psd_peer *p)
     t->rounds_moved = true;
 }
 
-/* ---- the groups in this task's own list ---- */
+/* ---- what this ps task reports of groups in its list ---- */
 
 static void add_group(const struct psd_rounds *g, struct psd_list *l)
 {
@@ -523,7 +567,8 @@ static void add_group(const struct psd_rounds *g, struct psd_list *l)
     m.group.awaited = g->awaited;
     m.group.over = g->over;
     m.group.round = g->committed;
-    bool prepared = g->build == PSD_BUILD_READY || g->build == PSD_BUILD_GOES;
+    m.group.factor = (double)g->factor;
+    bool prepared = g->build > PSD_BUILD_MISSING;
     m.group.life = prepared ? g->life : 0;
     m.group.attempt = prepared ? g->attempt : 0;
     m.group.step_value = g->step == NULL ? 0 : psd_step_value(g->step);

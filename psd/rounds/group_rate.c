@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with the same round.
+/* SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with one and the same round.
+ * The client's request has a random token. The directory notes the rate and answers UNAVAILABLE, until a repetition of the
+ * request finds the rate in force. The next attempt sends the rate with PREPARE and COMMIT; each owner builds with it, and keeps
+ * it from the commit on.
  *
- * Happy path: the client asks with a token. The directory notes the rate and answers UNAVAILABLE, LATER. The next attempt to
- * close a round sends the rate with PREPARE and COMMIT. Each owner builds the round with it, and keeps it from the commit on. The
- * client asks again and gets OK. Failure: an attempt that fails changes no rate; the next attempt sends it again. A directory
- * that restarts has forgotten the rate; the client asks again. A client that stops asking has given up, and no later round takes
- * its rate. Where no round can be closed soon, or none before a worker of the asking process has contributed, the answer is OK at
- * once. No round is then closed for a second, in which the client sets the rate at each task.
- */
+ * In two cases the answer is OK at once: if no round can be closed soon, or if the round waits for a worker of the asking
+ * process. Then no round is closed for a second (HOLD_MS), in which the client sets the rate at each task.
+ *
+ * Failure: an attempt that fails changes no rate, and the next one sends it again. A restarted directory has forgotten the rate.
+ * A client that stops asking has given up. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
 
 #include <stdio.h>
 
-enum { RETRY_MS = 50, ASKED_MS = 2000 /* time for many retries */, HOLD_MS = 1000 };
+enum { RETRY_MS = 50, ASKED_MS = 2000 /* a rate is forgotten this long after its last request */, HOLD_MS = 1000 };
 
-/* Enough members are alive to close a round, or a round is being closed. */
+/* True if the round can be closed soon: rounds are open, and enough members are complete or not lost. */
 static bool goes_on(const struct psd_group *g)
 {
     uint32_t living = 0;
@@ -29,7 +29,7 @@ static bool goes_on(const struct psd_group *g)
     return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
 }
 
-/* The round waits for a worker of the process that asks. That worker may contribute only after SET_RATE is answered. */
+/* True if the round waits for a worker of the asking process, which may not contribute before SET_RATE is answered. */
 static bool waits_for_asker(const struct psd_group *g, const struct psd_record *asker)
 {
     struct psi_list *it = NULL;
@@ -58,7 +58,7 @@ static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_r
         g->hold_until_ms = t->now_ms + HOLD_MS;
         return PS_OK;
     }
-    if (g->rate_asked.token != want->token) { /* otherwise the client repeats its request and waits for the same round */
+    if (g->rate_asked.token != want->token) { /* an equal token is a repeated request, which was logged before */
         char who[96], rate[32];
         PSI_IGNORE(snprintf(rate, sizeof(rate), "%g", want->rate)); /* fits */
         psd_log(t, PSI_LOG_INFO, "rate_asked", PSI_KV("peer", psd_record_text(asker, who, sizeof(who))),
@@ -83,7 +83,7 @@ static ps_status set_rate(struct psd_task *t, const struct psd_conn *c, const st
     st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
     struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
     if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {
-        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* the reason for the missing lists */
+        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* err says why the lists are missing */
             return PS_FAILED_PRECONDITION;
         }
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
@@ -101,7 +101,7 @@ void psd_rpc_rate(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     const struct ps_reply_meta meta = {.result_bytes = sizeof(none)};
     if (psi_msg_decode(&ps_v1_SetRate_msg, &m, r->meta, r->header.meta_bytes, &err) != PS_OK || m.name.size > 0 || m.token == 0 ||
         !t->is_directory) {
-        psd_rpc_set_rate(t, c, r); /* rates of this task only */
+        psd_rpc_set_rate(t, c, r); /* this sets the rate at this task only */
         return;
     }
     ps_status st = set_rate(t, c, r, &m, &err);

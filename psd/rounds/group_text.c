@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts about groups, for `psctl waits` and expired deadlines; the list ROUNDS; sync options as messages. */
+/* Texts about groups, for `psctl waits` and for expired deadlines; the answer to ROUNDS; sync options in messages and texts. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
@@ -7,14 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- options ---- */
-
 static const char *const LOSSES[] = {"wait", "shrink", "fail"};
 
 ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_options *out, struct psi_err *err)
 {
-    *out = (struct psd_sync_options){
-        .mode = m->mode, .workers = m->workers, .replicas = m->replicas, .on_loss = m->on_loss, .staleness = m->staleness};
+    *out = (struct psd_sync_options){.mode = m->mode,
+                                     .workers = m->workers,
+                                     .replicas = m->replicas,
+                                     .on_loss = m->on_loss,
+                                     .staleness = m->staleness,
+                                     .max_norm_each = m->max_norm_each,
+                                     .max_norm = m->max_norm,
+                                     .rows_per_step = m->rows_per_step,
+                                     .rows_mean = m->rows_mean};
+    if (m->rows_mean > PSD_ROWS_MEAN_HAD) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "rounds with rows_mean %u; known: 0 and 1", m->rows_mean);
+    }
     if (m->mode > PSD_SYNC_STALENESS || m->on_loss > PSD_ON_LOSS_FAIL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "rounds with mode %u, on_loss %u; known: 0 to 2 each", m->mode, m->on_loss);
     }
@@ -25,13 +33,24 @@ ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_opt
         return psi_fail(err, PS_INVALID_ARGUMENT, "rounds of %u workers that close with %u: they never would", m->workers,
                         m->replicas);
     }
-    return PS_OK;
+    if ((m->max_norm_each || m->max_norm < 0 || m->max_norm > 0) && m->mode != PSD_SYNC_ROUNDS) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "max_norm %g in mode %u: it limits the averages of rounds", m->max_norm,
+                        m->mode);
+    }
+    return m->max_norm_each || m->max_norm != 0 ? psi_max_norm_check(m->max_norm, err) : PS_OK;
 }
 
 void psd_sync_options_to_msg(const struct psd_sync_options *o, ps_v1_SyncOptions *out)
 {
-    *out = (ps_v1_SyncOptions){
-        .mode = o->mode, .workers = o->workers, .replicas = o->replicas, .on_loss = o->on_loss, .staleness = o->staleness};
+    *out = (ps_v1_SyncOptions){.mode = o->mode,
+                               .workers = o->workers,
+                               .replicas = o->replicas,
+                               .on_loss = o->on_loss,
+                               .staleness = o->staleness,
+                               .max_norm = o->max_norm,
+                               .max_norm_each = o->max_norm_each != 0,
+                               .rows_per_step = o->rows_per_step,
+                               .rows_mean = o->rows_mean};
 }
 
 const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, size_t n)
@@ -42,8 +61,16 @@ const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, s
         PSI_IGNORE(snprintf(buf, n, "staleness %u (workers %u, on_worker_loss %s)", o->staleness, o->workers,
                             LOSSES[o->on_loss])); /* fits */
     } else {
-        PSI_IGNORE(snprintf(buf, n, "rounds (workers %u, replicas_to_aggregate %u, on_worker_loss %s)", o->workers, o->replicas,
-                            LOSSES[o->on_loss])); /* fits */
+        char limit[48] = "", rows[64] = "";
+        if (o->max_norm > 0) {
+            PSI_IGNORE(snprintf(limit, sizeof(limit), ", max_norm %g of %s", o->max_norm, o->max_norm_each ? "each" : "all"));
+        }
+        if (o->rows_per_step > 0) {
+            PSI_IGNORE(snprintf(rows, sizeof(rows), ", rows_per_step %u%s", o->rows_per_step,
+                                o->rows_mean == PSD_ROWS_MEAN_HAD ? " by who has one" : ""));
+        }
+        PSI_IGNORE(snprintf(buf, n, "rounds (workers %u, replicas_to_aggregate %u, on_worker_loss %s%s%s)", o->workers,
+                            o->replicas, LOSSES[o->on_loss], limit, rows)); /* fits */
     }
     return buf;
 }
@@ -60,7 +87,7 @@ enum { STATE_WORKS = 1, STATE_COMPLETE, STATE_LOST, STATE_ENTERS, STATE_WAITS };
 static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, const struct psd_group_member *m)
 {
     if (g->phase == PSD_GROUP_FAILED ||
-        g->phase == PSD_GROUP_ENDING) { /* the directory no longer updates members in these phases */
+        g->phase == PSD_GROUP_ENDING) { /* in these phases the directory does not update the members */
         const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
         return r != NULL && r->member ? STATE_WORKS : STATE_LOST;
     }
@@ -71,13 +98,13 @@ static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, co
                                       : STATE_WORKS;
 }
 
-/* The directory knows this member only from the owners' lists. Its session may be dead. */
+/* True if the directory knows the member only from the owners' lists: its session has not come back, and may be dead. */
 static bool is_unheard(const struct psd_task *t, const struct psd_group_member *m)
 {
     return m->process == 0 && !m->lost && !m->vacant && psi_map_find(&t->records, m->session, sizeof(m->session)) == NULL;
 }
 
-/* Owners that are away. "in doubt": the owner has prepared a round and does not know whether it is committed. */
+/* Add the owners that are not connected. "in doubt": the owner has prepared a round that may be committed or not. */
 static void add_owners(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -90,8 +117,8 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
     }
 }
 
-/* Members that the others wait for. In rounds: those that have not completed the round. With bounded staleness, while some member
- * waits: those with the least steps, or those whose steps are not known. */
+/* Add the members that the others wait for. In rounds: those that have not completed the round. With bounded staleness, while
+ * some member waits: those with the fewest steps, or whose steps are not known. */
 static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
     const bool staleness = g->options.mode == PSD_SYNC_STALENESS, unknown = psd_group_is_unknown(g);
@@ -114,7 +141,6 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
     }
 }
 
-/* Workers of the cluster spec that are not members yet. */
 static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
 {
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
@@ -176,7 +202,7 @@ void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, stru
         return;
     }
     uint32_t complete = 0, active = psd_group_count(g, &complete);
-    PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* the text is in release */
+    PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* the returned text is out->release itself */
     if (g->options.mode == PSD_SYNC_STALENESS && w->op == PS_OP_STEP && g->opened) {
         const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
         char slowest[32];
@@ -257,8 +283,7 @@ static void list_member(const struct psd_task *t, const struct psd_group *g, con
     psd_list_add(l, &ps_v1_MemberAnswer_msg, &a);
 }
 
-/* Add a row for the tasks that have not listed yet. A client that misses its container must not conclude that it has no
- * rounds. */
+/* Add to the answer a row that names the tasks whose lists are missing: containers that are not in the answer may have rounds. */
 static void list_unknown(const char *missing, struct psd_list *l)
 {
     ps_v1_RoundAnswer a = ps_v1_RoundAnswer_init_zero;
@@ -281,7 +306,7 @@ void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_req
     struct psd_names missing = PSD_NAMES_IN(buffer);
     const bool unknown = psd_lists_missing(t, &missing);
     if (psi_list_empty(&t->groups) &&
-        unknown) { /* an empty list would claim that there are no rounds, and an export would rely on it */
+        unknown) { /* an empty list would say that there are no rounds, and an export would trust it */
         struct psi_err err;
         if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) {
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which workers have finished a training (groups.h). If the model is lost and made anew, its group is gone, and this record lets
- * the new rounds open without the workers that have finished.
+/* Remembers which workers have finished a training (groups.h). If the model is lost and made anew, its group is gone; the new
+ * group looks up here which workers have finished, and opens its rounds without them.
  *
- * Happy path: SYNC begins a training and gives it an id -> JOIN tells the id to each member -> LEAVE notes who has finished ->
- * the model is lost, RESET. SYNC of a process that was a member then says the id: the training goes on, and those that have
- * finished are not waited for. When all have finished, the training is over and the next one has another id. A process that was
- * lost meanwhile, and says the id of the previous training, becomes no member of the next one. Failure: after a restart of the
- * directory, or without memory, all workers are waited for.
- */
+ * A SYNC begins a training and gives it an id, which the answers to JOIN carry. LEAVE notes that a worker has finished. After a
+ * loss of the model or a RESET, the SYNC of a former member names the id, and the training goes on. When all workers have
+ * finished, the next training gets another id, and a process that names the previous id becomes no member. Failures: after a
+ * restart of the directory, without memory, or after TRAININGS_MAX later trainings, the rounds wait for all workers. */
 #include "groups.h"
 
 #include "common/mem.h"
 
 #include <string.h>
 
-enum { TRAININGS_MAX = 256 /* beyond that the oldest is forgotten */ };
+enum { TRAININGS_MAX = 256 /* most trainings that are remembered; the oldest is forgotten first */ };
 
+/* A worker, by its job and task. */
 struct place {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
@@ -28,13 +26,12 @@ struct places {
 };
 
 struct psd_training {
-    /* volatile: */
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    /* id of the previous training, if all its remaining workers had finished it; 0: none */
+    /* id of the last training that ended because all workers had finished it, except lost ones; 0: none */
     uint64_t over_id;
-    /* finished: who has finished this training. before: who had finished the training of over_id */
+    /* workers that have finished: the present training (finished), the previous one with the id over_id (before) */
     struct places finished, before;
 };
 
@@ -59,7 +56,6 @@ static void forget(struct psd_task *t, struct psd_training *training)
     t->training_count--;
 }
 
-/* Turn the record into that of a new training. */
 static void renew(struct psd_task *t, struct psd_training *training)
 {
     training->id = psd_random(t) | 1;
@@ -132,7 +128,7 @@ void psd_training_finish(struct psd_task *t, const char *container, const char *
     if (in->count == in->capacity) {
         struct place *more = in->count < PS_MEMBERS_MAX ? psi_grow(in->at, in->count, &in->capacity, sizeof(*more)) : NULL;
         if (more == NULL) {
-            return; /* without memory the worker is waited for */
+            return; /* the finished worker is not noted, so later rounds wait for it */
         }
         in->at = more;
     }
@@ -147,7 +143,7 @@ uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const 
     if (training != NULL && training->id != id) {
         renew(t, training);
     }
-    PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* added again below if it has finished */
+    PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* takes w's worker out of `finished` */
     if (finished) {
         psd_training_finish(t, container, w->record->job, w->record->task);
     }
@@ -162,7 +158,7 @@ void psd_training_over(struct psd_task *t, const char *container)
         const struct places before = training->before;
         training->over_id = training->id;
         training->before = training->finished;
-        training->finished = before; /* reuse the memory */
+        training->finished = before; /* `finished` uses the memory of the old `before` */
         renew(t, training);
     }
 }

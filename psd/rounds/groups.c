@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * JOIN, STEP and LEAVE, and the end of an event, at which groups decide (groups.h).
+/* The requests JOIN, STEP and LEAVE of workers that train in synchronous rounds, and the decisions of groups at the end of an
+ * event (groups.h).
  *
- * Happy path: JOIN makes a member -> the owners allocate it -> it enters: answered. STEP reports that it is complete -> the round
- * is closed: answered. LEAVE -> the owners have dropped the member: answered. The requests wait in their group, and after each
- * change the group's state tells which of them end. A STEP that comes late finds its round closed and ends at once. Failure: no
- * group, a failed group, other options, another session's place: refused. A directory that has just started, or a group whose
- * owners have not all answered: UNAVAILABLE, to be repeated. An expired deadline names who is missing.
- */
+ * JOIN makes a member, and is answered when the member has entered. STEP reports that the member's contribution is complete, and
+ * is answered when the round is closed, maybe at once. LEAVE is answered when the owners have dropped the member. Failures: no
+ * group, a failed group, other options, a STEP of another session's member: refused. A directory that has just started, or a
+ * group whose owners have not all answered: UNAVAILABLE, and the client repeats the request. DEADLINE_EXCEEDED names who is
+ * missing. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
@@ -31,7 +30,7 @@ static struct psd_group *group_at(struct psi_list *it)
 
 /* ---- do waiting requests end? ---- */
 
-/* A worker of a training that all others have finished must not begin the next one, where it would wait for all of them. */
+/* Fail with OUT_OF_RANGE: all other workers have finished the training; in a new one this worker would wait for all of them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
     return psi_fail(err, PS_OUT_OF_RANGE,
@@ -40,7 +39,8 @@ static ps_status fail_over(const char *container, struct psi_err *err)
                     container);
 }
 
-/* End w, whose session is not a member: name the session that has its place, or let it join again. */
+/* Fill in the answer to the request w of a session that is no longer a member of the group: which session has its place, that the
+ * training is over, or (PS_STEP_LOST_PLACE) that the session must JOIN again. Returns true: w is done. */
 static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     char who[96];
@@ -66,7 +66,7 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
                      "the training of container '%s' is over: all other workers have finished, after round %llu, while this "
                      "session was lost; a new session begins the next one",
                      g->container, (unsigned long long)(g->round - 1))); /* sent by the caller */
-    } else if (over) { /* the global step tells most programs that they have finished */
+    } else if (over) { /* no error: the global step in the answer shows the program that training is finished */
         w->rounds.result.round = g->round;
         w->rounds.result.step = g->step;
     } else {
@@ -102,7 +102,7 @@ static bool step_ends(const struct psd_task *t, struct psd_group *g, struct psd_
         return staleness_ends(t, g, m, w);
     }
     if (w->rounds.round >= g->round || g->phase == PSD_GROUP_COMMITTING) {
-        /* while committing, a restarted directory knows only the global step of the round that is being committed */
+        /* in COMMITTING g->step may already count the round that is being closed */
         return false;
     }
     w->rounds.result =
@@ -130,8 +130,8 @@ static bool join_ends(const struct psd_group *g, struct psd_wait *w)
     return false;
 }
 
-/* LEAVE ends when no connected owner has the member; an owner that is away learns it with its next list. A contribution that
- * counts stays until its round is closed. */
+/* True if LEAVE can be answered: no connected owner has the member any more. An owner that is away drops it when it connects
+ * again. A member whose contribution counts stays until its round is closed. */
 static bool leave_ends(const struct psd_task *t, const struct psd_group *g, const struct psd_wait *w)
 {
     const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
@@ -161,7 +161,6 @@ static bool is_over(const struct psd_group *g)
     return g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING;
 }
 
-/* True if w ends; w->err is the result. */
 static bool ends(const struct psd_task *t, struct psd_group *g, struct psd_wait *w)
 {
     if (w->op == PS_OP_SYNC) {
@@ -200,7 +199,7 @@ static void end(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* The rounds have opened: shorten the deadline of a STEP that allowed time for workers to start. */
+/* If w is a STEP whose timeout runs only from the opening of the rounds, and they have opened: set its deadline. */
 static void hurry(struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     if (g->opened && w->rounds.open_timeout_ms != 0) {
@@ -281,13 +280,13 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
-            /* a worker may have asked before the recovery was complete */
+            /* decide once more: what sessions reported while the group was recovering has not been looked at */
             t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING);
             if (g->anew) {
                 psd_training_over(t, g->container);
                 g->anew = false;
             }
-            if (g->failing && !g->noted) { /* the model that the chief had sealed is void */
+            if (g->failing && !g->noted) { /* the training has failed, so the chief must make the model ready again */
                 psd_chief_note_failure(psd_chief_find(&t->chiefs, g->container));
             }
             g->noted = g->failing;
@@ -333,8 +332,8 @@ void psd_groups_reset(struct psd_task *t, const char *container)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         PSI_IGNORE(psi_fail_as(&w->err, PS_ABORTED, PS_REASON_LOST, "container '%s' is reset, and its rounds with it",
                                container)); /* sent by end() */
-        if (w->op == PS_OP_LEAVE) {         /* the worker does not know that it has left, and joins again */
-            /* only the record of the training matters */
+        if (w->op == PS_OP_LEAVE) {         /* this LEAVE fails, so the worker has not finished the training */
+            /* the result, whether it had finished before, is not needed */
             PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task));
         }
         end(t, w);
@@ -346,7 +345,7 @@ void psd_groups_fini(struct psd_task *t)
 {
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&t->groups)) != NULL) {
-        psi_list_init(&group_at(it)->waiters); /* the waiting requests have been freed */
+        psi_list_init(&group_at(it)->waiters); /* the requests were freed before */
         psd_group_free(group_at(it));
     }
 }
@@ -361,7 +360,7 @@ void psd_groups_check_invariants(const struct psd_task *t)
 
 /* ---- the requests ---- */
 
-/* The JOIN was answered or its client has given up: a member that has not entered is removed. */
+/* psd_wait_kind.drop of a JOIN that was answered or given up: if the member has not entered, it is given up as well. */
 static void drop_join(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_group *g = psd_group_find(t, w->rounds.container);
@@ -378,7 +377,7 @@ static void answer_join(struct psd_task *t, struct psd_conn *c, const struct psd
     const struct psd_group_member *m = g == NULL ? NULL : psd_group_member(g, w->rounds.member);
     ps_v1_JoinAnswer a = ps_v1_JoinAnswer_init_zero;
     a.member = w->rounds.member;
-    a.round = g == NULL ? 1 : g->round; /* without a group the next STEP fails and says why */
+    a.round = g == NULL ? 1 : g->round; /* without a group the client's next STEP fails, and says why */
     a.steps = m == NULL ? 0 : m->steps;
     a.training = psd_training_id(t, w->rounds.container);
     if (g != NULL) {
@@ -413,7 +412,6 @@ ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wai
     return PS_OK;
 }
 
-/* Find the group of the container that r names. */
 static ps_status find_group(struct psd_task *t, const struct psd_request *r, struct psd_group **out, struct psi_err *err)
 {
     ps_v1_ContainerItem item;
@@ -442,7 +440,6 @@ static ps_status find_group(struct psd_task *t, const struct psd_request *r, str
                              "container '%s' has no rounds: a reset, or their chief, has ended them", container);
 }
 
-/* OK if the group takes JOIN and STEP. */
 static ps_status check_group(const struct psd_group *g, struct psi_err *err)
 {
     if (g->failing && (is_over(g) || g->phase == PSD_GROUP_RECOVERING)) {
@@ -459,8 +456,8 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* True between two trainings, when the chief may set other options: all members have left, or all that had joined are lost. In
- * rounds a member that has left counts only if a round was closed. */
+/* True between two trainings: then the chief may set other options. In rounds: a member has finished its data, and no round was
+ * closed since. With staleness: a member has finished, and none is at work. In both also if all are gone or lost. */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;
@@ -476,7 +473,7 @@ static bool is_between(const struct psd_group *g)
 static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOptions *m, struct psi_err *err)
 {
     struct psd_sync_options o;
-    char ours[128], theirs[128];
+    char ours[PSD_SYNC_TEXT_MAX], theirs[PSD_SYNC_TEXT_MAX];
     ps_status st = psd_sync_options_parse(m, &o, err);
     bool differ = st == PS_OK && memcmp(&o, &g->options, sizeof(o)) != 0;
     if (differ && is_between(g)) {
@@ -489,7 +486,7 @@ static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOption
     return st;
 }
 
-/* True if a member has the job and task of this session. A restarted process takes its old place, even in a full group. */
+/* True if a member has this session's job and task: then the session replaces it, even if the group is full. */
 static bool has_place(const struct psd_group *g, const struct psd_record *record)
 {
     struct psi_list *it = NULL;
@@ -519,7 +516,8 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s has no place in rounds",
                         record->job[0] == '\0' ? "a session without job and task" : "an evaluator, which trains nothing,");
     }
-    uint32_t most = has_place(g, record) ? 2 * PS_MEMBERS_MAX : PS_MEMBERS_MAX; /* the number that an owner may list */
+    /* a session that replaces a member may exceed the limit, because the old member stays until all owners know the new one */
+    uint32_t most = has_place(g, record) ? 2 * PS_MEMBERS_MAX : PS_MEMBERS_MAX;
     if (g->member_count >= most) {
         return psi_fail_as(
             err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
@@ -563,7 +561,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP of another session's member");
     }
     if (member != NULL && g->options.mode == PSD_SYNC_ROUNDS &&
-        m.round > g->round) { /* a session that is no member is told to join again */
+        m.round > g->round) { /* a STEP of an unknown member is accepted: its answer tells the session to JOIN again */
         return psi_fail(err, PS_FAILED_PRECONDITION, "STEP for round %llu; round %llu is under way", (unsigned long long)m.round,
                         (unsigned long long)g->round);
     }
@@ -575,7 +573,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (st != PS_OK || member == NULL || !member->active || member->vacant) {
         return st;
     }
-    member->err = (struct psi_err){0}; /* drop the error of an earlier STEP */
+    member->err = (struct psi_err){0}; /* an earlier STEP's error no longer counts */
     if (g->options.mode == PSD_SYNC_STALENESS) {
         member->steps = m.steps > member->steps ? m.steps : member->steps;
         member->since_ms = t->now_ms;

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Groups at the directory (docs/PROTOCOL.md "Rounds", DESIGN §7): who takes part, when a round closes, what each owner has to do.
- * The owners' side is psd/rounds/rounds.h. The directory remembers no group: after a restart it asks the owners.
+/* Groups at the directory (docs/PROTOCOL.md "Rounds"). A group is the set of workers that train one container's variables in
+ * synchronous rounds. Here is decided who takes part, when a round closes, and what each owner (a ps task with variables of the
+ * group) has to do for it (psd/rounds/rounds.h). Groups are volatile: after a restart the directory asks the owners.
  *
- * group.c decides: it is pure, and maps the members and owners of one group to the next phase. group_orders.c sends the owners
- * the decisions, one order per owner at a time, and takes in their answers and lists. groups.c has the requests of sessions,
- * group_text.c the texts for people.
- *
- * An event only notes what has happened and sets t->rounds_moved. At the event's end psd_groups_turn() decides, sends orders and
- * ends requests until nothing changes. What a group does next depends on its state alone, never on which event came last. An
- * order that was lost with its connection is therefore simply sent again.
- */
+ * group.c decides: pure functions map the members and owners of one group to its next phase. group_orders.c sends the decisions
+ * to the owners, one order at a time, and takes in their answers. groups.c has the requests of client sessions, group_text.c the
+ * texts for people. An event only sets t->rounds_moved; at its end psd_groups_turn() decides, sends orders and ends requests
+ * until nothing changes. A group's next step depends on its state alone, so a lost order is sent again. */
 #ifndef PSD_DIRECTORY_ROUNDS_H
 #define PSD_DIRECTORY_ROUNDS_H
 
@@ -19,236 +15,274 @@
 #include "psd/base/orders.h"
 #include "psd/session/wait.h"
 
-enum { PSD_LEADS = 17 /* a lead of 0, of 1 .. 15, of 16 and more */ };
+enum { PSD_LEADS = 17 /* size of psd_group.leads: one counter for each lead of 0 to 15 steps, one for 16 or more */ };
 
 enum psd_group_phase {
-    PSD_GROUP_SETTING,    /* the owners are being told of the group */
-    PSD_GROUP_RECOVERING, /* after a restart of the directory: not all owners have listed yet */
-    PSD_GROUP_COLLECTING,
-    PSD_GROUP_PREPARING,
-    PSD_GROUP_COMMITTING, /* the round is decided, and owners are told to commit it */
-    PSD_GROUP_FAILED,     /* ends with the next SYNC */
-    PSD_GROUP_ENDING,     /* the owners are being told to drop the group, which is freed afterwards */
+    PSD_GROUP_SETTING,    /* the directory tells the owners (ps tasks with the group's variables) of the new group */
+    PSD_GROUP_RECOVERING, /* the directory was restarted, and not all owners have reported yet what they have of the group */
+    PSD_GROUP_COLLECTING, /* members (workers) join and contribute gradients; no attempt to close the round is under way */
+    PSD_GROUP_PREPARING,  /* the owners compute the round's new values, but do not show them yet */
+    PSD_GROUP_COMMITTING, /* the round is decided: owners are told to show the new values (COMMIT) */
+    /* owners are told to drop the group; its requests get `failure` until a client sets up a new group (SYNC) */
+    PSD_GROUP_FAILED,
+    PSD_GROUP_ENDING, /* owners are told to drop the group, which is freed afterwards */
     PSD_GROUP_PHASES
 };
 
 struct psd_group_member {
-    /* volatile: */
-    struct psi_list link; /* in group->members, sorted by task index */
-    uint64_t id;
+    struct psi_list link; /* in group->members, sorted by task index of the worker */
+    uint64_t id;          /* random */
     uint8_t session[16];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool active;   /* takes part in the round under way; a member that is not active enters later */
-    bool complete; /* its STEP of this round has come */
-    bool taken;    /* its contribution is part of the attempt */
-    bool lost;     /* its session holds no lease */
-    bool resigned; /* its LEAVE said that the worker is lost, not finished */
-    bool leaving;  /* becomes gone as soon as its contribution has been applied */
+    bool active;   /* takes part in the round under way; otherwise the member enters when that round is closed */
+    bool complete; /* its STEP has reported that its contribution to this round is complete */
+    bool taken;    /* the current attempt to close the round includes its contribution */
+    bool lost;     /* the session was not heard for a lease */
+    bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
+    bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool left;     /* its worker has finished its data and left */
-    bool vacant;   /* the place is kept for a successor, at the owners too, and no session has it */
-    /* with staleness: the session has not reported its steps to this directory. They are not below `steps` */
+    /* a place for a successor: the session is no longer a member, but a new session of this job and task may take over */
+    bool vacant;
+    /* with staleness: true until the session tells this directory its number of steps; until then `steps` is a lower bound */
     bool unknown;
-    bool by_beat; /* with staleness: `steps` came with beats of the session, and no STEP has come since */
-    bool gone;    /* it is freed when no owner has it any more */
-    /* its session was closed while it alone was at work. Its process has got grace_ms, once, to open another session */
+    bool by_beat; /* with staleness: `steps` comes from a BEAT of the session, not from a STEP */
+    bool gone;    /* takes part no more; freed when all owners have dropped it */
+    /* the session was closed while no other member was at work. Its process may open one other session before grace_ms */
     bool excused;
-    uint64_t process;  /* psd_group_process() of its session; 0: not known */
-    uint64_t since_ms; /* when its state last changed */
-    /* until this time its session may still come (an owner named the member, or it is excused); 0: no such limit */
+    uint64_t process;  /* hash of the host and pid of its session (psd_group_process()); 0: not known */
+    uint64_t since_ms; /* when its present state (waiting, at work, complete, lost or gone) began */
+    /* the session may come back until this time, after an owner reported the member or because it is excused; 0: no limit */
     uint64_t grace_ms;
     uint64_t last_taken; /* the last round whose values have its contribution; 0: none */
-    uint64_t steps;      /* with staleness: steps that its worker has done */
-    bool *at;            /* [owner_count]: the owner at this index has the member */
-    struct psi_err err;  /* why its JOIN or STEP fails; code PS_OK: no failure */
+    uint64_t steps;      /* with staleness: training steps that its worker has finished */
+    bool *at;            /* array, one for each owner: the owner knows the member, as far as the directory knows */
+    struct psi_err err;  /* why its JOIN or STEP request fails; code PS_OK: it does not fail */
 };
 
-enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* a group of another generation */, PSD_GROUP_THERE };
+enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* another group, or maybe this one */, PSD_GROUP_THERE };
 
 struct psd_group_owner {
-    /* volatile: */
-    bool part;            /* it has variables of the group */
-    enum psd_group_at at; /* which group of the container the owner has, as far as we know */
-    bool told;            /* the list that is being received has named the group */
-    bool prepared, ready; /* prepared: something is built there. ready: what is built is the round of the current attempt */
-    uint64_t committed;
-    uint32_t awaited; /* awaited and over: what the owner's list says of the group */
+    bool part;            /* at least one variable of the group lies on this ps task */
+    enum psd_group_at at; /* what the owner has for this container, as far as the directory knows */
+    bool told;            /* the owner is sending a report of what it has, and this group was in it */
+    /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
+    bool prepared, ready;
+    /* with a limit on the joint norm of all averages: psd_group.sums has this owner's part for the present attempt */
+    bool summed;
+    float factor;       /* factor of the owner's last committed round, as the owner reported it; 0: none */
+    uint64_t committed; /* the last round that the owner has committed; 0: none */
+    uint32_t awaited;   /* psd_rounds.awaited and .over, as the owner reported them */
     bool over;
-    bool lost;     /* its complete list lacked its part of the group */
-    uint8_t asked; /* the operation of the order that has no answer yet; 0: no order is on its way */
+    bool lost;     /* the owner has reported what it has, and its part of the group was missing */
+    uint8_t asked; /* operation of the last order to this owner while unanswered; 0: every order is answered */
+    /* the order `asked`: its request id; the attempt that it is about (0: none); the member that it is about, or 1 for a
+     * TASK_ROUNDS that ends the group */
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
-/* A member that is freed. Its session may wake up and repeat a STEP that has not been answered. */
+/* Remembers a freed member: its session may repeat a STEP whose answer it did not get. */
 struct psd_group_past {
-    /* volatile: */
-    uint64_t member;     /* id of the member; 0: no member */
-    uint64_t last_taken; /* last round that had a contribution of the member */
+    uint64_t member;     /* 0: no member */
+    uint64_t last_taken; /* last round whose values include its contribution */
 };
 
-/* The learning rate that SET_RATE asks for, for all variables of a group. */
+/* A variable's part of the joint norm: the sum of the squares of its averaged gradient. */
+struct psd_group_sum {
+    double squares;
+    uint32_t order; /* psd_variable.order */
+    uint32_t owner; /* peer index */
+};
+
+/* A learning rate that a client sets for all variables of a group (SET_RATE). */
 struct psd_group_rate {
-    /* volatile: */
-    uint64_t token; /* token of the client's SET_RATE; 0: no change is asked for */
-    double rate;    /* 0: each optimizer's own learning rate applies again */
-    uint64_t until_ms;
+    uint64_t token;    /* random number of the client, to recognise a repeated SET_RATE; 0: no client has asked for a rate */
+    double rate;       /* the learning rate; 0: each optimizer's own learning rate applies again */
+    uint64_t until_ms; /* an attempt begun after this time ignores the rate, because the client has stopped asking */
 };
 
 struct psd_group {
-    /* volatile: */
-    struct psi_list link; /* task->groups */
+    struct psi_list link;
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t generation;
     struct psd_sync_options options;
     enum psd_group_phase phase;
-    uint64_t round; /* the round under way */
-    /* the global step that its owner last reported; while COMMITTING it may already include the round under way */
+    uint64_t round; /* number of the round under way, from 1; the last closed round is round - 1 */
+    /* the global step, as last reported by the ps task that has it; in COMMITTING it may already count the round under way */
     uint64_t step;
-    uint64_t attempt; /* number of the attempt that is PREPARING or COMMITTING */
-    /* PREPARING, COMMITTING: 1 + global step that the round is built at; 0: not known, by a directory that found it decided */
+    uint64_t attempt; /* number of the attempt to close the round at all owners, while PREPARING or COMMITTING */
+    /* PREPARING, COMMITTING: 1 + the global step before this round; 0: unknown, after a restart of the directory */
     uint64_t round_step;
-    uint32_t workers; /* how many members must join before the rounds open: full less gone */
-    uint32_t full;    /* how many members must join if no worker has finished before */
-    uint32_t gone;    /* how many of `full` have finished and will not come */
-    bool used;        /* a member has joined since the group began to wait for members */
-    bool over;        /* a member has finished, and since then neither a round was closed nor a training was begun */
+    /* with a limit on the joint norm: the factor for all averages, sent to owners with BUILD and COMMIT; 0: not known yet */
+    float factor;
+    struct psi_buf sums; /* PREPARING: array of struct psd_group_sum, collected from the answers of the owners */
+    uint32_t workers;    /* members that must join before the first round opens: full - gone */
+    uint32_t full;       /* number of workers in the training, including the finished ones */
+    uint32_t gone;       /* workers that have finished and will not come back */
+    bool used;           /* some member has joined since the group was set up or last became empty */
+    bool over;           /* a member has finished its data, and since then no round was closed and no training begun */
+    /* opened: enough members have entered, so rounds may close. failing: the group fails after the commit of a decided round */
     bool opened, failing;
-    bool anew;              /* all members have left, and psd_training_over() is still to be called */
-    struct psi_err failure; /* the reason, while failing or FAILED */
-    bool noted;             /* psd_chief_note_failure() has been called for this failure */
+    bool anew; /* all members have left; psd_training_over() has not been called for it yet */
+    struct psi_err failure;
+    bool noted; /* psd_chief_note_failure() was called for this failure */
     struct psi_list members;
     struct psi_u64_map by_id;           /* member id -> struct psd_group_member */
     uint32_t member_count, owner_count; /* owner_count: the number of peers */
     struct psd_group_owner *owners;     /* [owner_count], by peer index */
-    struct psi_list waiters;            /* struct psd_need of waiting SYNC, JOIN, STEP and LEAVE requests */
-    struct psd_group_past *past;        /* [PS_MEMBERS_MAX], a ring of freed members that had contributed */
-    uint32_t past_count;                /* how many members have been put into `past`, modulo 2^32 */
-    uint64_t since_ms;                  /* when the group began to collect the round, or to wait for members */
-    /* rate_asked: for the next attempt, until it expires. rate_taken: the rate that the current attempt sends to the owners */
+    struct psi_list waiters;            /* requests SYNC, JOIN, STEP and LEAVE that wait, as struct psd_need */
+    struct psd_group_past *past;        /* ring of PS_MEMBERS_MAX records of former members, for STEPs that they repeat */
+    uint32_t past_count;                /* how many records were ever put into the ring, modulo 2^32 */
+    uint64_t since_ms;                  /* when the present round began, or when the group began to wait for members */
+    /* rate_asked: the next attempt takes it, unless it is too old. rate_taken: sent to the owners with the present attempt */
     struct psd_group_rate rate_asked, rate_taken;
-    uint64_t rate_done; /* token of the last change that all owners have committed with a round */
-    /* no round closes before this time, because a client is setting rates at each task; 0: no hold */
+    uint64_t rate_done; /* token of the last rate that is in force on all owners */
+    /* no round closes before this time, so that a client can set a learning rate on one ps task after the other; 0: no hold */
     uint64_t hold_until_ms;
-    uint64_t dropped;
+    uint64_t dropped; /* number of contributions that came too late for their round */
+    /* with staleness: leads[i] counts the STEPs after which the member was i steps ahead of the slowest one */
     uint64_t leads[PSD_LEADS];
 };
 
 /* ---- group.c: decisions ---- */
-/** The container's group; NULL: the container has none. */
 struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
-/** seed: random, seeds the group's map. */
+/** Allocate a group; psd_group_begin() sets it up. seed: a random number for hashing. NULL: no memory. */
 struct psd_group *psd_group_new(uint32_t owner_count, const char *container, uint64_t seed);
+/** Free g and its members. Precondition: no request waits for g. */
 void psd_group_free(struct psd_group *g);
-/** Make g a new group of this generation, without members or known owners. */
+/** Set g up anew: SETTING, round 1, no members, no owner with variables. workers: how many workers the training has (`full`). */
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers);
-/** A member that is not active yet; NULL: no memory. */
+/** Add a member with an unused id; psd_group_decide() lets it enter later. NULL: no memory. */
 struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, const uint8_t session[16], const char *job,
                                               uint32_t task, uint64_t now_ms);
+/** Remove m from g and free it. g->past remembers it if it has contributed. */
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
-/** True if the values contain the member's contribution to this round, which must be the last round of its STEPs. Known for all
- * present members and the last PS_MEMBERS_MAX freed ones. */
+/** True if the values include this member's contribution to `round`, the last round for which it sent STEP. False also for a
+ * member that was freed so long ago that psd_group.past has lost it. */
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
-/** A hash of the session's host and pid, never 0. */
+/** A number for the client process of a session: a hash of its host and pid, never 0. */
 uint64_t psd_group_process(const struct psd_record *r);
-/** The member, other than m, that has the job and task of m and is not gone; NULL: none. */
+/** Find another member of the same worker (job and task) as m that still takes part. NULL: none. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
-/** The next member after `after` (NULL: the first) with the job and task of m, gone or not, other than m; NULL: no more. */
+/** Walk over the other members of the same worker (job and task) as m, gone ones too. after: the previous result, or NULL to
+ * begin. NULL: there are no more. */
 struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const struct psd_group_member *m,
                                              const struct psd_group_member *after);
-/** The JOIN of m has come: m will take its place from the member that has it, and other places of the same session are left. */
+/** Call when m sends JOIN. An older member of the same worker becomes vacant (m takes over its place) if it is active, otherwise
+ * gone; if it has contributed to the round, it stays until the round is closed. Members that m's session had before, with another
+ * job or task, leave. */
 void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
-/** The JOIN of m has failed. The place that m was to take stays open; with on_loss `fail` that counts as a loss. */
+/** Give up m, which has not entered the group yet: m is gone. Exception: m was about to take over a vacant place, and some owners
+ * may know m already. Then m becomes the vacant member, its predecessor is gone, and with on_loss `fail` the group fails. */
 void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
-/** How many more members must join before the rounds open; 0: they are open. */
+/** How many members must have joined before the first round opens; 0: it is open. */
 uint32_t psd_group_awaited(const struct psd_group *g);
-/** Set how many workers have finished before the rounds opened and will not come. */
+/** Set the number of workers that have finished, which lowers the number of members to wait for. */
 void psd_group_without(struct psd_group *g, uint32_t gone);
-/** m leaves for good. If its contribution is complete, the contribution still counts. */
+/** Call when m's worker has finished its data, or its JOIN is given up: m leaves. A complete contribution counts. */
 void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
-/** True if m alone is at work and the others may have finished without it. If m were lost, the training would begin anew. */
+/** True if the loss of m would end the training: m alone is at work, a member has finished, and others may finish without m. */
 bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member *m);
-/** Note whether the session of m holds a lease. */
+/** Note whether m's session holds a lease (alive). If it does not, and m has no time left (grace_ms), m counts as lost, and
+ * options.on_loss decides what follows. */
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
-/** Let the group fail, as soon as no decided round is half committed. The first reason is kept. */
+/** Let the group fail with this reason: at once, or if a round is decided after its commit. Later reasons are ignored. */
 void psd_group_fail(struct psd_group *g, const struct psi_err *err);
-/** An owner lacks a contribution that m reported as complete: the attempt ends. */
+/** Call when an owner lacks a contribution that m has reported as complete: m is no longer complete, its STEP fails with err, and
+ * the attempt ends. Only in COLLECTING and PREPARING. */
 void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const struct psi_err *err);
-/** Take the next step that follows from the state of g; true if g has changed. next_attempt: a number not used before. */
+/** Do the next state change that is possible. True: g has changed; call again. next_attempt: a number never used before. */
 bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_ms);
-/** The number of active members; *out_complete: how many of them are complete. */
+/** The number of members in the round under way. *out_complete: how many of them have contributed to all variables. */
 uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete);
-/** How many complete members close a round now. */
+/** How many complete members a round needs to close: options.replicas, at most all active members; replicas 0: all. */
 uint32_t psd_group_needed(const struct psd_group *g);
-/** With staleness: the steps of the slowest member whose steps are known. */
+/** With staleness: the number of steps of the slowest active member whose steps are known; 0: no such member. */
 uint64_t psd_group_slowest(const struct psd_group *g);
-/** With staleness: some member has not reported its steps to this directory. No member may go ahead until it has. */
+/** With staleness: true if an active member has not told this directory its steps, so that other members must wait. */
 bool psd_group_is_unknown(const struct psd_group *g);
-/** Note the steps that a beat of m's session has reported. */
+/** With staleness: take the number of steps that a heartbeat of m's session reports, if m's steps are not known yet. */
 void psd_group_told(struct psd_group_member *m, uint64_t steps);
-/** With staleness: m waits in its STEP because it is too far ahead of the slowest member. */
+/** With staleness: true if m's STEP must wait, because m is too far ahead of the slowest member or psd_group_is_unknown(). */
 bool psd_group_is_ahead(const struct psd_group *g, const struct psd_group_member *m);
-/** True if no owner has the group and no order is on its way. */
+/** True if the group can be freed: no ps task has it any more, and no order about it is unanswered. */
 bool psd_group_is_nowhere(const struct psd_group *g);
 void psd_group_check_invariants(const struct psd_group *g);
 
+/* ---- group_sums.c: one factor that limits the joint norm of all averages ---- */
+/** Remove the sums that this owner (index in psd_task.peers) has reported, because it will report them again. */
+void psd_group_sums_drop(struct psd_group *g, uint32_t owner);
+/** Append one variable's sum to g->sums. RESOURCE_EXHAUSTED: no memory. */
+ps_status psd_group_sums_add(struct psd_group *g, const struct psd_group_sum *sum, struct psi_err *err) PSI_MUST;
+/** The factor by which all averages are multiplied so that their joint norm stays within the limit. Sorts g->sums by
+ * psd_group_sum.order, so that the result does not depend on the order of the answers. */
+float psd_group_sums_factor(struct psd_group *g);
+
 /* ---- group_orders.c: owners ---- */
-/** Send each owner the order that it needs next. */
+/** Send the next order to each owner that has reported since it connected and has no unanswered order. */
 void psd_group_tell(struct psd_task *t, struct psd_group *g);
-/** Encode an order about a group as a frame. */
+/** Encode the body of order o for the ps task p into l; the caller begins and ends l. No memory: l->failed is set. */
 void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
-/** Take in the owner's answer (err NULL: OK), or the loss of its connection (r NULL). PS_FLAG_MORE: the list in the answer goes
- * on. */
+/** Handle p's answer to order a. err: the answer's error; NULL: success. r: a frame of the answer, with PS_FLAG_MORE if others
+ * follow; NULL: the connection was lost. An answer for a group that has ended is ignored. */
 void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
-/** The list of the owner at p: its begin, one item (a group, an owner or a member), its end. */
+/** Take in p's report of what it has: call psd_groups_list_begin(), psd_groups_list_item() for each item (a group, then its
+ * owners and members), psd_groups_list_end(). Errors of an item: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_ListItem *item,
                                struct psi_err *err) PSI_MUST;
 void psd_groups_list_end(struct psd_task *t, struct psd_peer *p);
-/** Append the groups of this task to its own list. */
+/** Append what this ps task has of groups to l, its report for the directory. */
 void psd_groups_list_add(const struct psd_task *t, struct psd_list *l);
-/** The connection of p is lost, and with it the order that was on its way. */
+/** Call when the connection to p is lost: its unanswered orders count as not sent. */
 void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p);
 
 /* ---- groups.c: JOIN, STEP, LEAVE ---- */
-/** Let all groups decide, at the end of an event. */
+/** Call at the end of an event. If t->rounds_moved: lets all groups decide, answers finished requests, sends orders. */
 void psd_groups_turn(struct psd_task *t);
-/** End graces and holds whose time is over. */
+/** Call at each tick: clears each psd_group_member.grace_ms and psd_group.hold_until_ms that is past. */
 void psd_groups_tick(struct psd_task *t);
-/** The container is reset: its group ends, and so do the requests that wait for the group. */
+/** Call when the container is reset: frees its group; requests that wait for it end with ABORTED, reason LOST. */
 void psd_groups_reset(struct psd_task *t, const char *container);
 void psd_groups_fini(struct psd_task *t);
 void psd_groups_check_invariants(const struct psd_task *t);
+/** Let the request w (SYNC, JOIN, STEP or LEAVE) wait for g; psd_groups_turn() will answer it. RESOURCE_EXHAUSTED: no memory. */
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
-/* ---- group_training.c: who has finished ---- */
-/** Handle w, a SYNC: continue the training of this id, or begin a new one. finished: w's worker has finished it. Returns how many
- * workers have finished the training. */
+/* ---- group_training.c: which workers have finished their data ---- */
+/** For the SYNC request w: continue the training `id` (until all workers have finished their data), or begin one. finished: w's
+ * worker has finished it already. Returns how many workers have finished. */
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
-/** The id of the container's training; 0: none is known. */
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
-/** True if all members have finished the training of this id, and the next one has begun or is about to. False for id 0. */
+/** True if all members have finished the training `id`. Id 0: false. */
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
-/** True if this worker had finished the previous training, which is over. */
+/** True if this worker had finished its data in the container's last training that is over. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
-/** This worker takes part in the training; true if it had finished the training before. */
+/** Note that this worker takes part again, and begin a training if none is known. True: the worker had finished it before. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);
+/** Note that this worker has finished its data, so rounds need not wait for it. Without memory nothing is noted. */
 void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task);
-/** All workers have finished, or another training begins. */
+/** Call when all workers that remain have finished the training: it becomes the previous one, and the next gets a new id. */
 void psd_training_over(struct psd_task *t, const char *container);
 void psd_trainings_fini(struct psd_task *t);
 
-/* ---- group_text.c: texts for people, and ROUNDS ---- */
-/** What the group waits for: "/job:worker/task:1, at work for 3.2 s". */
+/* ---- group_text.c: texts for people, and the request ROUNDS ---- */
+/** Write whom the group waits for into buf [n]: "/job:worker/task:1 (at work for 3.2 s)". Returns buf. */
 const char *psd_group_missing_text(const struct psd_task *t, const struct psd_group *g, char *buf, size_t n);
+enum { PSD_SYNC_TEXT_MAX = 192 };
+/** Write the options, as people read them, into buf [n]; PSD_SYNC_TEXT_MAX bytes suffice. Returns buf. */
 const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, size_t n);
+/** Put into *out, for `psctl waits`, what the request w waits for and who could end the wait. Unchanged if its group is gone. */
 void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
+/** Set w->err to DEADLINE_EXCEEDED, with a text that names who is missing. The caller answers with it. */
 void psd_group_expire(struct psd_task *t, struct psd_wait *w);
+/** Read options from a message. INVALID_ARGUMENT: a value is unknown or out of range, or two options contradict each other. */
 ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_options *out, struct psi_err *err) PSI_MUST;
 void psd_sync_options_to_msg(const struct psd_sync_options *o, ps_v1_SyncOptions *out);
 
-/** FAILED_PRECONDITION if the variable is in a group that has not ended. */
+/** Check that a client may delete the variable n. FAILED_PRECONDITION: a group that has not ended trains it. */
 ps_status psd_group_delete_check(const struct psd_task *t, const struct psd_name *n, struct psi_err *err) PSI_MUST;
 
 #endif

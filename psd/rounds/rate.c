@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SET_RATE: a learning rate that replaces that of one variable's optimizer, or of all optimizers of a container, until it is
- * cleared. The rate is not part of the definition (DESIGN 10): no INIT changes it, and no definition is compared with it.
+/* SET_RATE: a learning rate that replaces that of one variable's optimizer, or of all optimizers of a container, until it is
+ * cleared. The rate is not part of a variable's definition: no INIT changes it, and no comparison of definitions looks at it.
  *
- * Happy path: all variables are checked -> each gets the rate, in one event. The next push that begins uses the rate; a push in
- * progress keeps its own. A repeated SET_RATE changes nothing. A container may have a million variables, so the work is sliced:
- * slices check all variables; in one event the container says that the rate is in force (psd_container_rate()); slices write it
- * to the records, each with a change; the client is answered. Another SET_RATE in the same container is refused meanwhile with
- * UNAVAILABLE and is repeated by its client. Variables in rounds change together, with one round: the directory is asked for that
- * (psd/rounds/group_rate.c). Failure: a name that is not there (the error names the nearest), a variable without an optimizer, a
- * rate that an optimizer does not take. Nothing has changed then.
- */
+ * Happy path: all variables are checked, then each gets the rate, in one event. The next push that begins uses the rate; a
+ * push in progress keeps its own. A container may have a million variables; a SET_RATE of all of them is done in slices: first
+ * all variables are checked; then one event puts the rate into force (psd_container_rate()); then slices write it to the
+ * variables' records, each with a change; then the client is answered. Meanwhile another SET_RATE in the container is refused
+ * with UNAVAILABLE, and its client repeats it. Variables in rounds change together, with one round: that is the directory's
+ * part (psd/rounds/group_rate.c).
+ *
+ * Failures, after which nothing has changed: an unknown name (the error names the nearest one), a named variable without an
+ * optimizer, a rate that an optimizer refuses. A SET_RATE of all variables skips those without an optimizer. */
 #include "rounds.h"
 
 #include "psd/base/items.h"
@@ -26,7 +26,7 @@
 
 enum { RETRY_MS = 50 };
 
-/* A SET_RATE request. */
+/* A SET_RATE request, decoded. */
 struct setting {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1]; /* "": all variables */
@@ -55,7 +55,6 @@ static ps_status parse(const struct psd_request *r, struct setting *out, struct 
                : psi_fail(err, PS_INVALID_ARGUMENT, "SET_RATE: the rate is 0, it must be > 0; to stop training, stop it");
 }
 
-/* PS_OK if v accepts the rate. */
 static ps_status check(const struct psd_task *t, const struct psd_variable *v, double rate, struct psi_err *err)
 {
     ps_optimizer with = v->optimizer;
@@ -138,15 +137,15 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
 
 struct psd_rate_set {
     struct psi_list link;  /* task->rate_sets */
-    struct psd_conn *conn; /* NULL: the connection has ended, nobody is answered */
-    uint64_t id;           /* of the request */
+    struct psd_conn *conn; /* NULL: the client's connection has ended, so nobody is answered */
+    uint64_t id;           /* id of the request, for its answer */
     const struct psd_container *container;
     double rate;
-    uint32_t before; /* store.next_handle at the request: only variables with a smaller handle are set */
-    uint64_t cursor; /* in the container's variables */
-    bool in_force;   /* all variables are checked, and the rate is being written to records */
-    uint64_t count, changed;
-    char peer[96]; /* for the log */
+    uint32_t before;         /* store.next_handle at the request: variables from this handle on are newer, and are not set */
+    uint64_t cursor;         /* position in the iteration over the container's variables */
+    bool in_force;           /* all variables were checked: the rate counts, and slices write it to each variable's record */
+    uint64_t count, changed; /* how many variables were written, and how many of them had another rate */
+    char peer[96];           /* name of the client, for the log */
 };
 
 static struct psd_rate_set *at(struct psi_list *link)
@@ -179,7 +178,7 @@ static void set_over(struct psd_task *t, struct psd_rate_set *s, const struct ps
     if (s->in_force) {
         psd_container_rated(s->container);
     }
-    if (s->changed > 0) { /* one log line for all, because a container may have a million variables */
+    if (s->changed > 0) { /* one log line for all, because there may be a million variables */
         psd_rate_log(t, s->peer, s->container->name, s->changed, s->rate);
     }
     if (s->conn != NULL) {
@@ -188,10 +187,9 @@ static void set_over(struct psd_task *t, struct psd_rate_set *s, const struct ps
     psi_free(s);
 }
 
-/* Check or write one variable. */
 static ps_status step(struct psd_task *t, struct psd_rate_set *s, const struct psd_variable *v, struct psi_err *err)
 {
-    if (v->optimizer.kind == PS_OPT_NONE || v->handle >= s->before) { /* queues have no optimizer either */
+    if (v->optimizer.kind == PS_OPT_NONE || v->handle >= s->before) { /* queues have no optimizer */
         return PS_OK;
     }
     if (!s->in_force) {
@@ -202,8 +200,7 @@ static ps_status step(struct psd_task *t, struct psd_rate_set *s, const struct p
     return PS_OK;
 }
 
-/* Handle the next `most` variables. The first pass checks and the second one writes: all variables or none. True: s has ended and
- * is freed. */
+/* Check the next `most` variables or, after the checks, set their rate. True: s has ended and is freed. */
 static bool go_on(struct psd_task *t, struct psd_rate_set *s, uint32_t most)
 {
     struct psi_err err;
@@ -246,7 +243,7 @@ static void set_all(struct psd_task *t, struct psd_conn *c, uint64_t id, const s
     s->before = t->store.next_handle;
     PSI_IGNORE(snprintf(s->peer, sizeof(s->peer), "%s", c->text)); /* fits */
     psi_list_push_back(&t->rate_sets, &s->link);
-    (void)go_on(t, s, t->config.list_slice_rows); /* psd_rates_work() continues what is left */
+    (void)go_on(t, s, t->config.list_slice_rows); /* psd_rates_work() does the remaining variables */
 }
 
 bool psd_rates_have_work(const struct psd_task *t)
@@ -256,14 +253,14 @@ bool psd_rates_have_work(const struct psd_task *t)
 
 void psd_rates_work(struct psd_task *t)
 {
-    (void)go_on(t, at(psi_list_first(&t->rate_sets)), t->config.list_slice_rows); /* continued by the next call */
+    (void)go_on(t, at(psi_list_first(&t->rate_sets)), t->config.list_slice_rows); /* the next call goes on */
 }
 
 void psd_rates_finish(struct psd_task *t, const struct psd_container *in)
 {
     struct psd_rate_set *s = set_of(t, in);
     if (s != NULL && s->in_force) {
-        (void)go_on(t, s, UINT32_MAX); /* always ends: a task has fewer variables */
+        (void)go_on(t, s, UINT32_MAX); /* one call is enough: no task has so many variables */
     }
 }
 
@@ -305,7 +302,7 @@ void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = parse(r, &s, &err);
     const struct psd_container *in = st == PS_OK && !t->fenced ? psd_container_find(&t->store, s.container) : NULL;
-    if (in != NULL && set_of(t, in) != NULL) { /* otherwise the records could end with the earlier of the two rates */
+    if (in != NULL && set_of(t, in) != NULL) { /* slices of an older SET_RATE would overwrite this rate */
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_READY,
                          "%s still sets another learning rate of all variables in container '%s'", t->name, s.container);
     } else if (st == PS_OK && s.name[0] != '\0') {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rounds at an owner: the orders of a directory. The directory decides which round closes with which members. Contributions come
- * in push.c. psd/store/rounds.c remembers the groups and builds the values.
+/* Synchronous rounds at an owner, a ps task with variables of the group: does what the directory orders (rounds.h). The directory
+ * decides which round closes with which members. psd/rpc/push.c takes contributions. psd/store/rounds.c remembers the groups and
+ * computes the values.
  *
- * Happy path: set -> join ... -> PREPARE: one slice at once, the others between the turns of the loop (psd_rounds_work()), then
- * READY is answered -> COMMIT: the values are exchanged in the same event. Failure: no memory, at set and join only. A PREPARE
- * for members that have not contributed to all variables is answered with the list of what is missing. A PREPARE or COMMIT ends
- * with ABORTED if another order comes before its answer. A connection that ends takes its order with it, but what was built
- * stays, and an order for the same members uses it. A COMMIT that was not prepared is carried out when the round is built.
- */
+ * Happy path: TASK_ROUNDS sets the group, TASK_JOIN adds members. PREPARE computes one slice of the new values at once and the
+ * others between turns of the loop (psd_rounds_work()), and is answered when the round is READY. COMMIT exchanges old and new
+ * values in one event. With a limit on the joint norm PREPARE is answered with sums of squares, and BUILD when the round is
+ * READY.
+ *
+ * Failures. A TASK_ROUNDS that names what this task lacks, or asks for what a part cannot do, is refused. Memory can be short at
+ * TASK_ROUNDS and TASK_JOIN only. If members have not contributed to all variables, PREPARE is answered with a list of what is
+ * missing, and COMMIT ends ABORTED. PREPARE, BUILD and COMMIT end ABORTED if another of them, or the end of the group, comes
+ * before their answer. When a connection ends, its order gets no answer; what was built stays, and an order for the same members
+ * uses it. A COMMIT that was not prepared is carried out when the round is built. */
 #include "rounds.h"
 
 #include "psd/rpc/handlers.h"
@@ -19,9 +23,7 @@
 
 #include <stdlib.h>
 
-enum { ORDER_BYTES_MAX = 128 << 20 /* limit of a list that comes in several frames */ };
-
-/* ---- find ---- */
+enum { ORDER_BYTES_MAX = 128 << 20 /* bytes of an order in several frames, at most */ };
 
 const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *container)
 {
@@ -29,7 +31,6 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
     return in == NULL ? NULL : in->rounds;
 }
 
-/* Find the group of this generation. */
 static ps_status find(const struct psd_task *t, const char *container, uint64_t generation, struct psd_rounds **out,
                       struct psi_err *err)
 {
@@ -41,27 +42,32 @@ static ps_status find(const struct psd_task *t, const char *container, uint64_t 
                              *out == NULL ? "none at all" : "others");
 }
 
-/* ---- the answer of a PREPARE or COMMIT that waits ---- */
+/* ---- the delayed answer of a PREPARE, BUILD or COMMIT ---- */
 
-/* A list of what is missing; empty: READY. */
-static void answer_prepare(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint64_t id)
+/* Answer a PREPARE or BUILD that has its result: missing contributions, sums, or, if the round is READY, an empty list. */
+static void answer_built(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint8_t op, uint64_t id)
 {
     struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_PREPARE, PS_FLAG_REPLY, id);
+    psd_list_begin(&l, t, c, op, PS_FLAG_REPLY, id);
     for (uint32_t i = 0; i < g->missing_count; i++) {
         const struct psd_missing *what = &g->missing[i];
-        ps_v1_MissingItem item = ps_v1_MissingItem_init_zero;
+        ps_v1_PrepareAnswer item = ps_v1_PrepareAnswer_init_zero;
         item.member = what->member;
         item.count = what->count;
         if (what->variable != NULL) {
             PSI_IGNORE(PSI_BYTES_SET(item.name, what->variable->name)); /* fits: checked names */
         }
-        psd_list_add(&l, &ps_v1_MissingItem_msg, &item);
+        psd_list_add(&l, &ps_v1_PrepareAnswer_msg, &item);
+    }
+    for (uint32_t i = 0; g->build == PSD_BUILD_SUMMED && i < g->part_count; i++) {
+        ps_v1_PrepareAnswer item = ps_v1_PrepareAnswer_init_zero;
+        item.order = g->parts[i].variable->order;
+        item.squares = g->sums[i];
+        psd_list_add(&l, &ps_v1_PrepareAnswer_msg, &item);
     }
     psd_list_end(&l);
 }
 
-/* With the global step, if this task has it. */
 static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint8_t op, uint64_t id)
 {
     uint64_t step = g->step == NULL ? 0 : psd_step_value(g->step);
@@ -69,7 +75,7 @@ static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_reply(t, c, op, 0, id, 0, NULL, 0, &m, (const uint8_t *)&step);
 }
 
-/* Answer the waiting order of g, if there is one, with err. */
+/* If an order of g waits for its answer: answer it with err. */
 static void refuse_ask(struct psd_task *t, struct psd_rounds *g, const struct psi_err *err)
 {
     struct psd_conn *c = g->ask_conn;
@@ -86,19 +92,20 @@ static void overtake_ask(struct psd_task *t, struct psd_rounds *g, const char *w
     refuse_ask(t, g, &err);
 }
 
-/* Answer the waiting order of g, if its result is known. */
+/* If an order of g (PREPARE, BUILD or COMMIT) waits and has its result: answer it. */
 static void look(struct psd_task *t, struct psd_rounds *g)
 {
     struct psd_conn *c = g->ask_conn;
-    if (c == NULL || g->build == PSD_BUILD_GOES) {
+    if (c == NULL || psd_rounds_is_building(g)) {
         return;
     }
     g->ask_conn = NULL;
     if (g->ask_op == PS_OP_COMMIT) {
-        PSI_ASSERT(g->build == PSD_BUILD_NONE); /* a decided round is committed as soon as it is READY */
+        /* a decided round is committed as soon as it is READY, so nothing is left of it */
+        PSI_ASSERT(g->build == PSD_BUILD_NONE);
         answer_step(t, c, g, PS_OP_COMMIT, g->ask_id);
     } else {
-        answer_prepare(t, c, g, g->ask_id);
+        answer_built(t, c, g, g->ask_op, g->ask_id);
     }
 }
 
@@ -143,13 +150,26 @@ static ps_status find_variable(const struct psd_task *t, const struct psd_contai
 
 static int ascending(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    const struct psd_part_def *x = a, *y = b;
+    return x->creation < y->creation ? -1 : x->creation > y->creation;
 }
 
-/* Check everything that can be refused, except memory. */
+static ps_status check_part(const struct psd_variable *v, const struct psd_rounds_spec *spec, bool by_rows, struct psi_err *err)
+{
+    ps_status st = psd_part_check(v, err);
+    if (st != PS_OK || !by_rows || spec->options.mode != PSD_SYNC_ROUNDS) {
+        return st;
+    }
+    return spec->options.rows_per_step > 0
+               ? psd_part_rows_check(v, err)
+               : psi_fail(err, PS_INVALID_ARGUMENT, "'%s' is in rounds by rows: rows_per_step is 0; allowed: 1 and more",
+                          v->name);
+}
+
+/* Check spec, and find the variables that it names. out->step: the variable of the global step; NULL: not on this task. parts
+ * [spec->name_count]: the other variables, by rising creation number. Allocates nothing. */
 static ps_status resolve(const struct psd_task *t, const struct psd_container *in, const struct psd_rounds_spec *spec,
-                         struct psd_rounds_def *out, uint64_t *creations, struct psi_err *err)
+                         struct psd_rounds_def *out, struct psd_part_def *parts, struct psi_err *err)
 {
     ps_status st = PS_OK;
     const struct psd_variable *v = NULL;
@@ -160,44 +180,43 @@ static ps_status resolve(const struct psd_task *t, const struct psd_container *i
         }
     }
     for (uint32_t i = 0; st == PS_OK && i < spec->name_count; i++) {
+        const bool by_rows = spec->by_rows != NULL && spec->by_rows[i];
         st = find_variable(t, in, spec->names[i], &v, err);
         if (st == PS_OK) {
-            st = psd_part_check(v, err);
+            st = check_part(v, spec, by_rows, err);
+        }
+        if (st == PS_OK && spec->options.max_norm_each != 0 && psd_variable_part_of(v).count > 0) {
+            st =
+                psi_fail(err, PS_UNIMPLEMENTED,
+                         "'%s' is a part of a variable: a limit on the norm of each variable is for whole ones; of all variables "
+                         "together a limit is possible",
+                         v->name);
         }
         if (st == PS_OK && v == out->step) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' is the global step: it cannot be trained in rounds", v->name);
         }
-        creations[i] = st == PS_OK ? v->creation : 0;
+        parts[i] = (struct psd_part_def){.creation = st == PS_OK ? v->creation : 0, .by_rows = by_rows};
     }
     if (st != PS_OK) {
         return st;
     }
-    qsort(creations, spec->name_count, sizeof(*creations), ascending);
+    qsort(parts, spec->name_count, sizeof(*parts), ascending);
     for (uint32_t i = 1; i < spec->name_count; i++) {
-        if (creations[i - 1] == creations[i]) {
+        if (parts[i - 1].creation == parts[i].creation) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "variable '%s' is named twice",
-                            psd_variable_by_creation(&t->store, creations[i])->name);
+                            psd_variable_by_creation(&t->store, parts[i].creation)->name);
         }
     }
     return PS_OK;
-}
-
-static uint64_t copy_bytes(const struct psd_task *t, const struct psd_rounds_def *d)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; d->options.mode == PSD_SYNC_ROUNDS && i < d->count; i++) {
-        bytes += psd_variable_promised_bytes(psd_variable_by_creation(&t->store, d->creations[i]));
-    }
-    return bytes;
 }
 
 static ps_status set(struct psd_task *t, const struct psd_container *in, const struct psd_rounds_def *d, struct psi_err *err)
 {
     end_group(t, in, "others take their place");
     for (uint32_t i = 0; d->options.mode == PSD_SYNC_ROUNDS && i < d->count; i++) {
-        psd_outcome_abort_pushes(t, psd_variable_by_creation(&t->store, d->creations[i]));
+        psd_outcome_abort_pushes(t, psd_variable_by_creation(&t->store, d->parts[i].creation));
     }
-    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, copy_bytes(t, d))); /* psd_change_reserve() says what is missing */
+    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_rounds_copy_bytes(&t->store, d))); /* without it psd_change_reserve() fails */
     struct psd_change c = {.kind = PSD_CHANGE_ROUNDS, .rounds = {.container = in, .def = d}};
     ps_status st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
@@ -224,28 +243,29 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
     if (in->rounds != NULL && in->rounds->generation == spec->generation) {
         return PS_OK;
     }
-    uint64_t *creations = psi_calloc((size_t)spec->name_count + 1, sizeof(*creations));
-    if (creations == NULL) {
+    struct psd_part_def *parts = psi_calloc((size_t)spec->name_count + 1, sizeof(*parts));
+    if (parts == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': memory", spec->container);
     }
     struct psd_rounds_def d = {.options = spec->options,
                                .awaited = spec->awaited,
                                .generation = spec->generation,
-                               .creations = creations,
+                               .parts = parts,
                                .count = spec->name_count,
                                .owners = spec->owners,
                                .owner_count = spec->owner_count};
-    ps_status st = resolve(t, in, spec, &d, creations, err);
+    ps_status st = resolve(t, in, spec, &d, parts, err);
     if (st == PS_OK) {
         st = set(t, in, &d, err);
     }
-    psi_free(creations);
+    psi_free(parts);
     return st;
 }
 
 /* ---- members ---- */
 
-/* Commit c, which removes a member. If that ends the round that is being built, its PREPARE or COMMIT is answered. */
+/* Apply the change c, which removes `member` (0: no member). If this discards the round under way, the directory's order that
+ * waits for it is answered. */
 static void withdraw(struct psd_task *t, struct psd_rounds *g, const struct psd_change *c, uint64_t member)
 {
     bool built = g->source_count > 0, decided = g->decided;
@@ -278,7 +298,7 @@ ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64
             PS_MEMBERS_MAX);
     }
     if (before == NULL) {
-        PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_member_memory_bytes(g))); /* psd_change_reserve() says what is missing */
+        PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_member_memory_bytes(g))); /* psd_change_reserve() fails with the reason */
     }
     struct psd_change c = {.kind = PSD_CHANGE_ROUND_JOIN,
                            .member = {.container = g->container,
@@ -321,6 +341,7 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
                                     .members = members,
                                     .count = g->source_count,
                                     .step = g->round_step,
+                                    .factor = g->round_factor,
                                     .scalars = g->scalars}};
     const bool set_rate = g->set_rate;
     const double rate = g->rate;
@@ -328,31 +349,39 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
         psd_age_note_round(g->parts[0].variable, (uint64_t)g->source_count * g->part_count);
     }
     psd_commit(t, &c);
+    if (psd_rounds_are_not_home(g) && !psi_list_linked(&g->building)) {
+        psi_list_push_back(&t->building, &g->building);
+    }
     uint64_t changed = 0;
     if (set_rate) {
-        psd_rates_finish(t, g->container); /* a SET_RATE that came before this round */
+        psd_rates_finish(t, g->container); /* a SET_RATE of the whole container that began before this round must end first */
     }
     for (uint32_t i = 0; set_rate && i < g->part_count; i++) {
         changed += psd_rate_change(t, g->parts[i].variable, rate);
     }
-    if (changed > 0) { /* rate_asked in the log of the directory says who asked for it */
+    if (changed > 0) { /* which client set the rate is in the directory's log, in the line "rate_asked" */
         psd_rate_log(t, "the directory", g->container->name, changed, rate);
     }
 }
 
-/* Build a slice. After the last slice, commit the round if it is decided. */
+/* Do one slice: copy rows of the last committed round into their variables (overlay.h), unless a checkpoint's copies leave no
+ * memory for that; if none are left, compute new values. After the last slice commit the round, if it is decided. */
 static void go_on(struct psd_task *t, struct psd_rounds *g)
 {
-    if (!psd_rounds_build(g, t->config.round_slice_bytes)) {
-        return;
+    if (psd_rounds_are_not_home(g) && psd_cut_is_full(&t->store)) {
+        return; /* g stays in t->building */
     }
-    psi_list_remove(&g->building);
-    if (g->decided) {
+    const bool ready = psd_rounds_build(g, t->config.round_slice_bytes);
+    if (!psd_rounds_is_building(g) && !psd_rounds_are_not_home(g)) {
+        psi_list_remove(&g->building);
+    }
+    if (ready && g->decided) {
         flip(t, g);
     }
 }
 
-/* *out_open: true if the round is being collected; false if it is already committed. */
+/* Check that g can close spec->round. *out_open: true if this is the round under way, false if it is committed already.
+ * INVALID_ARGUMENT: g's mode is not rounds, or too many members; ABORTED (LOST): g has not committed the previous round. */
 static ps_status check_round(const struct psd_task *t, const struct psd_rounds *g, const struct psd_round_spec *spec,
                              bool *out_open, struct psi_err *err)
 {
@@ -368,7 +397,17 @@ static ps_status check_round(const struct psd_task *t, const struct psd_rounds *
     return PS_OK;
 }
 
-/* Build the round, or continue. */
+/* Check spec->factor of a BUILD or COMMIT. INVALID_ARGUMENT: out of (0, 1], or the group has no limit on the joint norm. */
+static ps_status check_factor(const struct psd_task *t, const struct psd_rounds *g, const struct psd_round_spec *spec,
+                              struct psi_err *err)
+{
+    return psd_sync_is_joint(&g->options) && spec->factor > 0 && spec->factor <= 1
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT,
+                          "round %llu of container '%s' at %s with factor %g; allowed: above 0, up to 1",
+                          (unsigned long long)spec->round, g->container->name, t->name, (double)spec->factor);
+}
+
 static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bool decided, struct psd_rounds **out,
                        bool *out_open, struct psi_err *err)
 {
@@ -380,16 +419,24 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
         return st;
     }
     struct psd_rounds *g = *out;
+    const bool joint = psd_sync_is_joint(&g->options);
+    if (decided && joint) {
+        st = check_factor(t, g, spec, err);
+        if (st != PS_OK) {
+            return st;
+        }
+    }
     overtake_ask(t, g, "another order for the round has come");
     if (spec->member_count == 0 && !decided) {
         psd_rounds_build_end(g);
         g->attempt = 0;
         return PS_OK;
     }
-    psd_rounds_build_begin(g, spec->members, spec->member_count, decided, spec->set_rate ? &spec->rate : NULL, spec->step);
+    psd_rounds_build_begin(g, spec->members, spec->member_count, decided, spec->set_rate ? &spec->rate : NULL, spec->step,
+                           joint ? spec->factor : 0);
     g->life = spec->life;
     g->attempt = spec->attempt;
-    if (g->build == PSD_BUILD_GOES && !psi_list_linked(&g->building)) {
+    if (psd_rounds_is_building(g) && !psi_list_linked(&g->building)) {
         psi_list_push_back(&t->building, &g->building);
     }
     if (g->build != PSD_BUILD_MISSING) {
@@ -402,7 +449,18 @@ ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spe
 {
     struct psd_rounds *g = NULL;
     bool open = false;
-    return build(t, spec, false, &g, &open, err);
+    struct psd_round_spec sums = *spec;
+    sums.factor = 0;
+    return build(t, &sums, false, &g, &open, err);
+}
+
+ps_status psd_rounds_factor_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err)
+{
+    struct psd_rounds *g = NULL;
+    bool open = false;
+    ps_status st = find(t, spec->container, spec->generation, &g, err);
+    st = st == PS_OK ? check_factor(t, g, spec, err) : st;
+    return st == PS_OK ? build(t, spec, false, &g, &open, err) : st;
 }
 
 ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err)
@@ -422,7 +480,7 @@ ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec
 
 bool psd_rounds_has_work(const struct psd_task *t)
 {
-    return !psi_list_empty(&t->building) && !psd_cut_is_full(&t->store); /* building may write where a cut has to copy first */
+    return !psi_list_empty(&t->building) && !psd_cut_is_full(&t->store);
 }
 
 void psd_rounds_work(struct psd_task *t)
@@ -432,9 +490,8 @@ void psd_rounds_work(struct psd_task *t)
     look(t, g);
 }
 
-/* ---- handlers of the directory's requests ---- */
+/* ---- handlers of what the directory sends ---- */
 
-/* The items of a request's body, read one by one. */
 struct body {
     const uint8_t *p;
     size_t n;
@@ -445,7 +502,7 @@ static ps_status next(struct body *b, const pb_msgdesc_t *d, void *out, bool *ou
     return psi_list_next(&b->p, &b->n, d, out, out_end, err);
 }
 
-/* Read the group that r is about; b is left at the item after it. */
+/* Parse the first item of r's body, which names the group and its container; *b gets the rest. INVALID_ARGUMENT: no such item. */
 static ps_status parse_group(const struct psd_request *r, struct body *b, ps_v1_RoundsItem *out,
                              char container[PS_CONTAINER_BYTES_MAX + 1], struct psi_err *err)
 {
@@ -463,10 +520,10 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_reply(t, c, r->header.op, 0, r->header.id, 0, st == PS_OK ? NULL : err, 0, NULL, NULL);
 }
 
-/* The memory that a parsed TASK_ROUNDS points to. */
 struct spec_memory {
     char (*names)[PS_NAME_BYTES_MAX + 1];
     const char **pointers;
+    bool *by_rows;
     struct psd_owner *owners;
 };
 
@@ -504,12 +561,13 @@ static ps_status parse_names(struct body *b, struct psd_rounds_spec *spec, struc
         if (count == 0 && step) {
             spec->step = m->names[0];
         } else {
+            m->by_rows[spec->name_count] = item.rows;
             m->pointers[spec->name_count++] = m->names[count];
         }
     }
 }
 
-/* *out: the container's group afterwards; NULL: none. */
+/* Do what the TASK_ROUNDS request r says. *out: the container's group afterwards; NULL: none. */
 static ps_status set_by(struct psd_task *t, const struct psd_request *r, const struct psd_rounds **out, struct psi_err *err)
 {
     ps_v1_RoundsItem group;
@@ -530,6 +588,7 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, const s
     }
     struct spec_memory m = {.names = psi_calloc((size_t)most + 1, sizeof(*m.names)),
                             .pointers = psi_calloc((size_t)most + 1, sizeof(*m.pointers)),
+                            .by_rows = psi_calloc((size_t)most + 1, sizeof(*m.by_rows)),
                             .owners = psi_calloc((size_t)group.owner_count + 1, sizeof(*m.owners))};
     struct psd_rounds_spec spec = {.container = container,
                                    .generation = group.generation,
@@ -537,12 +596,17 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, const s
                                                .workers = group.options.workers,
                                                .replicas = group.options.replicas,
                                                .on_loss = group.options.on_loss,
-                                               .staleness = group.options.staleness},
+                                               .staleness = group.options.staleness,
+                                               .max_norm_each = group.options.max_norm_each,
+                                               .max_norm = group.options.max_norm,
+                                               .rows_per_step = group.options.rows_per_step,
+                                               .rows_mean = group.options.rows_mean},
                                    .awaited = group.awaited,
                                    .names = m.pointers,
+                                   .by_rows = m.by_rows,
                                    .owners = m.owners,
                                    .owner_count = group.owner_count};
-    if (m.names == NULL || m.pointers == NULL || m.owners == NULL) {
+    if (m.names == NULL || m.pointers == NULL || m.by_rows == NULL || m.owners == NULL) {
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': memory", container);
     }
     if (st == PS_OK) {
@@ -557,11 +621,11 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, const s
     }
     psi_free(m.names);
     psi_free(m.pointers);
+    psi_free(m.by_rows);
     psi_free(m.owners);
     return st;
 }
 
-/* Append the frame to a list that comes in several frames. */
 static ps_status collect(struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
 {
     size_t bytes = 0;
@@ -582,7 +646,7 @@ void psd_rpc_task_rounds(struct psd_task *t, struct psd_conn *c, const struct ps
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     ps_status st = more || c->order.len > 0 ? collect(c, r, &err) : PS_OK;
     if (st != PS_OK) {
-        psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of this list would be misread */
+        psd_conn_fault(t, c, st, err.reason, err.text); /* one frame of the order is lost, so the whole order cannot be read */
         return;
     }
     if (more) {
@@ -634,7 +698,6 @@ void psd_rpc_task_join(struct psd_task *t, struct psd_conn *c, const struct psd_
     answer(t, c, r, st, &err);
 }
 
-/* Read the ids of the members that follow in b. */
 static ps_status parse_members(struct body *b, uint64_t *out, uint32_t *out_count, struct psi_err *err)
 {
     for (*out_count = 0;; (*out_count)++) {
@@ -669,7 +732,6 @@ void psd_rpc_task_leave(struct psd_task *t, struct psd_conn *c, const struct psd
     answer(t, c, r, st, &err);
 }
 
-/* Handle PREPARE or COMMIT. */
 static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd_request *r,
                         ps_status (*order)(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err))
 {
@@ -689,6 +751,7 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         spec.set_rate = group.set_rate;
         spec.rate = group.rate;
         spec.step = group.round_step;
+        spec.factor = (float)group.factor;
         st = psd_rate_check(group.set_rate ? group.rate : 0, &err);
     }
     if (st == PS_OK) {
@@ -704,13 +767,14 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         answer(t, c, r, st, &err);
         return;
     }
-    if (spec.round <= g->committed && r->header.op == PS_OP_COMMIT) { /* committed now or before */
+    /* the round is committed already, by this order or an earlier one */
+    if (spec.round <= g->committed && r->header.op == PS_OP_COMMIT) {
         answer_step(t, c, g, PS_OP_COMMIT, r->header.id);
         return;
     }
     if (spec.round <= g->committed) {
         struct psd_list l;
-        psd_list_begin(&l, t, c, PS_OP_PREPARE, PS_FLAG_REPLY, r->header.id);
+        psd_list_begin(&l, t, c, r->header.op, PS_FLAG_REPLY, r->header.id);
         psd_list_end(&l);
         return;
     }
@@ -723,6 +787,11 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
 void psd_rpc_prepare(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     close_round(t, c, r, psd_rounds_prepare_here);
+}
+
+void psd_rpc_build(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    close_round(t, c, r, psd_rounds_factor_here);
 }
 
 void psd_rpc_commit(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -1,111 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rounds at an owner (psd/store/rounds.h): what the directory orders, done in rounds.c. The handlers of TASK_ROUNDS, TASK_JOIN,
- * TASK_LEAVE, PREPARE and COMMIT call the *_here functions.
- *
- * PREPARE and COMMIT of much data take several slices, between turns of the loop (psd_rounds_work()).
- */
+/* Synchronous rounds at an owner, a ps task with variables of the group (psd/store/rounds.h): it does what the directory orders.
+ * The handlers of TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE, BUILD and COMMIT call the *_here functions. PREPARE, BUILD and
+ * COMMIT may take several slices (psd_rounds_work()). */
 #ifndef PSD_ROUNDS_OWNER_H
 #define PSD_ROUNDS_OWNER_H
 
 #include "psd/base/base.h"
 #include "psd/store/rounds.h"
 
-/* The definition of a group, as the directory orders it. */
+/* A group of workers and its variables, as the directory orders it. */
 struct psd_rounds_spec {
-    /* volatile: on a stack */
     const char *container;
     uint64_t generation;
-    struct psd_sync_options options; /* mode 0: end the container's group, whatever its generation */
-    /* members that must still join before the rounds open, 0: open. The owner remembers it, for a directory that restarts */
+    struct psd_sync_options options; /* mode 0: end the container's group, of any generation */
+    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its list */
     uint32_t awaited;
-    const char *const *names; /* names of the group's variables at this task */
+    const char *const *names; /* names of the group's variables that lie on this task */
+    /* array, one for each name: workers contribute rows of it, not the whole; NULL: no variable is by rows */
+    const bool *by_rows;
     uint32_t name_count;
-    const char *step; /* name of the global step; NULL: it is at another task */
+    const char *step; /* name of the global step variable; NULL: it lies on another task */
     const struct psd_owner *owners;
     uint32_t owner_count;
 };
-/* A member that joins. */
 struct psd_member_spec {
-    /* volatile: on a stack */
     uint64_t id;
-    const uint8_t *session; /* 16 bytes */
-    const char *job;
+    const uint8_t *session; /* 16 bytes: the worker's session */
+    const char *job;        /* name and number of the worker's task; no other member of the group has them */
     uint32_t task;
-    uint32_t awaited;
+    uint32_t awaited; /* psd_rounds_spec.awaited after this member has joined */
 };
-/* The round to prepare or commit. */
 struct psd_round_spec {
-    /* volatile: on a stack */
     const char *container;
     uint64_t generation, round;
-    uint64_t life, attempt; /* of the directory and its attempt; PREPARE's answer and lists repeat them */
-    const uint64_t *members;
-    uint32_t member_count;
-    bool set_rate; /* this round also sets the learning rate `rate` */
+    /* random number of the directory process, and number of its attempt to close the round; the owner repeats both in its list */
+    uint64_t life, attempt;
+    const uint64_t *members; /* ids of the members whose contributions are in the round */
+    uint32_t member_count;   /* PREPARE: 0 discards the new values built so far */
+    bool set_rate;           /* from this round on, the learning rate is `rate` */
     double rate;
-    uint64_t step; /* 1 + global step that it is built at; 0: not said */
+    uint64_t step; /* 1 + the global step before the round; 0: not known */
+    float factor;  /* BUILD, COMMIT with a limit on the joint norm: all averaged gradients are multiplied by it */
 };
 
-/** The group of the container at this task; NULL: none. */
+/** Find the group of the container at this task. NULL: none. */
 const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *container);
-/** Set the group. An equal generation is OK and changes nothing. A group of another generation is replaced with all its members,
- * and pushes in progress to its variables end with FAILED_PRECONDITION. Errors: NOT_FOUND, a variable is missing;
- * FAILED_PRECONDITION or INVALID_ARGUMENT, a variable cannot be in rounds; RESOURCE_EXHAUSTED, no memory for the copy of values
- * and slots. */
+/** Make the container's group as in spec, or end it (mode 0). A group of spec's generation is kept: PS_OK. Another generation is
+ * replaced: its members are dropped, and unfinished pushes to its variables end with FAILED_PRECONDITION. Errors: NOT_FOUND (a
+ * variable is missing), FAILED_PRECONDITION or INVALID_ARGUMENT (a variable cannot be trained in rounds), RESOURCE_EXHAUSTED (no
+ * memory for copies). */
 ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
-/** Add a member. A member with an equal id is OK. The member that had the job and task leaves. Errors: ABORTED (LOST), the group
- * is not here; RESOURCE_EXHAUSTED, no memory for the gradients. */
+/** Add a member, and remove an older one of its job and task. PS_OK without a change if the id is a member already. Errors:
+ * ABORTED (LOST): the group is not here; RESOURCE_EXHAUSTED: no memory for the gradients. */
 ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
                                struct psi_err *err) PSI_MUST;
-/** Take a member out and drop its contribution, and values that are being built from it. A missing member or group is no error.
- * over: a worker has finished, and no round has been closed since; the owner remembers it. */
+/** Remove a member with its contribution; new values that use the contribution are discarded. Nothing happens if the group or
+ * the member is not here. awaited, over: set psd_rounds.awaited and psd_rounds.over. */
 void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member, uint32_t awaited,
                            bool over);
-/** Build the round. On PS_OK psd_rounds_here()->build is READY, MISSING, or GOES, which becomes one of the two. Without members,
- * what was built is dropped, and build is NONE. A round that is already committed is OK: see ->committed. ABORTED (LOST): the
- * group is not here, or has not committed the round before. */
+/** Begin to compute the round's new values. PS_OK also if the round is committed already. Then psd_rounds_here()->build is GOES
+ * while slices are left, READY, or MISSING if a contribution is missing. With a limit on the joint norm, sums come first: SUMS
+ * while slices are left, SUMMED, or MISSING. With no members in spec, all that was computed is discarded (NONE). Errors:
+ * INVALID_ARGUMENT: not in rounds, or too many members; ABORTED (LOST): the group is not here, or has not committed the previous
+ * round. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
-/** Commit the round now or, if it is not prepared, as soon as it is built. ->committed is then the round. A round that is already
- * committed is OK. ABORTED (LOST): the group is not here, or a contribution is missing. */
+/** After the sums: compute the new values with spec->factor, in a group with a limit on the joint norm. Then `build` is GOES,
+ * READY or MISSING. ABORTED (LOST): as in psd_rounds_prepare_here(); INVALID_ARGUMENT: no such limit, or a factor not in (0, 1].
+ */
+ps_status psd_rounds_factor_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
+/** Make the new values visible now, or as soon as they are computed: then psd_rounds_here()->committed is the round's number.
+ * PS_OK also if that was done before. ABORTED (LOST): the group is not here, or a contribution is missing. */
 ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
-/** End the container's group, if there is one, because of a reset or because one of its variables is deleted. */
+/** Call when the container is reset or one of its group's variables is deleted: ends the group, if there is one. */
 void psd_rounds_end_here(struct psd_task *t, const char *container);
 
-/** rate.c. INVALID_ARGUMENT unless the learning rate is finite and > 0, or 0, which clears the rate that was set. */
+/* ---- rate.c: learning rates that a client sets ---- */
+/** Check a learning rate of SET_RATE. INVALID_ARGUMENT unless it is finite and > 0, or 0, which clears the rate that was set. */
 ps_status psd_rate_check(double rate, struct psi_err *err) PSI_MUST;
-/** Set the rate of v, without a log line. False: v had this rate already. */
+/** Set the learning rate of v, without a log line. rate 0: the optimizer's own rate. False: v had this rate already. */
 bool psd_rate_change(struct psd_task *t, const struct psd_variable *v, double rate);
-/** Log that this many variables of a container have a new rate; 0: the optimizers' own. peer: who asked. */
+/** Log that `changed` variables of a container have a new rate. rate 0: their optimizers' own. peer: who asked. */
 void psd_rate_log(struct psd_task *t, const char *peer, const char *container, uint64_t changed, double rate);
 
-/** Handle SET_RATE at this task: in one event, or, for all of many variables, in slices. The slices first check all variables.
- * Then one event puts the rate into force for all, and further slices write it to the records of the variables. */
+/** Handle the request SET_RATE. With many variables, slices first check them all, then one event puts the rate into force for
+ * all, and further slices write it to each variable's record. */
 void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
-/** True if some SET_RATE has slices left. */
+/** True if a SET_RATE of all variables of a container is not finished. */
 bool psd_rates_have_work(const struct psd_task *t);
-/** Do a slice of the oldest SET_RATE: psd_task_config.list_slice_rows variables. */
+/** Do the next slice of the oldest SET_RATE of all variables of a container. Precondition: psd_rates_have_work(). */
 void psd_rates_work(struct psd_task *t);
-/** Write the rate that is in force in this container to all records within this event. */
+/** If a SET_RATE of the whole container is in force and some variables' records lack the rate, write it to all of them now. */
 void psd_rates_finish(struct psd_task *t, const struct psd_container *in);
-/** All variables of the container are deleted: end its SET_RATE with a count of 0. */
+/** Call when all variables of the container are deleted: an unfinished SET_RATE of all of them gets OK with count 0. */
 void psd_rates_end(struct psd_task *t, const struct psd_container *in);
-/** Connection c ends. Its SET_RATE ends if it still checks, and goes on without an answer if it is in force. */
+/** Call when connection c ends: its SET_RATE is given up, but finished if it is in force. */
 void psd_rates_conn_lost(struct psd_task *t, const struct psd_conn *c);
 void psd_rates_fini(struct psd_task *t);
 
-/** True if a round is being built. */
+/* ---- rounds.c ---- */
+/** True if a slice of work is due: new values are being computed, or rows of the last round must be copied into their variables
+ * (overlay.h). False while a checkpoint's copies have no memory, because such work would need more copies. */
 bool psd_rounds_has_work(const struct psd_task *t);
-/** Build a slice. */
+/** Do one slice of work for one group. A completed order is answered. Call if psd_rounds_has_work(). */
 void psd_rounds_work(struct psd_task *t);
-/** Connection c ends: its PREPARE or COMMIT gets no answer. */
+/** Call when connection c ends: its PREPARE, BUILD or COMMIT gets no answer. */
 void psd_rounds_conn_lost(struct psd_task *t, const struct psd_conn *c);
 
 /* ---- age.c ---- */
-/** Count the age of a push to v. version: after the push; from: ps_push_meta.version. */
+/** Count a push to v by its age in versions. version: v's version after the push. from: 1 + the version from which its gradient
+ * was computed; 0: not known. */
 void psd_age_note(const struct psd_variable *v, uint64_t version, uint64_t from);
-/** Count this many contributions of a round in the container of v, with age 0: they were computed from the values they change. */
+/** Note `count` contributions to a round of v's container, with age 0: they were computed from the values that they change. */
 void psd_age_note_round(const struct psd_variable *v, uint64_t count);
 
 #endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Operators' requests about a task as a whole: SHUTDOWN, and at the directory TASKS. INFO, containers, sessions, waits and
- * settings are in files of their own. TASKS is a list in slices (listing.c): after a restart of a task, all names are searched
- * for those that its new process lacks; then the tasks are listed. Failure: without memory for a list RESOURCE_EXHAUSTED.
- */
+/* SHUTDOWN, and TASKS at the directory, a list in slices (listing.c). If a task has restarted, the first slices search all names
+ * for those that its new process has not confirmed; later slices list the tasks. No memory: RESOURCE_EXHAUSTED. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -15,23 +12,22 @@
 
 enum { SHUTDOWN_RETRY_MS = 100 };
 
-/* Names of a task that its present process has not confirmed. */
+/* Names whose variables a task has lost: its present process has not confirmed them. */
 struct lost {
     uint64_t life; /* life of the task when the search began */
-    bool listed;   /* the task had listed by then; before its list a task may still have all its names */
+    bool listed;   /* the task had sent its list when the search began; without a list no name counts as lost */
     uint32_t count;
     char text[PSD_NAMES_HALF];
     struct psd_names names;
 };
 
-/* The state of a list of tasks. */
 struct tasks_at {
-    bool searching; /* first pass, over all names; the tasks follow */
+    bool searching; /* true: the first slices search all names; false: the later slices list the tasks */
     uint32_t next;  /* peer index of the next task */
     struct lost of[];
 };
 
-/* Only a task that is another process than before can have lost a name. */
+/* Begin to search for lost names. Only a restart loses variables: if no task has restarted, there is nothing to search. */
 static void search_begin(const struct psd_task *t, struct tasks_at *at, uint64_t *cursor)
 {
     at->searching = false;
@@ -44,7 +40,7 @@ static void search_begin(const struct psd_task *t, struct tasks_at *at, uint64_t
     }
 }
 
-/* False: a task has restarted, left or listed since the search began, so that its count mixes two states. */
+/* False if a task has restarted, left or sent its list since the search began: the search must begin again. */
 static bool search_holds(const struct psd_task *t, const struct tasks_at *at)
 {
     bool holds = true;
@@ -54,7 +50,7 @@ static bool search_holds(const struct psd_task *t, const struct tasks_at *at)
     return holds;
 }
 
-/* Count one name. A name in a container that c's peer may not read is counted only. */
+/* Examine the next name, and count it if its variable is lost. Only if c's peer may read the container, the name is listed. */
 static void search_step(const struct psd_task *t, const struct psd_conn *c, struct tasks_at *at, uint64_t *cursor)
 {
     void *value = NULL;
@@ -86,11 +82,11 @@ static void add_task(struct psd_task *t, struct psd_list *l, const struct psd_pe
     a.pid = p->pid;
     a.restarts = p->restarts;
     a.lost = lost->count;
-    PSI_IGNORE(PSI_BYTES_SET(a.lost_names, psd_names_text(&lost->names)));                        /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
-    PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* fits: checked address */
-    PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(a.conflict, psd_peer_conflict(t, p)));                               /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.lost_names, psd_names_text(&lost->names))); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                              /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(a.address, psd_peer_address(t, p)));          /* fits: checked address */
+    PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                            /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.conflict, psd_peer_conflict(t, p)));        /* cut is fine */
     psd_list_add(l, &ps_v1_TaskAnswer_msg, &a);
 }
 

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * BARRIER: sessions wait for each other by a name, at the directory, which has their leases.
+/* BARRIER: sessions wait for each other by a name, at the directory, which has their leases.
  *
- * A barrier exists while somebody waits at it. The first to come makes it and says for how many it waits; the last to come
- * releases all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects joins its own arrival,
- * and a release that finds the client away is kept for it. The directory remembers no barrier over a restart: a client that had
- * come is told that the outcome is unknown, because asking again could make a second wait for clients that have been released.
+ * A barrier exists while a session waits at it. The first BARRIER request with a name makes it, and sets how many must arrive;
+ * the last arrival releases all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects
+ * continues its own arrival, and a release is kept for a client that is away. A restarted directory knows no barriers: a client
+ * that had arrived is told that the outcome is unknown, because others may have been released before.
  *
- * Barriers are checked at each arrival, and at the end of each event in which a session became a member of the cluster or ceased
- * to be one. They are not checked in between: a session that says HELLO again is no member for a moment, which must release
- * nobody.
- *
- * Failure: another count than the others gave: INVALID_ARGUMENT. Too little memory: RESOURCE_EXHAUSTED, to be repeated. An
- * expired deadline: DEADLINE_EXCEEDED, with who has not come.
- */
+ * Barriers are checked at each arrival, and at the end of each event in which a session began or ended to be a member of the
+ * cluster. A session that sends HELLO again is no member for a part of that event, in which nothing is checked, so nobody is
+ * released. Failure: a count other than that of the first request: INVALID_ARGUMENT. No memory: RESOURCE_EXHAUSTED, and the
+ * client may repeat the request. An expired deadline: DEADLINE_EXCEEDED, with the names of missing sessions. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -26,13 +22,12 @@
 enum { KEY_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX, RETRY_MS = 100 };
 
 struct psd_barrier {
-    /* volatile: */
     struct psi_list waiters; /* struct psd_need of the arrivals */
-    uint32_t arrivals;       /* waits that refer to the barrier */
-    uint32_t count;          /* 0: all workers */
-    bool named;              /* in task->barriers, not released yet */
+    uint32_t arrivals;       /* number of waiting requests at the barrier */
+    uint32_t count;          /* how many arrivals release it; 0: all workers must arrive */
+    bool named;              /* it is in task->barriers; false once it was released */
     uint32_t key_bytes;
-    char key[KEY_MAX]; /* container \0 name; key_bytes of it are used */
+    char key[KEY_MAX]; /* container, a NUL byte, name; key_bytes in all */
 };
 _Static_assert(sizeof(struct psd_barrier) + 16 + PSI_MAP_ENTRY_BYTES <= PSD_BARRIER_BYTES, "as malloc gives it");
 
@@ -40,8 +35,6 @@ static struct psd_barrier *barrier_of(const struct psd_wait *w)
 {
     return PSI_CONTAINER_OF(w->needs[0].of, struct psd_barrier, waiters);
 }
-
-/* ---- barriers ---- */
 
 static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint32_t key_bytes, uint32_t count)
 {
@@ -66,7 +59,6 @@ static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint
     return b;
 }
 
-/* The name becomes free. */
 static void unname(struct psd_task *t, struct psd_barrier *b)
 {
     if (b->named) {
@@ -75,15 +67,15 @@ static void unname(struct psd_task *t, struct psd_barrier *b)
     }
 }
 
-/* One arrival ends; with the last one the barrier is freed. */
+/* Remove the arrival w from its barrier; the barrier is freed with its last arrival. */
 static void leave(struct psd_task *t, struct psd_wait *w)
 {
     if (w->need_count == 0 || w->needs[0].of == NULL) {
-        return; /* refused before it arrived */
+        return; /* the request was refused, so it never arrived */
     }
     struct psd_barrier *b = barrier_of(w);
     psi_list_remove(&w->needs[0].at);
-    /* the first waiting worker may now be of another program, with fewer workers to wait for */
+    /* w may be the first waiting worker, whose program says how many must arrive: without it the barrier may be complete */
     t->barriers_stale = t->barriers_stale || b->named;
     if (--b->arrivals == 0) {
         unname(t, b);
@@ -92,14 +84,12 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* ---- arrivals ---- */
-
 static bool is_worker(const struct psd_record *r)
 {
     return r->member && strcmp(r->job, WORKERS) == 0;
 }
 
-/* The default container of the first waiting worker; NULL: no worker waits, and every worker is waited for. */
+/* The default container of the first waiting worker: all workers with this container must arrive. NULL: no worker waits. */
 static const char *program_of(const struct psd_barrier *b)
 {
     struct psi_list *it = NULL;
@@ -117,7 +107,7 @@ static bool is_worker_of(const struct psd_record *r, const char *program)
     return is_worker(r) && (program == NULL || strcmp(r->container, program) == 0);
 }
 
-/* True if r has no connection, and a later session is the same task. */
+/* True if r has no connection, and a living session that began later has the same job, task and container. */
 static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
 {
     uint64_t cursor = 0;
@@ -129,7 +119,7 @@ static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
         if (later && other->member && same) {
             return true;
         }
-        later = later || other == r; /* records are in the order in which the sessions began */
+        later = later || other == r; /* the map keeps records in the order in which the sessions began */
     }
     return false;
 }
@@ -147,7 +137,7 @@ static bool has_come(const struct psd_barrier *b, const struct psd_record *r)
     return false;
 }
 
-/* The number of arrivals; *out_of: how many are needed. */
+/* Count the sessions that have arrived at b, except replaced ones. *out_of: how many arrivals release b. */
 static uint32_t come(const struct psd_task *t, const struct psd_barrier *b, uint32_t *out_of)
 {
     uint32_t count = 0;
@@ -183,7 +173,7 @@ static void look(struct psd_task *t, struct psd_barrier *b)
     if (is_complete(t, b)) {
         struct psi_list all;
         psi_list_init(&all);
-        psi_list_move_all(&all, &b->waiters); /* b is freed with the last of its waiters */
+        psi_list_move_all(&all, &b->waiters); /* b is freed when the last of its arrivals ends */
         unname(t, b);
         psd_wait_over(t, &all);
     }
@@ -208,7 +198,7 @@ void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r)
         if (w->op == PS_OP_BARRIER && w->stage == PSD_WAIT_OPEN) {
             PSI_IGNORE(psi_fail(&w->err, PS_ABORTED,
                                 "the lease of this session at %s ended while it waited: it has not been counted any more since",
-                                t->name)); /* sent by psd_wait_done() */
+                                t->name));
             psd_wait_done(t, w);
         }
     }
@@ -227,19 +217,17 @@ void psd_barriers_check_invariants(const struct psd_task *t)
             arrivals++;
         }
         PSI_ASSERT(b->named && arrivals == b->arrivals && arrivals > 0);
-        PSI_ASSERT(!is_complete(t, b)); /* otherwise somebody came or left without a check */
+        PSI_ASSERT(!is_complete(t, b)); /* otherwise a session has come or gone without a check */
     }
 }
 
-/* ---- texts for people ---- */
-
 struct missing {
     char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF], of_come[PSD_NAMES_HALF];
-    /* here: workers with a lease that have not come; away: workers without one; come: sessions that have come */
+    /* here: workers with a lease that have not arrived; away: workers without a lease; come: sessions that have arrived */
     const char *here, *away, *come;
 };
 
-/* Name the workers of the cluster spec that have not come, by whether they hold a lease. */
+/* Add the workers of the cluster spec that have not arrived: to `here` if they hold a lease, else to `away`. */
 static void add_listed(const struct psd_task *t, const struct psd_barrier *b, struct psd_names *here, struct psd_names *away)
 {
     enum { HERE = 1, COME = 2 };
@@ -314,8 +302,6 @@ static void expire(struct psd_task *t, struct psd_wait *w)
 }
 
 static const struct psd_wait_kind of_barrier = {.describe = describe, .expire = expire, .drop = leave};
-
-/* ---- request ---- */
 
 static ps_status come_to(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {

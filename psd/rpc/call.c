@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CALL: run a row of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
+/* CALL: run a function (a row) of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
  *
- * Happy path: a waiting request (wait.c) -> memory for input and output, within the task's budget -> all of the input has come,
- * what does not fit in the first frame by PUT_PARTs (queue_parts.c) -> the row's check -> effect CALL ->
- * psd_task_call_finished(): the result is kept until the client's ACK -> answered, with as much of the result as fits in a frame;
- * GET_PARTs read the rest. A client that reconnects joins its call; a call whose input was incomplete begins again. Failure: a
- * call that is refused before it runs has done nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the
- * shell still uses its memory until it reports the end. A later error says that something may have been done, so that no client
- * repeats the call.
- */
+ * Happy path: a CALL becomes a waiting request (wait.c). Memory for input and output is reserved within the task's budget. The
+ * input comes in the first frame and in PUT_PARTs (queue_parts.c), and the row's check accepts it. The effect CALL gives the call
+ * to the shell. psd_task_call_finished() brings the result, which is kept until the client's ACK. The answer has as much of it as
+ * fits into a frame; GET_PARTs read the rest. A row that takes calls early gets the call when the first bytes of its input have
+ * come (effect CALL_EARLY). A client that reconnects joins its call; a call with incomplete input begins again.
+ *
+ * Failure: a call that is refused before it runs has had no effect. Deadline, ACK, GOODBYE and the end of the session cancel a
+ * call, whose memory the shell uses until it reports the end. After a call has run, errors say that it may have had an effect. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -20,7 +19,7 @@
 
 enum { RETRY_MS = 50 };
 
-/* The index of the row of this name. UINT32_MAX: none, and *names lists the rows that exist. */
+/* The index of the function with this name in the call table. UINT32_MAX: there is none, and *names lists those that exist. */
 static uint32_t find_row(const struct psd_task *t, const char *name, struct psd_names *names)
 {
     const char *at = NULL;
@@ -49,7 +48,7 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes go in, at most %zu", name, m->in_bytes,
                         PS_CALL_LARGE_BYTES_MAX);
     }
-    const bool part = r->body_bytes > 0 && r->body_bytes < m->in_bytes; /* the rest comes in PUT_PARTs */
+    const bool part = r->body_bytes > 0 && r->body_bytes < m->in_bytes; /* the rest of the input will come in PUT_PART frames */
     if (psi_pad8(m->in_bytes) != r->body_bytes && !part) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes are to go in and %zu have come", name, m->in_bytes,
                         r->body_bytes);
@@ -89,7 +88,7 @@ static void work_free(struct psd_task *t, struct psd_work *k)
     psi_free(k);
 }
 
-/* Allocate memory for input and output. */
+/* Make the psd_work of the CALL request w, with memory for input and output from the task's budget. */
 static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_wait *w, const ps_v1_Call *m, uint32_t row,
                        struct psi_err *err)
 {
@@ -128,7 +127,29 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_
     return PS_OK;
 }
 
-/* The input is complete: make the row's check and emit the effect. From then on the shell has the call. */
+/* Tell the shell to run the call. False: no memory. */
+static bool give_to_shell(struct psd_task *t, const struct psd_wait *w, enum psd_effect_kind kind)
+{
+    const struct psd_work *k = w->work;
+    struct psd_effect *e = psd_effect_new(t, kind);
+    if (e == NULL) {
+        return false;
+    }
+    e->call = k->id;
+    e->call_row = k->row;
+    e->call_in = k->in;
+    e->call_in_bytes = k->in_bytes;
+    e->call_come = k->come;
+    e->call_out = k->out;
+    e->call_out_bytes = k->out_room;
+    e->call_deadline_ms = w->deadline_ms;
+    e->call_asks = t->rights != NULL;
+    e->call_who = k->who;
+    PSI_IGNORE(psd_record_text(w->record, e->text, sizeof(e->text)));
+    return true;
+}
+
+/* The input of w is complete: check it, and tell the shell to run the call. */
 static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     struct psd_work *k = w->work;
@@ -147,22 +168,11 @@ static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *e
     if (need == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
-    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_CALL);
-    if (e == NULL) {
+    if (!give_to_shell(t, w, PSD_EFFECT_CALL)) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a call", t->name);
     }
     psd_wait_hang(w, need, &k->waiters);
     k->begun = true;
-    e->call = k->id;
-    e->call_row = k->row;
-    e->call_in = k->in;
-    e->call_in_bytes = k->in_bytes;
-    e->call_out = k->out;
-    e->call_out_bytes = k->out_room;
-    e->call_deadline_ms = w->deadline_ms;
-    e->call_asks = t->rights != NULL;
-    e->call_who = k->who;
-    PSI_IGNORE(psd_record_text(w->record, e->text, sizeof(e->text)));
     return PS_OK;
 }
 
@@ -197,8 +207,6 @@ static void send_result(struct psd_task *t, struct psd_conn *c, const struct psd
                    w->out_bytes < PS_CONTROL_BODY_MAX ? w->out_bytes : PS_CONTROL_BODY_MAX);
 }
 
-/* ---- kind of wait ---- */
-
 static void describe_work(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const char *name = t->config.call_name(t->config.shell, PSI_CONTAINER_OF(w->needs[0].of, struct psd_work, waiters)->row);
@@ -219,14 +227,17 @@ static void cancel_work(struct psd_task *t, struct psd_wait *w)
     w->working_bytes = 0;
     w->work = NULL;
     if (k == NULL) {
-        return; /* it did not start, or has ended */
+        return; /* the request was refused before it had a call, or its call has ended */
     }
-    if (!k->begun) {
+    if (!k->begun && !k->early) {
         work_free(t, k);
         return;
     }
+    if (k->bringer != NULL) {
+        psd_part_end(k->bringer);
+    }
     struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
-    if (e != NULL) { /* without memory it runs to its end, and nobody gets the result */
+    if (e != NULL) { /* without memory the call just runs to its end, and its result is dropped */
         k->cancelled = true;
         e->call = k->id;
         psd_publishes_cancel(t, k->id);
@@ -251,16 +262,19 @@ void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_reque
                                               "CALL number %llu has begun already; the rest of it comes in PUT_PART",
                                               (unsigned long long)w->id);
     st = st == PS_OK ? begin(t, c, w, &m, row, &err) : st;
-    if (st == PS_OK) {
-        psd_call_bytes(t, w, r->body, r->body_bytes < m.in_bytes ? (uint32_t)r->body_bytes : m.in_bytes);
-    } else {
+    if (st != PS_OK) {
         refuse(t, w, &err);
+        return;
+    }
+    const bool part = r->body_bytes < m.in_bytes;
+    psd_call_bytes(t, w, r->body, part ? (uint32_t)r->body_bytes : m.in_bytes);
+    if (part && t->config.call_early != NULL && t->config.call_early(t->config.shell, row)) {
+        w->work->early = give_to_shell(t, w, PSD_EFFECT_CALL_EARLY);
     }
 }
 
-/* ---- end ---- */
-
-/* Move the result to a smaller piece of memory, if there is one. */
+/* Keep the result, the first `bytes` of k->out, in w. If it fills at most half of k->out, w gets a copy, so that k->out can be
+ * freed; otherwise, or without memory, w takes k->out over. */
 static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uint32_t bytes)
 {
     void *small = bytes > 0 && bytes <= k->out_room / 2 ? psd_store_stage_raw(&t->store, bytes) : NULL;
@@ -311,16 +325,16 @@ void psd_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns)
 void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes, const char *error)
 {
     struct psd_work *k = psd_call_work(t, call);
-    PSI_ASSERT(k != NULL && k->begun && out_bytes <= k->out_room);
+    PSI_ASSERT(k != NULL && (k->begun || k->cancelled) && out_bytes <= k->out_room);
     struct psd_wait *w = psd_wait_first(&k->waiters);
     if (w != NULL) {
-        w->work = NULL; /* the call has ended, so nothing is cancelled */
+        w->work = NULL; /* the call has ended, so it must not be cancelled */
     }
     if (w != NULL && st == PS_OK) {
         keep(t, w, k, (uint32_t)out_bytes);
     } else if (w != NULL) {
         PSI_IGNORE(psi_fail_as(&w->err, st, reason, "%s: %s", t->name, error)); /* answered below */
-        /* it has run: clients must not repeat it by themselves */
+        /* the call has run and may have had an effect, so clients must not repeat it */
         w->err.applied = PS_MAYBE_PARTLY_APPLIED;
     }
     psd_wait_over(t, &k->waiters);
@@ -342,7 +356,8 @@ void psd_call_check_invariants(const struct psd_task *t)
     PSI_LIST_FOREACH(it, &t->works) {
         const struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
         PSI_ASSERT(k->out != NULL && (k->in != NULL) == (k->in_bytes > 0));
-        PSI_ASSERT(k->begun ? k->come == k->in_bytes : k->come < k->in_bytes && psi_list_empty(&k->waiters));
+        PSI_ASSERT(k->begun ? k->come == k->in_bytes : psi_list_empty(&k->waiters));
+        PSI_ASSERT(k->begun || k->come < k->in_bytes || (k->early && k->cancelled));
         count++;
     }
     PSI_ASSERT(count == t->work_count && count <= t->config.calls_max);

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CONTAINERS: what a task has in each container, and at the directory how many names it knows in each. A list in slices
- * (listing.c): a slice looks at a limited number of variables, because one container may have a million.
+/* CONTAINERS: what a task has in each container, and at the directory the number of names in each. The list is made in slices
+ * (listing.c), each of a limited number of variables, because one container may have a million.
  *
- * Happy path: the containers of the store, in the order in which they were made, each with the sums over its variables -> at the
- * directory also containers of which it knows names only. A container that exists when the request comes is listed once; each
- * variable counts as it is in its slice. A container that is reset meanwhile is counted anew. Failure: no memory: refused.
- */
+ * Happy path: the first pass lists the containers of the store, in the order in which they were made, with sums over their
+ * variables. At the directory a second pass lists containers of which it only has names. A container that exists when the request
+ * comes is listed once; a variable counts as it is when its slice is made. A container that is reset meanwhile is counted anew.
+ * Failure: without memory the list is refused (RESOURCE_EXHAUSTED). */
 #include "rpc.h"
 
 #include "common/mem.h"
 
 #include <string.h>
 
-/* The state of a list of containers. */
 struct containers_at {
-    /* outer: cursor of containers, or of containers with known names; inner: cursor of variables */
+    /* outer: cursor over containers (second pass: over psd_directory.in); inner: cursor over variables */
     uint64_t outer, inner;
-    bool known;                                 /* the store's containers are done: now those with known names */
-    uint64_t made;                              /* how many containers the store had made when the first pass ended */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the container whose variables are being counted; "": begin the next one */
-    ps_v1_ContainerAnswer sum;                  /* what has been counted in that container */
+    bool known;                                 /* true: the second pass, over the containers of the directory's names */
+    uint64_t made;                              /* psd_store.containers_made at the end of the first pass */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container whose variables are being counted; "": begin the next one */
+    ps_v1_ContainerAnswer sum;                  /* sums over the variables of `container` so far */
 };
 
 static void describe_chief(const struct psd_task *t, const struct psd_chief *chief, ps_v1_ContainerAnswer *a)
@@ -33,7 +31,7 @@ static void describe_chief(const struct psd_task *t, const struct psd_chief *chi
     }
 }
 
-/* c NULL: the directory knows names in the container, but has no variables of it. */
+/* Fill in *a, except its sums over variables. c NULL: this task, the directory, has only names of the container. */
 static void describe_container(const struct psd_task *t, const char *name, const struct psd_container *c,
                                ps_v1_ContainerAnswer *a)
 {
@@ -67,12 +65,12 @@ static void begin(const struct psd_task *t, struct containers_at *at, const stru
     describe_container(t, c->name, c, &at->sum);
 }
 
-/* Count one variable of the present container, or add the container to the list. */
+/* Add the next variable of the present container to its sums or, after the last one, the container to the list. */
 static void step_in(const struct psd_task *t, struct psd_list *l, struct containers_at *at)
 {
     void *value = NULL;
     const struct psd_container *c = psd_container_find(&t->store, at->container);
-    if (c == NULL) { /* a session's container that was dropped meanwhile */
+    if (c == NULL) { /* a session's container was dropped meanwhile */
         at->container[0] = '\0';
         return;
     }
@@ -87,8 +85,8 @@ static void step_in(const struct psd_task *t, struct psd_list *l, struct contain
     at->container[0] = '\0';
 }
 
-/* Second pass: containers with known names that the store did not have at the end of the first pass. Their owner may have lost
- * the names, and a reset of all containers must find them. */
+/* Second pass: list a container of which the directory knows names, unless the first pass has listed it. Its owners may have lost
+ * all its variables; still a client that resets all containers must see it. */
 static void step_known(const struct psd_task *t, struct psd_list *l, struct containers_at *at, const char *name)
 {
     const struct psd_container *c = psd_container_find(&t->store, name);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Copies of this task's variables for its calls: an operation that runs on the task that has its input needs no connection for it
+/* Copies of this task's variables for its calls: a call reads a variable of its own task by a copy, without a connection
  * (psd_call_functions.read in common/ps_calls.h).
  *
- * Happy path: psd_task_copy() -> psd_copies_work() finds the variable and copies copy_slice_bytes of the configuration a turn,
- * for one copy after the other -> done. A copy is exact as a pull is: one version from its first byte to its last, and no push in
- * progress at either. For an atomic variable each copy must be exact: a change between two slices makes it begin anew, and after
- * ATTEMPTS_MAX of them it is copied in one turn, as a pull copies it. If the caller already has the present version of the
- * variable, and no push is in progress, nothing is copied: each change of a value counts as a version, at its end at the latest,
- * and a restored variable is another creation. Failure modes: what a pull is refused for (no such variable, no value yet, other
- * dtype); LOST if the variable is dropped meanwhile; CANCELLED if nobody waits for the call any more, or it has ended.
- */
+ * Happy path: psd_task_copy() is called; psd_copies_work() copies about psd_task_config.copy_slice_bytes in each turn of the
+ * loop, serving the copies round-robin; when a copy ends, psd_copy.done() is called. A copy is exact if its first and its last
+ * byte have one version, and no push is in progress at either. A copy of an atomic variable must be exact: a change between two
+ * slices makes the copy begin anew, and after ATTEMPTS_MAX changes it is made in one turn. Nothing is copied if the caller has
+ * the present version already, and no push is in progress: each change of a value raises the version, at its end at the latest,
+ * and a restored variable has another creation number.
+ *
+ * Failure modes: what a pull is refused for (no such variable, no value yet, other dtype); LOST if the variable is dropped;
+ * CANCELLED if the call is cancelled or has ended. */
 #include "rpc.h"
+
+#include "psd/store/overlay.h"
 
 #include "common/name.h"
 
@@ -56,7 +58,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     if (st != PS_OK) {
         return st;
     }
-    const struct psd_work *k = psd_call_work(t, copy->call); /* copy_turn() has found it */
+    const struct psd_work *k = psd_call_work(t, copy->call); /* copy_turn() has found the call */
     st = psd_rights_ask(t, "a call", &k->who, "a run", container, PSI_RIGHT_READ, err);
     if (st != PS_OK) {
         return st;
@@ -79,7 +81,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     return st;
 }
 
-/* Copy at most about `room` bytes. Returns what is left of room. */
+/* Copy at most `room` bytes; after ATTEMPTS_MAX changes of an atomic variable, all of it. Returns how much of `room` is left. */
 static uint64_t copy_slice(struct psd_copy *copy, uint64_t room)
 {
     const struct psd_variable *v = copy->variable;
@@ -94,7 +96,7 @@ static uint64_t copy_slice(struct psd_copy *copy, uint64_t room)
     uint64_t n = v->bytes - copy->offset;
     n = n > room && copy->attempts < ATTEMPTS_MAX ? room : n;
     if (n > 0) {
-        memcpy((uint8_t *)copy->dst + copy->offset, (const uint8_t *)v->value + copy->offset, n);
+        psd_overlay_read(v, 0, copy->offset, n, (uint8_t *)copy->dst + copy->offset);
     }
     copy->offset += n;
     return n < room ? room - n : 0;
@@ -146,7 +148,7 @@ void psd_copies_work(struct psd_task *t)
     uint64_t room = t->config.copy_slice_bytes;
     struct psi_list *link = NULL;
     while (room > 0 && (link = psi_list_pop_front(&t->copies)) != NULL) {
-        psi_list_push_back(&t->copies, link); /* the next turn is for another copy */
+        psi_list_push_back(&t->copies, link); /* the next turn serves another copy */
         room = copy_turn(t, PSI_CONTAINER_OF(link, struct psd_copy, link), room);
     }
 }
@@ -157,7 +159,7 @@ void psd_task_end_copies(struct psd_task *t)
     while ((link = psi_list_first(&t->copies)) != NULL) {
         struct psd_copy *copy = PSI_CONTAINER_OF(link, struct psd_copy, link);
         struct psi_err err;
-        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "copy of '%s': %s ends", copy->name, t->name)); /* told to whoever asked */
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "copy of '%s': %s ends", copy->name, t->name)); /* copy->done() gets err */
         copy_end(t, copy, &err);
     }
     psd_publishes_end(t);

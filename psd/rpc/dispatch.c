@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bytes to frames to requests.
+/* Turns bytes into frames, and frames into requests.
  *
- * Happy path: head -> its row (requests.c) -> (push family: segment by segment into rpc/push.c; everything else: the body is
- * gathered) -> end -> handler.
- * Failure: a frame that the reader rejects, or one that this connection may not send now, closes the connection; an unknown
- * operation is answered UNIMPLEMENTED and the stream stays in step.
- */
+ * Happy path: the head of a frame is read, and its row found (requests.c). Segments of a push go to push.c; other bodies are
+ * gathered. At the end of the frame the row's handler is called.
+ *
+ * Failure: a frame that the reader rejects, or that this connection may not send now, closes the connection. An unknown operation
+ * is answered UNIMPLEMENTED, and the next frame is read. */
 #include "requests.h"
 
 #include "common/form.h"
@@ -16,8 +15,8 @@
 #include <string.h>
 
 enum {
-    WARM_VARIABLES = 256, /* with fewer variables, all that belongs to them stays in cache */
-    WARM_BYTES = 512      /* bytes of each value; the processor prefetches what follows */
+    WARM_VARIABLES = 256, /* with fewer variables, all their memory stays in the cache anyway */
+    WARM_BYTES = 512      /* of each value and slot; the processor itself prefetches what follows */
 };
 
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
@@ -35,7 +34,6 @@ static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
     reject_as(t, c, PS_INVALID_ARGUMENT, PS_REASON_NONE, why);
 }
 
-/* A frame begins on a connection with timed requests, or asks for times. */
 static void time_frame(struct psd_task *t, struct psd_conn *c, bool in_parts)
 {
     const struct ps_frame_header *h = &c->link->in.header;
@@ -61,7 +59,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         struct psi_err err;
         PSI_IGNORE(psi_fail_as(&err, PS_INVALID_ARGUMENT, PS_REASON_VERSION,
                                "VERSION: %s speaks protocol version %u, the frame says %u", t->name, PS_FRAME_VERSION,
-                               h->version)); /* sent below */
+                               h->version));
         psd_reply(t, c, PS_OP_HELLO, 0, h->id, 0, &err, 0, NULL, NULL);
         psd_conn_close(t, c, true);
         return;
@@ -70,7 +68,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     t->served = t->served || (row != NULL && row->target != PSD_TARGET_NONE);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
-        reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
+        reject(t, c, "flag VALUE on a frame to a task"); /* with VALUE the reader has taken 16 bytes, a trailer, off the body */
         return;
     }
     if (greeting == c->hello_done && (row == NULL || h->op != PS_OP_CLOSE)) {
@@ -90,7 +88,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
         return;
     }
-    if (((h->flags & PS_FLAG_TIMES) | c->timed_count) != 0) { /* the only cost for untimed requests */
+    if (((h->flags & PS_FLAG_TIMES) | c->timed_count) != 0) { /* requests without times pay for this test only */
         time_frame(t, c, psd_request_is_in_parts(row));
     }
     if (psd_request_is_in_parts(row)) {
@@ -117,7 +115,7 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
         }
         psd_push_segment(t, c, in->payload, in->payload_bytes);
         if (c->timing != NULL) {
-            psd_times_worked(t, c, false);
+            psd_times_worked(t, c, c->number != NULL && psd_number_moves(c->number)); /* slices are left (moves.c) */
         }
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
         reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for the body of a request");
@@ -131,7 +129,7 @@ void psd_dispatch_loop(struct psd_task *t)
     struct psd_request r;
     while (t->loop != NULL && !t->loop->closing && psd_loop_next(t, &r)) {
         const struct psd_row *row = psd_request_row(t->loop, &r.header);
-        PSI_ASSERT(row != NULL); /* the task's own frames */
+        PSI_ASSERT(row != NULL); /* this task has made the frame itself */
         row->handle(t, t->loop, &r);
     }
 }
@@ -171,7 +169,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     }
     r.refusal = refused ? &err : NULL;
     row->handle(t, c, &r);
-    psd_dispatch_loop(t); /* before the next request, which may undo this one */
+    psd_dispatch_loop(t); /* orders of r to this task itself are carried out before c's next request, which may undo them */
     if (c->timing != NULL) {
         psd_times_worked(t, c, true);
     }
@@ -183,8 +181,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     psd_conn_count(t, c);
 }
 
-/* Prefetch what small requests for many variables will read, all at once, since none of it is in cache. p: the beginning of a
- * frame, not yet checked. */
+/* Prefetch what the small frames in [p, p + n) will read of their variables. The frames are not checked yet. */
 static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
 {
     uint64_t handles[PSD_WARM_MAX];
@@ -203,7 +200,7 @@ static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
     psd_variables_warm(&t->store, handles, count, WARM_BYTES);
 }
 
-/* Keep bytes of a connection that is not read any more. False: no memory. */
+/* Keep n bytes that have come on c for psd_dispatch_rest(), because c is not read now. False: no memory. */
 static bool keep_rest(struct psd_conn *c, const uint8_t *p, size_t n, uint64_t came_ns)
 {
     static const uint8_t zeros[8] = {0};

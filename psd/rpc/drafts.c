@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Values that calls of this task write into variables of this task: an operation that runs on the task that gets its result needs
- * no connection for it (psd_call_functions.draft and publish in common/ps_calls.h).
+/* Drafts: memory into which a call of this task writes a new value of one of the task's variables. Such a call needs no
+ * connection for its result (psd_call_functions.draft and publish in common/ps_calls.h).
  *
- * Happy path: psd_draft_new() makes the checks of an ASSIGN and stages memory -> a compute thread writes there -> a publish makes
- * the checks again, because time has passed, and the change WRITE makes the memory the variable's value, as the last segment of
- * an ASSIGN does. There is no number and no record: the call runs once, and its answer tells the outcome. Failure modes: what
- * refuses an ASSIGN; LOST if the variable is dropped meanwhile; CANCELLED if nobody waits for the call any more, or the call has
- * ended. A refused publish has changed nothing. While a cut holds as much memory as it may, and would have to keep the old value,
- * a publish waits, as a push does (held.c), and ends with its call.
+ * Happy path: psd_draft_new() makes the checks of an ASSIGN and stages memory, into which a compute thread writes. A publish
+ * repeats the checks whose result may have changed; the change WRITE then makes the memory the variable's value, as the last
+ * segment of an ASSIGN does. A draft has no number and no record: the call runs once, and its answer tells the outcome. While a
+ * cut holds as much memory as it may, and would have to keep the old value, a publish waits as a push does (held.c), but not
+ * longer than its call.
  *
- * The memory stays staged until the call ends, even if its variable is dropped: a compute thread may be writing there.
- */
+ * Failure: what an ASSIGN is refused for; LOST if the variable is dropped meanwhile; CANCELLED if nobody waits for the call any
+ * more, or the call has ended. A refused publish has changed nothing. The memory stays staged until the call ends, even if its
+ * variable is dropped, because a compute thread may be writing there. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -21,7 +20,7 @@
 
 #include <string.h>
 
-/* The checks of an ASSIGN by the call's client that may fail at any time. */
+/* Check what may have changed since the call k began: whether this task serves, and its client may write in the container. */
 static ps_status may_write(struct psd_task *t, const struct psd_work *k, const char *container, struct psi_err *err)
 {
     const ps_status st = psd_peers_begun(t, err);
@@ -97,7 +96,7 @@ ps_status psd_draft_new(struct psd_task *t, uint64_t call, const struct psd_draf
 
 static void draft_free(struct psd_task *t, struct psd_draft *d)
 {
-    struct psd_kept *nobody = NULL; /* no cut has it */
+    struct psd_kept *nobody = NULL; /* no checkpoint keeps a draft */
     psi_list_remove(&d->link);
     if (d->memory != NULL) {
         psd_variable_unstage_kept(&t->store, d->variable, d->memory, d->variable->bytes, &nobody);
@@ -114,8 +113,6 @@ void psd_drafts_free(struct psd_task *t, struct psd_work *k)
     }
 }
 
-/* ---- publish ---- */
-
 static struct psd_draft *draft_of(const struct psd_work *k, const void *room)
 {
     struct psi_list *it = NULL;
@@ -128,7 +125,7 @@ static struct psd_draft *draft_of(const struct psd_work *k, const void *room)
     return NULL;
 }
 
-/* Repeat the checks whose result may have changed since the draft. */
+/* Check that draft d of call k can still be published: what psd_draft_new() has checked may have changed. */
 static ps_status check_again(struct psd_task *t, const struct psd_work *k, const struct psd_draft *d, struct psi_err *err)
 {
     const struct psd_variable *v = d->variable;
@@ -145,12 +142,12 @@ static ps_status check_again(struct psd_task *t, const struct psd_work *k, const
 static void note_giver(const struct psd_work *k, uint8_t giver[8])
 {
     const struct psd_wait *w = psd_wait_first(&k->waiters);
-    if (w != NULL) { /* otherwise the session has ended, and its call is about to be cancelled */
+    if (w != NULL) { /* NULL: the session has ended, and its call is about to be cancelled */
         memcpy(giver, w->record->session, 8);
     }
 }
 
-/* False: it has to wait. */
+/* Do the publish p and call its done(). False: it must wait for a checkpoint's memory or for a push (moves.c). */
 static bool publish(struct psd_task *t, struct psd_publish *p)
 {
     struct psd_work *k = psd_call_work(t, p->call);
@@ -161,7 +158,8 @@ static bool publish(struct psd_task *t, struct psd_publish *p)
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "%s: this is no draft of the call", t->name);
     }
     st = st == PS_OK ? check_again(t, k, d, &err) : st;
-    if (st == PS_OK && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, d->variable, 0, d->variable->bytes) > 0) {
+    if (st == PS_OK && (psd_moves_value(t, d->variable) ||
+                        (psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, d->variable, 0, d->variable->bytes) > 0))) {
         return false;
     }
     struct psd_change c = {.kind = PSD_CHANGE_WRITE};
@@ -174,7 +172,7 @@ static bool publish(struct psd_task *t, struct psd_publish *p)
     if (st == PS_OK) {
         const bool first = !d->variable->initialised;
         psd_commit(t, &c);
-        d->memory = NULL; /* it belongs to the variable now */
+        d->memory = NULL; /* the variable owns it now */
         p->version = d->variable->version;
         if (first) {
             psd_wait_look(t, psd_variable_waiters(d->variable));
@@ -201,14 +199,23 @@ void psd_publishes_cancel(struct psd_task *t, uint64_t call)
         if (p->call == call) {
             psi_list_remove(it);
             const bool over = publish(t, p);
-            PSI_ASSERT(over); /* a publish of a cancelled call never waits */
+            PSI_ASSERT(over); /* cannot fail: the publish of a cancelled call never waits */
         }
     }
 }
 
+/* True if a push is changing, in slices, the value that p will replace. */
+static bool is_moved(const struct psd_task *t, const struct psd_publish *p)
+{
+    const struct psd_work *k = psi_list_empty(&t->moves) ? NULL : psd_call_work(t, p->call);
+    const struct psd_draft *d = k == NULL ? NULL : draft_of(k, p->room);
+    return d != NULL && psd_moves_value(t, d->variable);
+}
+
 bool psd_publishes_have_work(const struct psd_task *t)
 {
-    return !psi_list_empty(&t->publishes) && !psd_cut_is_full(&t->store);
+    struct psi_list *first = psi_list_first(&t->publishes);
+    return first != NULL && !psd_cut_is_full(&t->store) && !is_moved(t, PSI_CONTAINER_OF(first, struct psd_publish, link));
 }
 
 void psd_publishes_work(struct psd_task *t)
@@ -228,7 +235,7 @@ void psd_publishes_end(struct psd_task *t)
     while ((link = psi_list_pop_front(&t->publishes)) != NULL) {
         struct psd_publish *p = PSI_CONTAINER_OF(link, struct psd_publish, link);
         struct psi_err err;
-        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: %s ends", t->name)); /* told to whoever asked */
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: %s ends", t->name)); /* p->done() gets err */
         p->done(p, &err);
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* EVENTS: what has happened at this task (base/events.c). Failure: a meta that is no message is refused. */
+/* Decodes an EVENTS request, and hands it to psd_events_ask() (psd/base/events.c), which answers it, at once or later. Failure:
+ * meta that cannot be decoded is answered with the error. */
 #include "rpc.h"
 
 #include "psd/base/events.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handlers of the rows of rows.h. This is the one header of psd/rpc/ for rooms below it: the table of requests needs the
- * functions, and a room has those of its subject. A handler's body is the whole payload of the control frame, with padding. */
+/* Prototypes of the handlers in rows.h. The body that a handler gets is the whole payload of its frame, with padding. */
 #ifndef PSD_HANDLERS_H
 #define PSD_HANDLERS_H
 

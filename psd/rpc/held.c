@@ -1,38 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A push that waits for the memory of a cut: what it changes would have to be copied first, and the cut already holds as much
- * unwritten memory as it may (psd_cut_is_full()). Its connection is not read; other connections and pulls continue.
+/* Pushes that wait. A push waits for a cut if the cut would have to copy what the push changes, and already holds as much
+ * unwritten memory as it may (psd_cut_is_full()). A push waits for slices (moves.c) while the value of its variable is updated
+ * in slices, by this push or by another one. The connection of a push that waits is not read; other connections and pulls go on.
  *
- * Happy path: psd_held_begins() before a segment -> the bytes behind it are kept, and the connection is not read -> some of the
- * cut is written -> psd_held_work(), for the longest waiting first: the kept bytes are dispatched, until there is no room again.
- * Failure: the connection ends: nothing has happened; the push stays in progress at its offset.
- */
+ * Happy path: psd_held_begins() is true before a segment, or behind the last one of a push that updates in slices: the bytes from
+ * there on are kept, and the connection is not read. When the disk has written some of the cut, or the last slice is made,
+ * psd_held_work() returns the connection that has waited longest, and its kept bytes are dispatched. Failure: if the connection
+ * ends, the segment is not applied, and the push stays in progress at its offset; slices go on. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
 
-/* Bytes of value and slots that the next segment of n would have copied. */
+/* Bytes of the variable that a checkpoint being written must copy before the next segment of n is applied. */
 static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
 {
     const struct psd_progress *p = n->progress;
-    if (p == NULL || p->kind == PSD_CONTRIBUTE) {
+    if (p == NULL || psd_push_contributes(p->kind)) {
         return 0;
     }
     const struct psd_variable *v = p->variable;
-    if (psd_push_is_assign(p->kind) && (p->total - n->offset) * p->unit > PS_SEGMENT_BYTES) {
-        return 0; /* only its last segment replaces the old value */
+    const bool ends = (p->total - n->offset) * p->unit <= PS_SEGMENT_BYTES, slices = psd_move_is_long(t, p);
+    if (psd_progress_stages(p) && (!ends || slices)) {
+        return 0; /* collected first: the variable changes with the last segment, or in slices after it */
     }
-    if (!psd_progress_streams(p) || psd_push_is_rows(p->kind)) { /* of rows: which the next segment has is not known yet */
+    const bool moves_all = psd_progress_moves_last(p) && !slices && ends;
+    if (!psd_progress_streams(p) || moves_all || psd_push_is_rows(p->kind)) { /* the next segment may change any row */
         return psd_cut_missing(&t->store, v, 0, v->bytes);
     }
     return psd_cut_missing(&t->store, v, n->offset * v->element_bytes, PS_SEGMENT_BYTES / p->unit * v->element_bytes);
 }
 
+/* True if the value that n changes is being changed in slices, by n or by another push. */
+static bool waits_for_slices(const struct psd_task *t, const struct psd_number *n)
+{
+    return !psi_list_empty(&t->moves) && n->progress != NULL && psd_moves_value(t, n->progress->variable);
+}
+
+static bool waits_for_cut(const struct psd_task *t, const struct psd_number *n)
+{
+    return psd_cut_is_full(&t->store) && missing(t, n) > 0;
+}
+
+/* True if c must not be read now. For a checkpoint's memory c waits only between two segments: with half a segment it would keep
+ * a buffer that others need. For slices, which need no buffer, c waits at any place. */
+static bool waits(const struct psd_task *t, const struct psd_conn *c)
+{
+    const struct psd_number *n = c->number;
+    return n != NULL && (waits_for_slices(t, n) || (c->link->in.buffer == NULL && waits_for_cut(t, n)));
+}
+
 bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
 {
-    /* otherwise half a segment would hold a buffer that others need */
-    bool between = c->number != NULL && c->link->in.buffer == NULL;
-    if (!between || !psd_cut_is_full(&t->store) || missing(t, c->number) == 0) {
+    if (!waits(t, c)) {
         return false;
     }
     psi_list_push_back(&t->held, &c->held);
@@ -40,16 +59,13 @@ bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* The longest waiting connection that can get a buffer for half a segment; NULL: none, or there is no room. */
+/* The longest waiting connection that need not wait any longer, and that needs no segment buffer. NULL: none. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    if (psi_list_empty(&t->held) || psd_cut_is_full(&t->store)) {
-        return NULL;
-    }
     PSI_LIST_FOREACH(it, &t->held) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, held);
-        if (!c->link->want_buffer) {
+        if (!waits(t, c) && !c->link->want_buffer) {
             return c;
         }
     }
@@ -76,7 +92,7 @@ void psd_held_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, held);
         if (t->now_ms - c->held_beat_ms >= t->config.beat_ms) {
             c->held_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
+            psd_beat_answer(t, c, 0); /* id 0: this answers no BEAT, it only shows that this task is alive */
         }
     }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * HELLO of a client, GOODBYE, BEAT, CLOSE. The answer to a BEAT is made in session.c.
+/* HELLO of a client, GOODBYE, BEAT, CLOSE. The answer to a BEAT is made in session.c. A record is what a task remembers of a
+ * session; a number is the sequence number of one of its mutations.
  *
- * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will
- * continue end as torn -> the reply tells the outcome of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
- * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
- */
+ * Happy path: HELLO names the session. Its record is found or made, and its older connection is closed. Mutations of which no
+ * further frame will come end as torn. The reply tells the outcome of each number whose reply the client has not got.
+ * docs/PROTOCOL.md §2 is the contract; tests/models/session_model.py checks it. Failure: a refused HELLO is answered, then the
+ * connection is closed. */
 #include "rpc.h"
 
 #include "psd/base/events.h"
@@ -19,14 +19,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SESSIONS_RESERVE = 64 /* for psctl and other sessions that belong to no job */ };
+enum { SESSIONS_RESERVE = 64 /* sessions above sessions_max that are accepted if they have no job, such as psctl's */ };
 
 void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
 {
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_beside_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) { /* other code logs these two */
+    /* these two are logged where they are detected */
+    if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) {
         psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
                 PSI_KV("msg", err->text));
     }
@@ -68,7 +69,7 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
-/* A session may be used only by the identity that made it. The error tells another identity no more than that. */
+/* If there is a table of rights: check that c has the identity that began the session. The error does not say which one did. */
 static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
 {
     char who[PSI_IDENTITY_TEXT_BYTES];
@@ -82,7 +83,15 @@ static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const
     return st;
 }
 
-/* True if there is room for one more record, if necessary after dropping a session past its lease. */
+/* Check that the peer's identity may act as the job and task that its session names. */
+static ps_status check_task(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
+{
+    char job[PS_JOB_BYTES_MAX + 1];
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, job, sizeof(job));
+    return hello->job.size == 0 ? PS_OK : psd_rights_member(t, c, job, hello->task, err);
+}
+
+/* True if another session fits into sessions_max + reserve and the memory budget. First forgets sessions past their lease. */
 static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
     for (;;) {
@@ -98,13 +107,13 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
             }
             PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                    "%s has %u sessions, all heard within their lease, and no room for more (%s)", t->name,
-                                   psi_map_count(&t->records), limit)); /* caller */
+                                   psi_map_count(&t->records), limit)); /* err is the answer */
             return false;
         }
     }
 }
 
-/* Find or make the record. A session without a job is let in whatever runs short, because operators must get in. */
+/* Find the session's record, or make one. Without room only a session without a job gets one, such as an operator's: a guest. */
 static struct psd_record *record_get(struct psd_task *t, const struct psd_conn *conn, const ps_v1_Hello *hello, bool *out_fresh,
                                      struct psi_err *err)
 {
@@ -115,7 +124,7 @@ static struct psd_record *record_get(struct psd_task *t, const struct psd_conn *
         if (hello->connection <= record->connection) {
             PSI_IGNORE(psi_fail_as(
                 err, PS_ABORTED, PS_REASON_OLD_CONNECTION, "connection %llu of this session is older than %llu, which %s knows",
-                (unsigned long long)hello->connection, (unsigned long long)record->connection, t->name)); /* caller */
+                (unsigned long long)hello->connection, (unsigned long long)record->connection, t->name)); /* the answer */
             return NULL;
         }
         return record;
@@ -175,7 +184,8 @@ static bool listed(const struct unresolved *u, uint64_t number, bool *out_abando
     return false;
 }
 
-/* End numbers that nobody will continue. known: the client and this record have the same history. */
+/* End as abandoned the mutations of which no frame will come: those that the client does not list in its HELLO, or has abandoned.
+ * known false: HELLO does not name this record, so the listed ones are abandoned as well. */
 static void settle(struct psd_task *t, struct psd_record *record, const struct unresolved *u, uint64_t next, bool known)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -183,6 +193,9 @@ static void settle(struct psd_task *t, struct psd_record *record, const struct u
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         bool abandoned = false;
         bool is_listed = listed(u, number, &abandoned);
+        if (psd_outcome_finish(t, record, psd_record_find(record, number))) {
+            continue; /* all of the mutation had come, so the client has nothing left to send */
+        }
         if (abandoned || (is_listed && !known) || (!is_listed && number < next)) {
             psd_outcome_tear(t, record, psd_record_find(record, number));
         }
@@ -237,19 +250,18 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     a.lease_ms = t->config.lease_ms;
     a.beat_ms = t->config.beat_ms;
     a.features = hello->features & PS_FEATURES_KNOWN;
+    a.needs = t->any_ports ? PS_FEATURE_ADDRESSES : 0;
+    a.addresses = t->address_version;
     PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                        /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));             /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                       /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                       /* fits */
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_HELLO, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_HelloAnswer_msg, &a);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        ps_v1_TaskItem item = ps_v1_TaskItem_init_zero;
-        const struct psd_peer *p = &t->peers[i];
-        item.task = p->task;
-        PSI_IGNORE(PSI_BYTES_SET(item.job, p->job));                                                     /* fits */
-        PSI_IGNORE(PSI_BYTES_SET(item.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* fits */
+        ps_v1_TaskItem item;
+        psd_peer_item(t, &t->peers[i], &item);
         psd_list_add(&l, &ps_v1_TaskItem_msg, &item);
     }
     for (uint32_t i = 0; i < u->count; i++) {
@@ -267,7 +279,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
-    psd_lease_end(t, record); /* the session may have named another task before */
+    psd_lease_end(t, record); /* the lease was for the task that this session named in its last HELLO */
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
@@ -276,9 +288,11 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->pid = hello->pid;
     record->connection = hello->connection;
     record->conn = c;
+    psd_claim_note(t, record);
     psi_list_remove(&record->silent);
     record->away = false;
-    if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') { /* otherwise the address says more */
+    /* c->text, which names the peer in logs, stays the address if the session names nothing */
+    if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') {
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
     if (t->rights != NULL) {
@@ -302,7 +316,7 @@ ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r,
     return st;
 }
 
-/* Read the session's own container. */
+/* Read name and key of the container that the session owns into *out, which stays unchanged if HELLO names none. */
 static ps_status read_own(const ps_v1_Hello *hello, struct psd_own *out, struct psi_err *err)
 {
     char container[PSI_SESSION_CONTAINER_BYTES];
@@ -325,6 +339,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = check_session(hello, &err);
     st = st == PS_OK ? check_owner(t, c, hello, &err) : st;
+    st = st == PS_OK ? check_task(t, c, hello, &err) : st;
     if (st == PS_OK) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&hello->container, container, &err);
     }
@@ -334,7 +349,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
-    if (st == PS_OK && hello->job.size > 0) { /* a session without a job may look at a task that does not serve yet */
+    if (st == PS_OK && hello->job.size > 0) { /* a session without a job may inspect a task that does not serve yet */
         st = psd_beside_check(t, &err);
     }
     if (st == PS_OK) {
@@ -352,7 +367,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     struct psd_conn *older = record->conn;
     if (older != NULL) {
         psd_session_left(t, older);
-        psd_conn_close(t, older, false); /* what was read from the older connection and not applied is dropped */
+        psd_conn_close(t, older, false); /* bytes that came on it but were not processed are dropped */
     }
     c->record = record;
     c->hello_done = true;
@@ -361,7 +376,8 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     describe(t, c, hello, container);
     psd_own_claim(t, record, &own);
     bool known = !fresh && hello->record == record->name;
-    psd_session_end_waits(t, record, true); /* their lists come again, from the beginning */
+    /* true: end only requests of which frames are missing; the client sends these again from the beginning */
+    psd_session_end_waits(t, record, true);
     settle(t, record, &u, hello->next_number, known);
     answer(t, c, r, hello, &u, known);
     psd_lease_renew(t, record);
@@ -425,8 +441,11 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1, step_of[0] != '\0' ? step_of : container);
     }
+    if (c->record != NULL && beat.said.size > 0) {
+        psd_text_printable((const pb_bytes_array_t *)(const void *)&beat.said, c->record->said, sizeof(c->record->said));
+    }
     if (container[0] != '\0' && !psd_rights_read_on(t, c, container)) {
-        container[0] = '\0'; /* only peers that may read a container are told its chief */
+        container[0] = '\0'; /* a peer that may not read a container does not learn its chief */
     }
     if (c->role == PSD_ROLE_TASK && t->shards != NULL) {
         t->shards->job_ends = t->shards->job_ends || beat.ends;

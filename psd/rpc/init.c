@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How a chief makes variables ready: INIT, carried out in one step (slow.c prepares large ones), and SEAL.
+/* How a chief makes variables ready: INIT, carried out in one step (slow.c prepares large ones), and SEAL.
  *
- * INIT is a mutation like a push (sequence number, outcome kept). INIT and SEAL carry the number of the chief lease. A number
- * below the highest that this task has seen for the container is refused, so that a chief that was paused and wakes up late
- * changes nothing. A SEAL with `fence` does nothing else: a chief that reads the model's status after it knows that no older
- * chief changes that any more.
- */
+ * INIT is a mutation like a push: it has a sequence number, and its outcome is kept. INIT and SEAL carry a chief's number. A
+ * number below the highest that this task has seen for the container is refused, so that a former chief that was stopped for a
+ * while changes nothing. A SEAL with `fence` only raises the highest number, after which no older chief changes the model. */
 #include "rpc.h"
 
 #include "common/optimizer.h"
@@ -61,13 +58,13 @@ bool psd_init_runs(const struct psd_init *m)
     return !v->initialised || m->force || (psd_variable_is_provisional(v) && v->given && v->chief_value < m->chief_number);
 }
 
-/* Decide on the INIT in r; on PS_OK out is to be committed. */
+/* Check the INIT in r, and fill in *out, the change that carries it out. On PS_OK the caller must commit *out. */
 static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made,
                              struct psd_change *out, struct psi_err *err)
 {
     struct psd_init m;
     ps_status st = psd_init_check(t, r, &m, err);
-    if (m.chief_number != 0) { /* the number is followed even if the INIT is refused */
+    if (m.chief_number != 0) { /* the number is noted even if the INIT is refused */
         struct psi_err own;
         ps_status followed = psd_chief_follow(t, m.variable->container->name, m.chief_number, c->text, st == PS_OK ? err : &own);
         st = st == PS_OK ? followed : st;
@@ -114,7 +111,7 @@ void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd
     }
 }
 
-/* One pass over the variables that a SEAL names. A SEAL without variables has asked for no right and is refused. */
+/* A SEAL goes over its variables in three passes, so that it seals all or none: check, note the chief's number, seal. */
 enum seal_pass { SEAL_CHECK, SEAL_FOLLOW, SEAL_SET };
 
 static ps_status seal_one(struct psd_task *t, const struct psd_conn *c, const struct psd_variable *v, const ps_v1_Seal *m,
@@ -169,7 +166,6 @@ static ps_status seal_items(struct psd_task *t, const struct psd_conn *c, const 
     }
 }
 
-/* A frame seals all of its variables or none. */
 void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_Seal m;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * OPEN: the handles and definitions of variables and queues at their owner. Failure: each item has its own status in the answer;
- * a list that is not understood is refused as a whole.
- */
+/* OPEN gives handles and definitions of variables and queues at their owner. Failure: each item has its own error. */
 #include "rpc.h"
 
 #include "common/optimizer.h"

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PULL, GATHER and the value frames of PUSHPULL: frames that are composed from the variable's memory at the moment they are
- * written. Version and number of pushes in progress are taken when the first and when the last byte is composed, so the reader
- * knows whether it has a snapshot. Objects come from a free list: no allocation in steady state. float32 values that are asked
- * for as float16 or bfloat16 are converted while they are composed. A slot is read as the value is, in the variable's dtype.
- * Strings, rows and atomic variables of several segments are copied at the moment of the request, within the memory budget: their
- * frame is exact however long it takes to send. Failure: without memory for the copy a PULL or GATHER gets RESOURCE_EXHAUSTED,
- * and a PUSHPULL no value frame.
- */
+/* PULL, GATHER and the frames with new values for PUSHPULL and PUSHPULL_ROWS. Values are read from the variable's memory when the
+ * frame is sent. A frame carries the variable's version, and the number of unfinished mutations, at its first and at its last
+ * byte, so the client knows whether all is of one version. float32 values that are asked for as float16 or bfloat16 are converted
+ * on the way. A slot is read like the value, in the variable's dtype. Strings, rows, and atomic variables of several segments are
+ * copied when the request comes, within the memory budget, so that their frame has one version. In steady state nothing is
+ * allocated: objects come from a free list. Failure: no memory for the copy: RESOURCE_EXHAUSTED for a PULL or GATHER, no frame
+ * with values for a push. */
 #include "rpc.h"
 
+#include "psd/store/overlay.h"
 #include "psd/store/rows.h"
 
 #include "common/crc32c.h"
@@ -23,19 +22,19 @@
 enum { COPY_RETRY_MS = 20 };
 
 struct psd_pull_out {
-    struct psi_out out; /* must be first: out.link links free ones */
+    struct psi_out out; /* while the object is free, out.link links it into task->free_pulls */
     struct psd_task *task;
     struct psd_conn *conn;
-    const struct psd_variable *variable; /* with a reference */
-    uint32_t slot;                       /* 0: the value */
+    const struct psd_variable *variable; /* holds a reference */
+    uint32_t slot;                       /* 0: the value; n: the optimizer's n-th slot */
     uint64_t first;                      /* index of the first element */
-    void *copy;                          /* NULL: the values are read from the variable when they are sent */
+    void *copy;                          /* copy of the values; NULL: they are read from the variable when the frame is sent */
     uint64_t copy_bytes;
-    uint64_t version;     /* of the copy */
-    uint32_t in_progress; /* when it was made */
+    uint64_t version;     /* the variable's version when the copy was made */
+    uint32_t in_progress; /* unfinished mutations when the copy was made */
     ps_dtype wire;
-    struct ps_times times; /* with flag TIMES: all times but that in the send queue */
-    uint64_t queued_ns;    /* with flag TIMES: when the frame entered the send queue */
+    struct ps_times times; /* with PS_FLAG_TIMES: how long the request took, without the time in the send queue */
+    uint64_t queued_ns;    /* with PS_FLAG_TIMES: when the frame entered the send queue (clock_ns) */
 };
 
 static struct psd_pull_out *pull_of(struct psi_out *out)
@@ -43,7 +42,7 @@ static struct psd_pull_out *pull_of(struct psi_out *out)
     return PSI_CONTAINER_OF(out, struct psd_pull_out, out);
 }
 
-/* The value, or slot `slot`, counted from 1. */
+/* The memory of the value (slot 0), or of the optimizer's slot number `slot`, from 1. */
 static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
 {
     return slot == 0 ? v->value : v->slots[slot - 1];
@@ -72,28 +71,52 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
         PSI_ASSERT(offset + bytes <= p->copy_bytes);
         return (const uint8_t *)p->copy + offset;
     }
-    PSI_ASSERT(p->first * p->variable->element_bytes + offset + bytes <= psd_variable_bytes_of(p->variable, p->slot));
-    return memory_of(p->variable, p->slot) + p->first * p->variable->element_bytes + offset;
+    const uint64_t unit = p->variable->element_bytes;
+    PSI_ASSERT(p->first * unit + offset + bytes <= psd_variable_bytes_of(p->variable, p->slot));
+    psd_overlay_settle(p->variable); /* needed if synchronous rounds by rows began in the container after this request */
+    return memory_of(p->variable, p->slot) + p->first * unit + offset;
 }
 
 static uint32_t sum(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psd_pull_out *p = pull_of(out);
-    return p->copy != NULL || p->slot != 0 ? psi_crc32c_far(0, payload(out, offset, bytes), bytes)
+    const void *at = payload(out, offset, bytes);
+    return p->copy != NULL || p->slot != 0 ? psi_crc32c_far(0, at, bytes)
                                            : psd_variable_sum(p->variable, p->first * p->variable->element_bytes + offset, bytes);
 }
 
-/* float32 as float16 or bfloat16 */
+/* Write elements [first, first + count) of the value to dst, as float16 or bfloat16. */
+static void narrow(const struct psd_pull_out *p, uint64_t first, uint64_t count, uint16_t *dst)
+{
+    enum { AT_ONCE = 4096 };
+    const struct psd_variable *v = p->variable;
+    _Alignas(64) float block[AT_ONCE];
+    PSI_ASSERT((first + count) * sizeof(float) <= v->bytes);
+    if (v->part == NULL || !v->part->in_force) {
+        psi_half_narrow(p->wire, (const float *)v->value + first, dst, count);
+        return;
+    }
+    for (uint64_t done = 0, take = 0; done < count; done += take) {
+        take = count - done < AT_ONCE ? count - done : AT_ONCE;
+        psd_overlay_read(v, 0, (first + done) * sizeof(float), take * sizeof(float), block);
+        psi_half_narrow(p->wire, block, dst + done, take);
+    }
+}
+
+/* Write `bytes` of the frame's values, from `offset` on, to dst. If the wire dtype differs, they are converted to float16 or
+ * bfloat16. Otherwise they include the newest rows, which may still lie beside the variable (overlay.h). */
 static void convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
 {
     const struct psd_pull_out *p = pull_of(out);
-    uint64_t first = offset / sizeof(uint16_t);
-    uint64_t count = bytes / sizeof(uint16_t);
-    if (p->copy == NULL) {
-        first += p->first;
+    const uint64_t first = offset / sizeof(uint16_t), count = bytes / sizeof(uint16_t);
+    if (p->copy != NULL) {
+        PSI_ASSERT((first + count) * sizeof(float) <= p->copy_bytes);
+        psi_half_narrow(p->wire, (const float *)p->copy + first, dst, count);
+    } else if (p->wire != p->variable->dtype) {
+        narrow(p, p->first + first, count, dst);
+    } else {
+        psd_overlay_read(p->variable, p->slot, p->first * p->variable->element_bytes + offset, bytes, dst);
     }
-    PSI_ASSERT((first + count) * sizeof(float) <= (p->copy != NULL ? p->copy_bytes : p->variable->bytes));
-    psi_half_narrow(p->wire, (const float *)(p->copy != NULL ? p->copy : p->variable->value) + first, dst, count);
 }
 
 static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
@@ -109,7 +132,7 @@ static void trailer(struct psi_out *out, struct ps_pull_trailer *tr)
 
 static void done(struct psi_out *out, bool sent)
 {
-    (void)sent; /* a reply that did not go out is asked for again */
+    (void)sent; /* false: the frame is lost with its connection, and the client asks again on the next one */
     struct psd_pull_out *p = pull_of(out);
     p->conn->pulls--;
     if (p->copy != NULL) {
@@ -131,16 +154,15 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* What a value frame is composed of. */
+/* Which values a frame shall have. */
 struct values {
     const struct psd_variable *variable;
-    uint32_t slot;         /* from 1 on; 0: the value */
-    uint64_t first, count; /* elements; count 0: all of a string variable, or of one without elements */
-    const uint8_t *rows;   /* GATHER: indices of the rows that are read instead, `count` elements in all; NULL: none */
-    uint64_t columns;      /* GATHER: elements of a row */
+    uint32_t slot;         /* 0: the value; n: the optimizer's n-th slot */
+    uint64_t first, count; /* range of elements; count 0: all strings of a string variable, or a variable without elements */
+    const uint8_t *rows;   /* row indices; `count` is then the number of elements in these rows; NULL: a range of elements */
+    uint64_t columns;      /* with rows: number of elements in a row */
 };
 
-/* Copy the values, as they are now. */
 static void copy_values(const struct values *what, uint8_t *to, uint64_t bytes)
 {
     enum { AHEAD = 16 };
@@ -148,16 +170,19 @@ static void copy_values(const struct values *what, uint8_t *to, uint64_t bytes)
     const uint8_t *from = memory_of(v, what->slot);
     const uint64_t row = what->columns * v->element_bytes;
     if (what->rows == NULL) {
-        memcpy(to, from + what->first * v->element_bytes, bytes);
+        psd_overlay_read(v, what->slot, what->first * v->element_bytes, bytes, to);
         return;
     }
     const uint64_t rows = row == 0 ? 0 : bytes / row;
     for (uint64_t i = 0; i < rows; i++, to += row) {
         const uint8_t *ahead = from + psi_rows_index(what->rows, i + AHEAD < rows ? i + AHEAD : i) * row;
-        for (uint64_t at = 0; at < row && at < PS_SEGMENT_BYTES / AHEAD; at += 64) { /* more would leave the cache again */
+        /* at most a segment in all: more would push earlier rows out of the cache before they are copied */
+        for (uint64_t at = 0; at < row && at < PS_SEGMENT_BYTES / AHEAD; at += 64) {
             __builtin_prefetch(ahead + at);
         }
-        const uint8_t *place = from + psi_rows_index(what->rows, i) * row;
+        const uint64_t index = psi_rows_index(what->rows, i);
+        const uint8_t *fresh = v->part != NULL ? psd_overlay_row(v, what->slot, index) : NULL;
+        const uint8_t *place = fresh != NULL ? fresh : from + index * row;
         if (row == 64) {
             memcpy(to, place, 64);
         } else {
@@ -178,7 +203,8 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     uint64_t copy_bytes = 0;
     if (v->dtype == PS_STRING || (v->atomic && bytes > PS_SEGMENT_BYTES) || (what->rows != NULL && bytes > 0)) {
         copy_bytes = v->dtype == PS_STRING ? v->bytes : count * v->element_bytes;
-        if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) { /* a peer that does not read must not get all of the budget */
+        /* this limit keeps a client that does not read its replies from using up the memory budget */
+        if (c->copy_bytes + copy_bytes > PS_COPIES_BYTES_MAX) {
             return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                "pull of '%s': %llu bytes of copies wait for this connection already", v->name,
                                (unsigned long long)c->copy_bytes);
@@ -191,7 +217,9 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
         }
         copy_values(what, copy, copy_bytes);
     }
-    if (wire != v->dtype && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
+    /* rows are collected when the frame is sent: new rows of the last round may still lie beside the variable (overlay.h) */
+    const bool composed = copy == NULL && v->part != NULL && v->part->by_rows;
+    if ((composed || wire != v->dtype) && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
         if (copy != NULL) {
             psd_store_unstage(&t->store, copy, copy_bytes);
         }
@@ -216,12 +244,12 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->version = v->version;
     p->in_progress = v->atomic || v->dtype == PS_STRING ? 0 : v->in_progress;
     p->wire = wire;
-    p->out.ops = wire == v->dtype ? &pull_ops : &convert_ops;
+    p->out.ops = composed || wire != v->dtype ? &convert_ops : &pull_ops;
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
     p->out.payload_bytes = (uint32_t)bytes;
-    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* if the request has CRCs */
+    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* the reply has CRCs if the request has */
     struct ps_frame_header head = *h;
-    if (h->op != PS_OP_PUSHPULL && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
+    if ((h->flags & PS_FLAG_VALUE) == 0 && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
         head.flags |= PS_FLAG_TIMES;
         head.meta_bytes += sizeof(p->times);
         p->out.head_bytes += sizeof(p->times);
@@ -232,30 +260,47 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     c->copy_bytes += copy_bytes;
     if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {
         psi_outq_push_late(&c->link->out, &p->out);
-    } else { /* a copy must not be older than frames behind it; the reply to a PUSHPULL follows its values */
+    } else { /* in order with other frames: a copy must not arrive after newer values, nor a push's values after its reply */
         psi_outq_push_stream(&c->link->out, &p->out);
     }
     psd_mark_dirty(t, c);
     return PS_OK;
 }
 
-void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, uint32_t handle, const struct psd_variable *v,
-                     ps_dtype wire, uint64_t first, uint64_t count)
+/* Send a frame with new values for push `number`, elements or rows from `offset` on. */
+static void send_frame(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t number, ps_dtype wire, uint64_t offset,
+                       const struct values *what)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
-                                .op = PS_OP_PUSHPULL,
+                                .op = op,
                                 .dtype = (uint8_t)wire,
                                 .flags = PS_FLAG_REPLY | PS_FLAG_SEQ | PS_FLAG_VALUE,
                                 .id = number,
-                                .handle = handle,
-                                .offset = first,
+                                .handle = c->link->in.header.handle,
+                                .offset = offset,
                                 .meta_bytes = sizeof(struct ps_pull_reply_meta)};
-    const struct values what = {.variable = v, .first = first, .count = count};
-    PSI_IGNORE(send_values(t, c, &h, &what, NULL)); /* on failure the client pulls the values */
+    PSI_IGNORE(send_values(t, c, &h, what, NULL)); /* if no frame is sent, the client asks for the values */
 }
 
-/* What any read asks for: a variable with a value, the dtype that it travels in. */
+void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, const struct psd_variable *v, ps_dtype wire,
+                     uint64_t first, uint64_t count)
+{
+    const struct values what = {.variable = v, .first = first, .count = count};
+    send_frame(t, c, PS_OP_PUSHPULL, number, wire, first, &what);
+}
+
+void psd_pull_rows(struct psd_task *t, struct psd_conn *c, uint64_t number, const struct psd_variable *v, ps_dtype wire,
+                   uint64_t first, const uint8_t *indices, uint64_t count)
+{
+    const uint64_t columns = psd_rows_columns(v);
+    const struct values what = {.variable = v, .rows = indices, .count = count * columns, .columns = columns};
+    if (what.count > 0) {
+        send_frame(t, c, PS_OP_PUSHPULL_ROWS, number, wire, first, &what);
+    }
+}
+
+/* Check what holds for every read: the variable exists, has a value, and can be sent in the dtype that r asks for. */
 static ps_status check_readable(const struct psd_task *t, const struct psd_variable *v, const struct psd_request *r,
                                 struct psi_err *err)
 {
@@ -314,7 +359,7 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
     return PS_OK;
 }
 
-/* Send them, or the refusal that st and err are. */
+/* Answer r: with the values `what` if st is PS_OK, otherwise with the error err. */
 static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct values *what, ps_status st,
                    struct psi_err *err)
 {

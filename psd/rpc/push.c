@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and those of some rows, PUSH_ROWS and SCATTER (push_rows.c).
- * Exactly once lives here, in outcome.c and in store/record.c.
+/* Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and the mutations of rows, PUSH_ROWS,
+ * PUSHPULL_ROWS, SCATTER and CONTRIBUTE_ROWS (push_rows.c). This file, outcome.c and store/record.c apply each mutation exactly
+ * once.
  *
- * Happy path: FIRST frame -> admitted (everything that can be refused is refused here; optimizer scalars captured) -> each
- * segment is applied while it is in cache (apply.c), the entry's offset moves -> LAST: version, powers, position, outcome kept,
- * reply.
- * Failure: a refusal is an outcome like any other and is kept; the rest of its frames is read and dropped. A frame that does not
- * continue where its number stands is a GAP: the connection is closed, the client resumes from what HELLO tells it.
- */
+ * Happy path: at the head of the FIRST frame all checks are made that can refuse the mutation, and the optimizer's
+ * scalars are captured. Each segment is applied while it is in the cache (apply.c), and counted in psd_number.offset. At the end
+ * of the LAST frame version, powers and position are set, the outcome is kept, and the reply is sent. A push that updates a large
+ * value after its last byte is finished by moves.c, which also answers it. Failure: a refusal is an outcome like any other, and
+ * is kept; the rest of the mutation's frames is read and dropped. A frame that does not continue its number at the expected
+ * offset is a GAP: the connection is closed, and the client resumes by HELLO. */
 #include "push_rows.h"
 
 #include "psd/rounds/rounds.h"
@@ -50,9 +50,8 @@ void psd_progress_free_all(struct psd_task *t)
     }
 }
 
-/* ---- the first frame ---- */
-
-/* Check that v has this slot, and that the power fits v's dtype; a slot without a power has 0. */
+/* Check that v has this optimizer slot, and that the power is possible (struct psi_slot): 0 to 1 in v's dtype, or 0 if the slot
+ * has none. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -70,7 +69,7 @@ static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_
                            row->power != NULL ? "0 to 1 in its dtype" : "0: it has none");
 }
 
-/* The name of the operation in the program that sent an ADD of this scale. */
+/* Name, for errors, of the client function that sends an ADD with this scale. */
 static const char *add_name(float scale)
 {
     return scale < 0 ? "assign_sub" : "assign_add";
@@ -86,7 +85,7 @@ static ps_status check_scatter(const struct psd_variable *v, uint8_t kind, float
                          : psi_fail(err, PS_INVALID_ARGUMENT, "scatter to '%s': scale %g; allowed: 1", v->name, (double)scale);
 }
 
-/* Check that v takes this kind of mutation, with this scale. */
+/* Check that v's dtype and optimizer permit a mutation of this kind with this scale. */
 static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
                             struct psi_err *err)
 {
@@ -94,7 +93,7 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
         return scale == 1.0F ? PS_OK
                              : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
-    if (kind > PSD_PUSH_ROWS) {
+    if (psd_push_is_scatter(kind)) {
         return check_scatter(v, kind, scale, err);
     }
     if (kind == PSD_ADD && v->dtype == PS_BOOL) {
@@ -114,7 +113,7 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
                : psi_fail(err, PS_INVALID_ARGUMENT, "push to '%s': scale %g; allowed: finite and > 0", v->name, (double)scale);
 }
 
-/* The total of an ASSIGN counts bytes of the blob, which is checked when it is complete. */
+/* Check that a mutation of strings is an ASSIGN of a possible length. check_blob() checks the encoding. */
 static ps_status check_strings(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
                                struct psi_err *err)
 {
@@ -156,21 +155,22 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
     return PS_OK;
 }
 
-/* The meta of a first frame. */
+/* The fields of the meta of a mutation's first frame, whatever the operation; 0 where the operation has no such field. */
 struct asked {
     uint8_t kind; /* enum psd_push_kind */
     uint64_t total_elements;
-    uint64_t highest; /* of rows */
+    uint64_t highest; /* rows: index of the last row */
     float scale;
     uint32_t assign_flags;
-    uint64_t from;          /* as ps_push_meta.version, except for ASSIGN */
-    uint64_t step;          /* as ps_push_step.step */
-    uint64_t chief_number;  /* ASSIGN; 0: not as a chief */
-    uint64_t power_bits;    /* ASSIGN to a slot */
-    uint64_t member, round; /* CONTRIBUTE */
+    uint64_t from; /* pushes: 1 + version of the values from which the gradient was computed; 0: not known */
+    uint64_t step; /* pushes: 1 + global step that the session knows; 0: not known */
+    /* ASSIGN: number of the sender as chief (session that may initialise the container); 0: not sent as chief */
+    uint64_t chief_number;
+    uint64_t power_bits;    /* ASSIGN to a slot: its power */
+    uint64_t member, round; /* CONTRIBUTE, CONTRIBUTE_ROWS */
 };
 
-/* The step of a ps_push_step that lies behind `bytes` of the meta; 0: none does. */
+/* 1 + the global step, from a ps_push_step behind the first `bytes` bytes of the meta; 0: there is none. */
 static uint64_t step_behind(const struct psd_request *r, size_t bytes)
 {
     struct ps_push_step at = {.step = 0};
@@ -180,11 +180,21 @@ static uint64_t step_behind(const struct psd_request *r, size_t bytes)
     return at.step;
 }
 
-/* As parse(), of CONTRIBUTE, PUSH_ROWS and SCATTER. */
+/* What parse() does for CONTRIBUTE, CONTRIBUTE_ROWS, PUSH_ROWS, PUSHPULL_ROWS and SCATTER. */
 static __attribute__((noinline)) struct asked parse_other(const struct psd_request *r)
 {
     struct ps_contribute_meta c;
+    struct ps_contribute_rows_meta rows;
     struct ps_rows_meta m;
+    if (r->header.op == PS_OP_CONTRIBUTE_ROWS) {
+        memcpy(&rows, r->meta, sizeof(rows));
+        return (struct asked){.kind = PSD_CONTRIBUTE_ROWS,
+                              .total_elements = rows.rows,
+                              .highest = rows.highest,
+                              .scale = rows.scale,
+                              .member = rows.member,
+                              .round = rows.round};
+    }
     if (r->header.op == PS_OP_CONTRIBUTE) {
         memcpy(&c, r->meta, sizeof(c));
         return (struct asked){
@@ -217,7 +227,7 @@ static struct asked parse(const struct psd_request *r)
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
 
-/* A contribution that comes too late, or whose member has lost its place, is accepted and dropped; everything else is refused. */
+/* Check a contribution to a synchronous round. PS_OK also if it is too late or its member has left: it is read, and dropped. */
 static ps_status check_contribution(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                                     const struct asked *m, struct psi_err *err)
 {
@@ -227,6 +237,19 @@ static ps_status check_contribution(const struct psd_task *t, const struct psd_r
                            v->name, t->name);
     }
     const struct psd_rounds *g = v->part->rounds;
+    const bool rows = m->kind == PSD_CONTRIBUTE_ROWS;
+    if (rows != v->part->by_rows) {
+        return psi_fail(
+            err, PS_FAILED_PRECONDITION,
+            "contribution to '%s' at %s: the chief has it in rounds as %s, and %s has come; all workers run one program", v->name,
+            t->name, rows ? "a parameter" : "an embedding", rows ? "a gradient of rows" : "a whole gradient");
+    }
+    if (rows && m->total_elements > v->part->rows_max) {
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_TOO_LARGE,
+                           "contribution to '%s' at %s: %llu rows; this member has reserved memory for %llu "
+                           "(ps_session_sync_rows())",
+                           v->name, t->name, (unsigned long long)m->total_elements, (unsigned long long)v->part->rows_max);
+    }
     const struct psd_member *member = psd_member_find(g, m->member);
     const struct psd_area *a = psd_area_find(v, m->member, m->round);
     if (member != NULL && memcmp(member->session, record->session, sizeof(member->session)) != 0) {
@@ -245,11 +268,11 @@ static ps_status check_contribution(const struct psd_task *t, const struct psd_r
                           v->name, t->name, (unsigned long long)m->round);
 }
 
-/* Check against the rounds that v is in, and their state. */
+/* Check that v may be changed now: in synchronous rounds it takes no pushes, and no ASSIGN while a round is being closed. */
 static ps_status check_rounds(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                               uint8_t kind, const struct asked *m, struct psi_err *err)
 {
-    if (kind == PSD_CONTRIBUTE) {
+    if (psd_push_contributes(kind)) {
         return check_contribution(t, record, v, m, err);
     }
     if (psd_push_streams(kind, v)) {
@@ -258,7 +281,8 @@ static ps_status check_rounds(const struct psd_task *t, const struct psd_record 
     return psd_round_check(t, v, err);
 }
 
-/* Check a value that a chief gives before the model is ready: at the first frame, and again when it is to take effect. */
+/* Check an ASSIGN by a chief with this number (0: not sent as chief), at its first frame and again before it takes effect.
+ * ABORTED: a newer chief is known; FAILED_PRECONDITION: v is declared ready (sealed). */
 static ps_status check_as_chief(const struct psd_task *t, const struct psd_variable *v, uint64_t number, struct psi_err *err)
 {
     if (number == 0) {
@@ -272,14 +296,13 @@ static ps_status check_as_chief(const struct psd_task *t, const struct psd_varia
                           t->name);
 }
 
-/* Make all checks that can refuse the mutation. */
 static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
     uint8_t kind = m->kind;
     const struct psd_variable *v = r->variable;
-    if (v == NULL) { /* checked first, because other refusals ask the client to try later */
+    if (v == NULL) { /* checked first: after other refusals the client would try again in vain */
         return psd_fail_gone(t, h->handle, err);
     }
     if (t->draining) {
@@ -305,8 +328,8 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
-/* Payload bytes of the frame in h, of an operation of that kind with `elements` to come. False: its length does not fit. Only the
- * single frame of an operation without bytes has no payload. */
+/* Set *out to the payload bytes of the frame with header h, where `elements` of the mutation are still to come. False: the
+ * frame's length is impossible. Only a mutation without elements may have a frame without payload. */
 static bool frame_payload(const struct ps_frame_header *h, uint8_t kind, uint64_t elements, uint32_t unit, uint64_t *out)
 {
     if (psd_push_is_rows(kind)) {
@@ -323,7 +346,7 @@ static bool frame_payload(const struct ps_frame_header *h, uint8_t kind, uint64_
     return h->body_bytes % segment == 0 && *out > 0 && *out < left;
 }
 
-/* Allocate all that the push will need, and begin its number. */
+/* Check mutation m, allocate what it needs, and record that it has begun. *out_payload: payload bytes of the first frame. */
 static ps_status begin(struct psd_task *t, struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        uint64_t *out_payload, struct psi_err *err)
 {
@@ -371,10 +394,10 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         if (p->staging == NULL) {
             st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                              "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
-                             psd_push_is_assign(p->kind) ? "assign"
-                             : p->kind == PSD_ADD        ? add_name(p->scale)
-                             : p->kind > PSD_PUSH_ROWS   ? "scatter"
-                                                         : "push",
+                             psd_push_is_assign(p->kind)    ? "assign"
+                             : p->kind == PSD_ADD           ? add_name(p->scale)
+                             : psd_push_is_scatter(p->kind) ? "scatter"
+                                                            : "push",
                              v->name, (unsigned long long)p->staging_bytes, t->name);
             psd_progress_free(t, p);
             return st;
@@ -383,18 +406,18 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (psd_push_is_applied(p->kind) && p->staging == NULL) {
         psd_variable_capture(v, p->step, m->scale, &p->scalars);
     }
-    if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator; workers assign as part of their training */
-        char who[96];
-        psd_log_batch(t, PSI_LOG_INFO, "assign_asked", psd_record_text(record, who, sizeof(who)), v->name,
-                      PSI_KV("container", v->container->name));
+    /* only assigns of sessions without a job are logged: those are an operator's, while workers assign during training */
+    if (p->kind == PSD_ASSIGN && record->job[0] == '\0') {
+        const struct psd_conn *conn = record->conn; /* it has brought the request */
+        psd_log_batch(t, PSI_LOG_INFO, "assign_asked", conn->text, v->name, PSI_KV("container", v->container->name));
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};
     psd_commit(t, &c);
     return PS_OK;
 }
 
-/* The frame belongs to this number. Its reader looks for non-finite values while it sums the bytes, so that check_finite() need
- * not. */
+/* Begin to read the body of a frame of mutation n, from element `offset` on. The reader notes segments that may have NaN or
+ * infinity, so that check_finite() need not search the others. */
 static void take_frame(struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint64_t offset)
 {
     static const uint8_t nothing = 0;
@@ -404,7 +427,7 @@ static void take_frame(struct psd_task *t, struct psd_conn *c, const struct psd_
     if (t->config.refuse_nonfinite && psd_push_is_gradient(g->kind) && g->scale <= 1) {
         psi_reader_watch(&c->link->in, psd_optim_exponents((ps_dtype)g->wire));
     }
-    if (c->payload_left == 0) { /* a variable without elements: its frame has no segment that would be the last one */
+    if (c->payload_left == 0) { /* a frame without elements has no segment, but must be applied */
         psd_push_segment(t, c, &nothing, 0);
     }
 }
@@ -469,9 +492,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     take_frame(t, c, n, n->offset);
 }
 
-/* ---- bodies ---- */
-
-/* Where element `bad` of the gradient that has come with n is, for a text. */
+/* Text that says where element `bad` of n's present segment lies. indices: the row indices in that segment. */
 static const char *where_of(const struct psd_number *n, uint64_t bad, const uint8_t *indices, char *buf, size_t bytes)
 {
     if (psd_push_is_rows(n->progress->kind)) {
@@ -484,7 +505,7 @@ static const char *where_of(const struct psd_number *n, uint64_t bad, const uint
     return buf;
 }
 
-/* p: what has come, `count` elements; of rows, their indices lie before their elements. */
+/* Check a gradient's segment p of `count` elements (or rows, with their indices in front) for NaN and infinity. */
 static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, const struct psd_number *n, const uint8_t *p,
                               uint64_t count, struct psi_err *err)
 {
@@ -500,7 +521,8 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "", where[64];
-    bool shorter = g->wire != g->variable->dtype; /* the client's value before its conversion may have been finite */
+    /* the wire dtype is smaller than the variable's: the value may have been too large for it, so the error names it */
+    bool shorter = g->wire != g->variable->dtype;
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
     }
@@ -509,7 +531,8 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
                        shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
-/* Check complete strings with their last bytes. Staging behind what has come is undefined, so the bytes may be copied there. */
+/* Check the strings of an ASSIGN, whose last bytes are at p. Copies these bytes behind the earlier ones, so that all are in one
+ * piece; the commit copies them once more. */
 static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64_t bytes, struct psi_err *err)
 {
     const struct psd_progress *g = n->progress;
@@ -521,24 +544,33 @@ static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64
     return st;
 }
 
-/* Send the new values of what the present frame covered, or all at the end of a push that takes effect as a whole. No values, no
- * frame. */
-static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, uint8_t wire,
+/* PUSHPULL: send the new values of this frame's elements. If the push takes effect only at its end, send all values then. */
+static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, ps_dtype wire,
                         const struct psd_number *n)
 {
-    uint32_t handle = c->link->in.header.handle;
     if (v->elements == 0) {
         return;
     }
-    if (!psd_push_is_whole(PSD_PUSH_PULL, v)) {
-        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, c->frame_offset, n->offset - c->frame_offset);
+    if (!psd_push_is_whole(PSD_PUSH_PULL, v) && !psi_optimizer_is_whole(v->optimizer.kind)) {
+        psd_pull_values(t, c, n->number, v, wire, c->frame_offset, n->offset - c->frame_offset);
         return;
     }
-    const uint64_t most = v->atomic ? v->elements : PS_VALUES_FRAME_BYTES / psi_wire_unit((ps_dtype)wire);
+    const uint64_t most = v->atomic ? v->elements : PS_VALUES_FRAME_BYTES / psi_wire_unit(wire);
     for (uint64_t first = 0; first < v->elements && n->progress == NULL; first += most) {
         const uint64_t left = v->elements - first;
-        psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, first, left < most ? left : most);
+        psd_pull_values(t, c, n->number, v, wire, first, left < most ? left : most);
     }
+}
+
+void psd_push_answer(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, ps_dtype wire,
+                     const struct psd_number *n)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    c->number = NULL;
+    if (h->op == PS_OP_PUSHPULL) {
+        send_values(t, c, v, wire, n);
+    }
+    psd_outcome_send(t, c, h->op, h->handle, n);
 }
 
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n_bytes)
@@ -547,13 +579,16 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
     const struct psd_number *n = c->number;
     const struct psd_progress *g = n->progress;
     if (g == NULL) {
-        return; /* aborted meanwhile: the rest of the frame is dropped */
+        return; /* the mutation was ended before its last byte came: drop this segment */
     }
     const struct psd_variable *v = g->variable;
-    uint8_t wire = g->wire;
+    const ps_dtype wire = (ps_dtype)g->wire;
+    const uint8_t kind = g->kind;
     uint64_t from = g->from;
     uint64_t take = n_bytes < c->payload_left ? n_bytes : c->payload_left;
-    const bool rows = psd_push_is_rows(g->kind);
+    const bool rows = psd_push_is_rows(kind), comes = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0;
+    const bool moves = comes && psd_move_is_long(t, g); /* comes: this is the last segment of the mutation */
+    struct psd_rows_shown shown = {.count = 0};
     struct psd_optim_scalars scalars;
     struct psi_err err;
     struct psd_change change = {.kind = PSD_CHANGE_SEGMENT,
@@ -561,13 +596,13 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
                                             .number = n,
                                             .bytes = p,
                                             .count = rows ? psd_push_rows_count(g, take) : take / g->unit,
-                                            .last = take == c->payload_left && (h->flags & PS_FLAG_LAST) != 0}};
+                                            .last = comes && !moves}};
     ps_status st = rows ? psd_push_rows_check(n, p, take, change.segment.count, change.segment.last, &err) : PS_OK;
     if (st == PS_OK && psd_push_is_gradient(g->kind)) {
         st = check_finite(t, c, n, p, change.segment.count, &err);
     }
-    if (change.segment.last && psd_push_is_gradient(g->kind) &&
-        g->staging != NULL) { /* a push that takes effect as a whole uses the scalars in force at its last segment */
+    /* a push that is applied after its last byte uses the optimizer's scalars of that moment */
+    if (comes && psd_push_is_gradient(g->kind) && g->staging != NULL) {
         psd_variable_capture(v, g->step, g->scale, &scalars);
         change.segment.scalars = &scalars;
     }
@@ -588,20 +623,23 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
         return;
     }
     bool first = !v->initialised;
+    if (kind == PSD_PUSH_PULL_ROWS) {
+        shown = psd_push_rows_note(t, n, p, change.segment.count, change.segment.last);
+    }
     psd_commit(t, &change);
+    psd_push_rows_show(t, c, n->number, v, wire, &shown);
     c->payload_left -= take;
-    if (!change.segment.last) {
+    if (!comes) {
         return;
     }
-    c->number = NULL;
-    bool dropped = h->op == PS_OP_CONTRIBUTE && n->result[0] != 0;
-    t->count.pushes_applied +=
-        (h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_CONTRIBUTE || h->op == PS_OP_PUSH_ROWS) && !dropped;
-    psd_age_note(v, n->version, from);
-    if (h->op == PS_OP_PUSHPULL) {
-        send_values(t, c, v, wire, n);
+    /* a contribution whose result is not 0 was too late and is not counted */
+    t->count.pushes_applied += psd_push_is_gradient(kind) && !(psd_push_contributes(kind) && n->result[0] != 0);
+    psd_age_note(v, moves ? v->version + 1 : n->version, from);
+    if (moves) { /* moves.c changes the value in slices in later turns, and answers; until then nothing more is read from c */
+        psd_move_begin(t, c->record, n);
+        return;
     }
-    psd_outcome_send(t, c, h->op, h->handle, n);
+    psd_push_answer(t, c, v, wire, n);
     if (first && v->initialised) {
         psd_wait_look(t, psd_variable_waiters(v));
     }
@@ -620,6 +658,6 @@ void psd_push_end(struct psd_task *t, struct psd_conn *c)
     }
     c->number = NULL;
     if (n->progress != NULL && h->op == PS_OP_PUSHPULL) {
-        send_values(t, c, n->progress->variable, n->progress->wire, n);
+        send_values(t, c, n->progress->variable, (ps_dtype)n->progress->wire, n);
     }
 }

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PUSH_ROWS and SCATTER: what push.c asks about mutations of some rows (common/rows.h).
+/* PUSH_ROWS, PUSHPULL_ROWS and SCATTER: the checks of push.c for mutations of rows (common/rows.h).
  *
- * Happy path: the first frame says how many rows come and the highest index -> admitted here -> each segment is checked whole
- * before psd_commit() touches a row.
- * Failure: rows that the variable does not have, an optimizer that would move all rows of a large one, frames of another length.
- */
+ * Happy path: the first frame says how many rows will come, and their highest index, which psd_push_rows_admit() checks. Each
+ * segment is checked as a whole before psd_commit() changes a row. Failure: rows that the variable does not have; an optimizer
+ * that would move all rows of a large variable; frames of a wrong length.
+ *
+ * PUSHPULL_ROWS: when rows have taken effect, their new values are sent, a value frame for each segment. A staged push takes
+ * effect at its end, so its values are sent then, from a list of all indices. Failure: without memory there is no value frame,
+ * and the client gathers. */
 #include "push_rows.h"
 
 #include "common/optimizer.h"
 #include "common/shape.h"
 
+#include <string.h>
+
 enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how)
 {
-    return op == PS_OP_PUSH_ROWS      ? PSD_PUSH_ROWS
-           : how == PS_SCATTER_UPDATE ? PSD_SCATTER_UPDATE
-           : how == PS_SCATTER_SUB    ? PSD_SCATTER_SUB
-                                      : PSD_SCATTER_ADD;
+    return op == PS_OP_PUSH_ROWS       ? PSD_PUSH_ROWS
+           : op == PS_OP_PUSHPULL_ROWS ? PSD_PUSH_PULL_ROWS
+           : how == PS_SCATTER_UPDATE  ? PSD_SCATTER_UPDATE
+           : how == PS_SCATTER_SUB     ? PSD_SCATTER_SUB
+                                       : PSD_SCATTER_ADD;
 }
 
 ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
@@ -32,13 +37,13 @@ ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variabl
         return psi_fail(err, PS_OUT_OF_RANGE, "%llu rows for '%s' at %s, the highest with index %llu: it has %llu rows",
                         (unsigned long long)total, v->name, t->name, (unsigned long long)highest, (unsigned long long)rows);
     }
-    if (kind == PSD_PUSH_ROWS && psi_optimizer_is_whole(v->optimizer.kind)) {
+    if (psd_push_applies_rows(kind) && psi_optimizer_is_whole(v->optimizer.kind)) {
         return psi_fail(err, PS_UNIMPLEMENTED,
                         "push of rows to '%s' at %s: %s needs norms of the whole gradient, which a push of rows does not have; "
                         "dense pushes work",
                         v->name, t->name, psi_optimizer_name(v->optimizer.kind));
     }
-    if (kind == PSD_PUSH_ROWS && psd_rows_kind_moves_all(v->optimizer.kind) && v->bytes > PSD_MOVED_ROWS_BYTES_MAX) {
+    if (psd_push_applies_rows(kind) && psd_rows_kind_moves_all(v->optimizer.kind) && v->bytes > PSD_MOVED_ROWS_BYTES_MAX) {
         return psi_fail(err, PS_UNIMPLEMENTED,
                         "push of rows to '%s' at %s: %s in TensorFlow's form moves all rows with each push, which is done for "
                         "variables of at most %d bytes; lazy_adam moves those that are pushed to, and dense pushes work",
@@ -64,7 +69,6 @@ bool psd_push_rows_payload(const struct ps_frame_header *h, uint64_t left, uint3
     return h->body_bytes % segment == 0 && segments > 0 && segments * psi_rows_per_segment(unit) < left;
 }
 
-/* Behind its rows a whole segment has zeros. */
 static ps_status check_padding(const struct psd_progress *p, const uint8_t *segment, uint64_t from, uint64_t bytes,
                                struct psi_err *err)
 {
@@ -87,4 +91,42 @@ ps_status psd_push_rows_check(const struct psd_number *n, const uint8_t *segment
 {
     ps_status st = check_padding(n->progress, segment, count * n->progress->unit, bytes, err);
     return st == PS_OK ? psd_rows_check(n, segment, count, last, err) : st;
+}
+
+struct psd_rows_shown psd_push_rows_note(struct psd_task *t, const struct psd_number *n, const uint8_t *segment, uint64_t count,
+                                         bool last)
+{
+    const struct psd_progress *p = n->progress;
+    struct psd_rows_shown shown = {.per_segment = psi_rows_per_segment(p->unit)};
+    const bool staged = psd_progress_stages(p);
+    if (!staged || (last && n->offset == 0)) {
+        shown.indices = segment;
+        shown.first = n->offset;
+        shown.count = count;
+    } else if (last) {
+        shown.list_bytes = p->total * PSI_INDEX_BYTES;
+        uint8_t *list = shown.list = psd_room_stage(t, shown.list_bytes);
+        for (uint64_t i = 0; list != NULL && i < n->offset; i++) {
+            memcpy(list + i * PSI_INDEX_BYTES, (const uint8_t *)p->staging + i * p->unit, PSI_INDEX_BYTES);
+        }
+        if (list != NULL) {
+            memcpy(list + n->offset * PSI_INDEX_BYTES, segment, count * PSI_INDEX_BYTES);
+            shown.indices = list;
+            shown.count = p->total;
+        }
+    }
+    return shown;
+}
+
+void psd_push_rows_show(struct psd_task *t, struct psd_conn *c, uint64_t number, const struct psd_variable *v, ps_dtype wire,
+                        const struct psd_rows_shown *shown)
+{
+    for (uint64_t i = 0; i < shown->count; i += shown->per_segment) {
+        const uint64_t left = shown->count - i;
+        psd_pull_rows(t, c, number, v, wire, shown->first + i, shown->indices + i * PSI_INDEX_BYTES,
+                      left < shown->per_segment ? left : shown->per_segment);
+    }
+    if (shown->list != NULL) {
+        psd_store_unstage(&t->store, shown->list, shown->list_bytes);
+    }
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of requests, and the checks before a handler sees a request.
+/* The table of requests, and the checks before a handler sees a request.
  *
- * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable or queue
- * of a handle -> the right to each container concerned -> the key of a session's container was shown -> a handle of the right
- * kind -> its handler. Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its
- * outcome. Items that cannot be understood have no container: their handler refuses them.
- */
+ * Happy path: psd_request_row() finds the row of a frame. psd_request_admit() checks that only the directory gets its requests,
+ * that a fixed meta has its length, that the peer has the right to each container concerned, that the session has shown the key
+ * of a session's container, and that a handle is of the right kind. dispatch.c calls the row's handler. Failure: dispatch.c
+ * answers with the refusal; handlers of mutations and waiting requests keep it as the outcome. Handlers refuse wrong items. */
 #include "requests.h"
 
 #include "common/form.h"
@@ -14,7 +12,11 @@
 #include "psd/directory/directory.h"
 #include "psd/store/shown.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, AT_SOURCE = 8 };
+enum { OBJECT_BYTES = PS_CONTAINER_BYTES_MAX + 2 + PS_NAME_BYTES_MAX + 1 /* "container: name"; longer setting texts are cut */ };
 enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256, AUDITED = 512, EITHER = 1024 };
 
 enum {
@@ -30,6 +32,7 @@ enum {
 
 #define NONE PSD_PLACE_NONE, PSD_TARGET_NONE, 0, 0
 #define CLUSTER(rights_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, rights_, 0
+#define SAVED(rights_) PSD_PLACE_SAVED, PSD_TARGET_NONE, rights_, 0
 #define CONTAINERS(rights_) PSD_PLACE_CONTAINERS, PSD_TARGET_NONE, rights_, 0
 #define OF(place_, target_, rights_) PSD_PLACE_##place_, PSD_TARGET_##target_, rights_, 0
 #define FIXED(target_, rights_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, rights_, sizeof(struct meta_)
@@ -37,7 +40,6 @@ enum {
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
 
-/* A HELLO of a client or another task. */
 void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_Hello m;
@@ -81,32 +83,73 @@ bool psd_request_is_in_parts(const struct psd_row *row)
     return (row->rules & IN_PARTS) != 0;
 }
 
-/* The one place where rights are checked. has: the rights of c's peer there. container NULL: the cluster. Audited operations are
- * in the audit before they are carried out. */
-static ps_status permit(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, unsigned has,
-                        const char *container, struct psi_err *err)
+/* True if c's session has named this container as its own in HELLO, with the right key if the directory knows the key. */
+static bool is_own(const struct psd_task *t, const struct psd_conn *c, const char *container)
 {
-    const unsigned lacks = row->rights & ~has;
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, container);
+    const struct psd_own *own = c->record == NULL ? NULL : &c->record->own;
+    return own != NULL && strncmp(own->container, container, sizeof(own->container)) == 0 &&
+           (in == NULL || memcmp(in->key, own->key, sizeof(in->key)) == 0);
+}
+
+/* The rights of c's peer in a container of a session. has: its rights by the table of rights. Requests show the container's key,
+ * and need no other right (psd_rights_keyed()). RESET shows no key: only administrators and the session itself have rights. */
+static unsigned rights_of_session(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
+                                  const char *container, unsigned has)
+{
+    if (row->place != PSD_PLACE_CONTAINERS) {
+        return has | psd_rights_keyed(container);
+    }
+    return (has & PSI_RIGHT_ADMINISTER) != 0 ? PSI_RIGHTS_ALL : is_own(t, c, container) ? psd_rights_keyed(container) : 0;
+}
+
+/* Check that c's peer has the rights of the row: all of them or, with EITHER, one. has: the peer's rights on the container or, if
+ * that is NULL, on the cluster. If the row is AUDITED, the audit notes what was permitted. object: what the request concerns. */
+static ps_status permit(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, unsigned has,
+                        const char *container, const char *object, struct psi_err *err)
+{
+    const bool of_session = container != NULL && psi_container_is_session(container);
+    const unsigned lacks = row->rights & ~(of_session ? rights_of_session(t, c, row, container, has) : has);
     if ((row->rules & EITHER) != 0 ? lacks == row->rights : lacks != 0) {
-        return psd_rights_denied(t, c, psi_op_name(row->op), container, lacks, err);
+        const unsigned needs = of_session && row->place == PSD_PLACE_CONTAINERS ? PSI_RIGHT_ADMINISTER : lacks;
+        return psd_rights_denied(t, c, psi_op_name(row->op), container, needs, err);
     }
     if ((row->rules & AUDITED) != 0) {
-        psd_audit(t, c, psi_op_name(row->op), container == NULL ? "@cluster" : container);
+        psd_audit(t, c, psi_op_name(row->op), object);
     }
     return PS_OK;
 }
 
-/* Ask for the right to the container of this name. container NULL: to the cluster. */
+/* permit() with the peer's rights on the container of this name (NULL: on the cluster). */
 static ps_status permit_named(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, const char *container,
-                              struct psi_err *err)
+                              const char *object, struct psi_err *err)
 {
-    return permit(t, c, row, psd_rights_on(t, c, container), container, err);
+    return permit(t, c, row, psd_rights_on(t, c, container), container, object, err);
 }
 
-/* NULL: no variable has this handle any more. */
+/* What a request about the cluster concerns, for the audit: "log_level = debug", "checkpoint 7", else "@cluster". */
+static const char *object_of(const struct psd_request *r, char buf[OBJECT_BYTES])
+{
+    ps_v1_ConfigItem setting;
+    ps_v1_SavedNameItem saved;
+    char name[sizeof(setting.name.bytes) + 1], value[sizeof(setting.value.bytes) + 1];
+    const uint8_t op = r->header.op;
+    PSI_IGNORE(snprintf(buf, OBJECT_BYTES, "@cluster")); /* fits */
+    if (op == PS_OP_CONFIG_SET && psd_item_only(r, &ps_v1_ConfigItem_msg, &setting, "setting", NULL, NULL) == PS_OK) {
+        psd_text_printable((const pb_bytes_array_t *)(const void *)&setting.name, name, sizeof(name));
+        psd_text_printable((const pb_bytes_array_t *)(const void *)&setting.value, value, sizeof(value));
+        PSI_IGNORE(snprintf(buf, OBJECT_BYTES, "%s = %s", name, value)); /* cut is fine */
+    } else if ((op == PS_OP_CHECKPOINT_DELETE || op == PS_OP_CHECKPOINT_RESTORE) &&
+               psd_item_only(r, &ps_v1_SavedNameItem_msg, &saved, "checkpoint", NULL, NULL) == PS_OK) {
+        PSI_IGNORE(snprintf(buf, OBJECT_BYTES, "checkpoint %llu", (unsigned long long)saved.number)); /* fits */
+    }
+    return buf;
+}
+
+/* The variable of a handle; NULL: it no longer exists. */
 static const struct psd_variable *variable_of(const struct psd_task *t, const struct psd_row *row, uint32_t handle)
 {
-    PSI_ASSERT(row->target != PSD_TARGET_NONE); /* rows without a target have no handles, whose rights would not be checked */
+    PSI_ASSERT(row->target != PSD_TARGET_NONE); /* a row without a target has no handles */
     return psd_variable_by_handle(&t->store, handle);
 }
 
@@ -118,7 +161,7 @@ static const pb_msgdesc_t *item_of(enum psd_place place)
                                         : &ps_v1_ContainerItem_msg;
 }
 
-/* May c use this handle? Only sessions that have shown the key may use handles in a session's container. */
+/* Check that c may use v's handle. PERMISSION_DENIED: v is in a session's container, and c's session has not shown its key. */
 static ps_status handle_check(const struct psd_conn *c, const struct psd_variable *v, struct psi_err *err)
 {
     const struct psd_container *in = v->container;
@@ -157,7 +200,14 @@ static ps_status permit_items(struct psd_task *t, const struct psd_conn *c, cons
                                                                   : (const void *)&item.container.container;
             container = psd_container_parse(field, text, NULL) == PS_OK ? text : NULL;
         }
-        ps_status st = container == NULL ? PS_OK : permit_named(t, c, row, container, err);
+        char name[PS_NAME_BYTES_MAX + 1], object[OBJECT_BYTES];
+        if (row->place == PSD_PLACE_NAMES && (row->rules & AUDITED) != 0 && container != NULL && !end) {
+            psd_text_printable((const pb_bytes_array_t *)(const void *)&item.name.name, name, sizeof(name));
+            PSI_IGNORE(snprintf(object, sizeof(object), "%s: %s", container, name)); /* fits */
+        } else {
+            PSI_IGNORE(snprintf(object, sizeof(object), "%s", container == NULL ? "" : container)); /* fits */
+        }
+        ps_status st = container == NULL ? PS_OK : permit_named(t, c, row, container, object, err);
         if (st != PS_OK || end) {
             return st;
         }
@@ -167,15 +217,19 @@ static ps_status permit_items(struct psd_task *t, const struct psd_conn *c, cons
 static ps_status permit_all(struct psd_task *t, struct psd_conn *c, const struct psd_row *row, const struct psd_request *r,
                             struct psi_err *err)
 {
+    char object[OBJECT_BYTES];
     switch (row->place) {
     case PSD_PLACE_NONE:
         return PS_OK;
     case PSD_PLACE_CLUSTER:
-        return permit_named(t, c, row, NULL, err);
+        return permit_named(t, c, row, NULL, (row->rules & AUDITED) != 0 ? object_of(r, object) : "", err);
+    case PSD_PLACE_SAVED:
+        return permit_named(t, c, row, NULL, "", err) == PS_OK ? psd_rights_saved(t, c, psi_op_name(row->op), err)
+                                                               : PS_PERMISSION_DENIED;
     case PSD_PLACE_HANDLE:
-        return r->variable == NULL
-                   ? PS_OK
-                   : permit(t, c, row, psd_rights_in(t, c, r->variable->container), r->variable->container->name, err);
+        return r->variable == NULL ? PS_OK
+                                   : permit(t, c, row, psd_rights_in(t, c, r->variable->container), r->variable->container->name,
+                                            r->variable->container->name, err);
     default:
         return permit_items(t, c, row, r, err);
     }
@@ -190,7 +244,8 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_DIRECTORY, "%s is not the directory: ask %s", t->name,
                            psd_peer_text(t, &t->peers[t->directory], who, sizeof(who)));
     }
-    const bool may_say_step = h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_PUSH_ROWS;
+    const bool may_say_step =
+        h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_PUSH_ROWS || h->op == PS_OP_PUSHPULL_ROWS;
     const uint32_t more = may_say_step ? sizeof(struct ps_push_step) : 0;
     if (row->meta_bytes != 0 && h->meta_bytes != row->meta_bytes && h->meta_bytes != row->meta_bytes + more) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s with a meta of %u bytes; it has %u", psi_op_name(h->op), h->meta_bytes,

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The requests that a task serves: who may send each, the right that it needs, its handler. The table of requests.c and the
- * prototypes of handlers.h are made of these rows. The form of each request is in proto/operations.h.
- */
+/* The requests that a task serves, one row each: who may send it, the right that it needs, its handler. requests.c makes a table
+ * from these rows, and handlers.h prototypes. proto/operations.h has the form of each request. */
 #ifndef PSD_ROWS_H
 #define PSD_ROWS_H
 
 /* clang-format off */
-/*
- * ROW(operation, which connection may send it, place, target and right, handler)
+/* ROW(operation, which connection may send it, place, target and right, handler)
  *
- * AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE: the peer's role; REPLIES: a reply, not a request; ONLY_DIRECTORY: served by that
- * task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: the body comes in parts,
- * the handler gets the head; AUDITED: the audit notes who was permitted to do it.
+ * Role of the peer: AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE. REPLIES: a reply, not a request. ONLY_DIRECTORY: served by the
+ * directory only. NUMBERED: a mutation with a sequence number. WAITS: a waiting request (wait.h). IN_PARTS: the handler is called
+ * at the head of a frame, and rpc/push.c gets the body in segments. AUDITED: the audit notes who was permitted to do it.
  *
- * NONE: no right; READ, WRITE ...: enum psi_right; joined by | both, or, with EITHER, one of them; CLUSTER(right);
- * CONTAINERS(right): on the containers named; OF(place, target, right): where its containers come from, enum psd_place, and the
- * kind of target; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta of a first frame is this structure.
- */
+ * Right: NONE, or READ, WRITE ... of enum psi_right, joined by |: all of them or, with EITHER, one. CLUSTER(right): on the
+ * cluster. SAVED(right): CLUSTER(right), and psd_rights_saved(). CONTAINERS(right): on the containers named. OF(place, target,
+ * right): on containers named at `place` (enum psd_place), where a name or handle is of a `target`. FIXED(target, right, meta):
+ * OF(HANDLE, target, right), and the meta of a first frame is the structure `meta`. */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \
     ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_hello_answer) \
@@ -33,7 +30,10 @@
     ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(CONTRIBUTE,   AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_contribute_meta), psd_push_head) \
+    ROW(CONTRIBUTE_ROWS, AT_CLIENT | NUMBERED | IN_PARTS,           FIXED(VARIABLE, WRITE, ps_contribute_rows_meta), \
+        psd_push_head) \
     ROW(PUSH_ROWS,    AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_rows_meta), psd_push_head) \
+    ROW(PUSHPULL_ROWS, AT_CLIENT | NUMBERED | IN_PARTS,      FIXED(VARIABLE, READ | WRITE, ps_rows_meta), psd_push_head) \
     ROW(SCATTER,      AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_rows_meta), psd_push_head) \
     ROW(GATHER,       AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_gather_meta), psd_rpc_gather) \
     ROW(PULL,         AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
@@ -52,17 +52,18 @@
     ROW(SET_RATE,     AT_CLIENT | AUDITED,                          CONTAINERS(ADMINISTER),               psd_rpc_rate) \
     ROW(MAY,          AT_CLIENT,                                    CLUSTER(MEMBER),                      psd_rpc_may) \
     ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),        psd_rpc_create) \
+    ROW(ADDRESSES,    AT_CLIENT | ONLY_DIRECTORY,                   NONE,                                 psd_rpc_addresses) \
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
     ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CONTAINERS(CHIEF),                    psd_rpc_reset) \
     ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, OF(NAMES, VARIABLE, CHIEF),           psd_rpc_delete) \
     ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CONTAINERS(CHIEF),                    psd_rpc_chief) \
     ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
-    ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE),                       psd_rpc_barrier) \
+    ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE | MEMBER),              psd_rpc_barrier) \
     ROW(SYNC,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, WRITE),           psd_rpc_sync) \
     ROW(JOIN,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_join) \
     ROW(STEP,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_step) \
     ROW(LEAVE,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_leave) \
-    ROW(JOB_DONE,     AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_job_done) \
+    ROW(JOB_DONE,     AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE | MEMBER),              psd_rpc_job_done) \
     ROW(CHECKPOINT,   AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(SAVE),                        psd_rpc_checkpoint) \
     ROW(CHECKPOINT_DELETE, AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CLUSTER(ADMINISTER), psd_rpc_checkpoint_delete) \
     ROW(CHECKPOINT_RESTORE, AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CLUSTER(ADMINISTER), psd_rpc_checkpoint_restore) \
@@ -80,7 +81,7 @@
     ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
-    ROW(CHECKPOINT_READ, AT_CLIENT | EITHER,                        CLUSTER(ADMINISTER | MEMBER),   psd_rpc_checkpoint_read) \
+    ROW(CHECKPOINT_READ, AT_CLIENT | EITHER,                        SAVED(ADMINISTER | MEMBER),     psd_rpc_checkpoint_read) \
     ROW(EVENTS,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_events) \
     ROW(WHOAMI,       AT_CLIENT,                                    NONE,                                 psd_rpc_whoami) \
     ROW(CHECKPOINT_READ, AT_SOURCE | REPLIES,                       NONE,                                 psd_rpc_source_read) \
@@ -93,6 +94,7 @@
     ROW(TASK_JOIN,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_join) \
     ROW(TASK_LEAVE,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_leave) \
     ROW(PREPARE,      AT_DIRECTORY,                                 NONE,                                 psd_rpc_prepare) \
+    ROW(BUILD,        AT_DIRECTORY,                                 NONE,                                 psd_rpc_build) \
     ROW(COMMIT,       AT_DIRECTORY,                                 NONE,                                 psd_rpc_commit) \
     ROW(TASK_DONE,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_done) \
     ROW(TASK_CUT,     AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_cut) \
@@ -108,6 +110,7 @@
     ROW(TASK_JOIN,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_LEAVE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(PREPARE,      AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(BUILD,        AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(COMMIT,       AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_DONE,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_CUT,     AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \

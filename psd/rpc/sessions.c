@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which sessions there are and what they wait for: SESSIONS, WAITS; and how they are told to stop: STOP.
+/* SESSIONS lists client sessions, WAITS their waiting requests; STOP tells sessions to stop.
  *
- * Happy path: gather pointers, sort, one message each. A wait is described as text: what is still missing, and what would end it
- * as far as this task can know (only the directory knows whether a chief holds its lease). Failure: without memory for the list
- * RESOURCE_EXHAUSTED. Names that do not fit are counted.
- */
+ * Happy path: all sessions, or all waits, are gathered and sorted, and each becomes a message of the list. A wait is described in
+ * words: what is missing, and what would end the wait, as far as this task knows (only the directory knows which chiefs are
+ * alive). Names that do not fit into the text are counted. Failure: no memory. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -16,7 +14,7 @@
 #include <string.h>
 
 enum {
-    WAITS_LISTED_MAX = 4096 /* a longer list would be a long pause for everybody else */
+    WAITS_LISTED_MAX = 4096 /* a longer list would delay all other connections */
 };
 
 /* ---- SESSIONS ---- */
@@ -65,14 +63,15 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         ps_v1_SessionAnswer a = ps_v1_SessionAnswer_init_zero;
         a.session.size = sizeof(a.session.bytes);
         memcpy(a.session.bytes, record->session, sizeof(a.session.bytes));
-        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits: it came in such a field */
-        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits: the field that it came in is as long */
-        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits: the field that it came in is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits: HELLO's field is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits: HELLO's field is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits: HELLO's field is as long */
         PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* fits: both hold 95 bytes */
         if (t->rights != NULL) {
             PSI_IGNORE(PSI_BYTES_SET(a.who, record->who));                             /* fits: both hold 133 bytes */
             PSI_IGNORE(PSI_BYTES_SET(a.key_id, conn != NULL ? conn->who.key_id : "")); /* fits: both hold 8 bytes */
         }
+        PSI_IGNORE(PSI_BYTES_SET(a.said, record->said)); /* fits: BEAT's field is as long */
         a.task = record->task;
         a.pid = record->pid;
         a.connected = conn != NULL;
@@ -90,8 +89,6 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
     psi_free(all);
 }
 
-/* ---- STOP ---- */
-
 void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_StopAnswer a = ps_v1_StopAnswer_init_zero;
@@ -99,16 +96,14 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     void *value = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *record = value;
-        record->stopping = true; /* the answer to its next beat says so */
+        record->stopping = true; /* the answer to the session's next BEAT will tell it to stop */
         a.sessions += record->conn != NULL || record->lease_until_ms > t->now_ms;
     }
     psd_log(t, PSI_LOG_INFO, "stop_asked", PSI_KV("peer", c->text), PSI_KV("sessions", a.sessions));
     psd_list_one(t, c, PS_OP_STOP, PS_FLAG_REPLY, r->header.id, &ps_v1_StopAnswer_msg, &a);
 }
 
-/* ---- WAITS ---- */
-
-/* May c's peer know what w waits for? The text names variables and containers. */
+/* True if c's peer may be told what w waits for: it may read all containers that the description would name. */
 static bool is_told(const struct psd_task *t, const struct psd_conn *c, const struct psd_wait *w)
 {
     bool told = t->rights == NULL || psd_rights_read_on(t, c, w->record->container);
@@ -128,9 +123,9 @@ static void tell(const struct psd_task *t, const struct psd_conn *c, const struc
     const struct psd_record *record = w->record;
     a->session.size = sizeof(a->session.bytes);
     memcpy(a->session.bytes, record->session, sizeof(a->session.bytes));
-    PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits: it came in such a field */
-    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* fits: it came in such a field */
-    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* fits: it came in such a field */
+    PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits: HELLO's field is as long */
+    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* fits: HELLO's field is as long */
+    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* fits: HELLO's field is as long */
     a->task = record->task;
     a->pid = record->pid;
     a->op = w->op;
@@ -157,7 +152,7 @@ static int by_age(const void *a, const void *b)
     return order != 0 ? order : x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The number of open waits; stored in `all` unless it is NULL. */
+/* Count the waits that are not answered, and store them in `all` unless it is NULL. */
 static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all)
 {
     uint32_t count = 0;
@@ -170,7 +165,7 @@ static uint32_t open_waits(const struct psd_task *t, const struct psd_wait **all
         while (psi_u64_map_next(&record->waits, &inner, NULL, &item)) {
             const struct psd_wait *w = item;
             if (w->stage == PSD_WAIT_DONE) {
-                continue; /* only kept until the client's ACK */
+                continue; /* answered, and kept until the client confirms it (ACK) */
             }
             if (all != NULL) {
                 all[count] = w;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An INIT that takes its time: the values of a large variable are made in slices, so that everybody else is served meanwhile. And
- * an INIT that replaces a value that a full cut would have to keep waits (psd_cut_is_full()).
+/* An INIT of a large variable: its values are made in slices, so that other connections are served meanwhile. An INIT
+ * that replaces a value waits while the cut is full (psd_cut_is_full()) and would have to keep a copy of that value, and while a
+ * push is updating that value in slices (moves.c).
  *
- * Happy path: psd_rpc_init() -> its connection is not read, and everything else is as if the INIT had not come ->
- * psd_slow_work(), one slice a turn of the shell's loop, of the oldest INIT that does not wait for a cut -> all is made: the INIT
- * is carried out in one step, with all checks -> the bytes behind it are dispatched, and its connection is read. Failure: its
- * connection ends: nothing has happened, and the client repeats the INIT. If the INIT would be refused by now, a first value came
- * by ASSIGN or the task shuts down, the work ends and the INIT is carried out at once, which finds the reason. Without memory the
- * work ends too: a first value is refused, a forced one is made in the memory of the old one, in one step.
- */
+ * Happy path: psd_rpc_init() keeps the INIT, which has no effect yet, and its connection is not read. psd_slow_work() makes one
+ * slice in each turn of the shell's loop, for the oldest INIT that need not wait. When all values are made, the INIT is carried
+ * out in one step, with all checks. The bytes that have come behind it are handled, and the connection is read again.
+ *
+ * Failure. If the connection ends, nothing has happened, and the client repeats the INIT. If the INIT would be refused by now, or
+ * has nothing to do because an ASSIGN gave the first value, the slices end: it is carried out at once, and answered with the
+ * reason. Without memory for the values the INIT is carried out at once, too: a first value is refused, a forced value is made in
+ * the old value's memory. Without memory for psd_slow, a push to the variable is finished first, then the INIT is carried out. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
@@ -19,11 +20,11 @@
 #include <string.h>
 
 struct psd_slow {
-    struct psi_list link; /* task->slow */
+    struct psi_list link;
     struct psd_conn *conn;
-    const struct psd_variable *variable; /* with a reference */
+    const struct psd_variable *variable; /* holds a reference */
     struct psd_making making;
-    bool sliced; /* false: the values are made when the INIT is carried out */
+    bool sliced; /* false: the values are made at once, when the INIT is carried out */
     uint64_t beat_ms;
     struct ps_frame_header header;
     uint8_t meta[PS_META_BYTES_MAX];
@@ -35,17 +36,18 @@ static struct psd_request request_of(const struct psd_slow *s)
         .header = s->header, .meta = s->meta, .variable = psd_variable_is_gone(s->variable) ? NULL : s->variable};
 }
 
-/* True if the INIT in r would run its initializer. */
+/* True if the INIT in r is permitted and would run its initializer. */
 static bool runs(const struct psd_task *t, const struct psd_request *r, struct psd_init *out)
 {
     struct psi_err err;
     return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
 }
 
-/* True if a full cut would have to keep the old value or a part of it. */
+/* True if changing v must wait: a checkpoint would have to copy v's value first without memory for it, or a push is changing v in
+ * slices. */
 static bool is_held(const struct psd_task *t, const struct psd_variable *v)
 {
-    return psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0;
+    return (psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) || psd_moves_value(t, v);
 }
 
 static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -61,6 +63,7 @@ static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
     }
     struct psd_slow *s = psi_calloc(1, sizeof(*s));
     if (s == NULL) {
+        psd_moves_finish(t, in.variable);
         return false;
     }
     s->conn = c;
@@ -77,7 +80,6 @@ static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
     return true;
 }
 
-/* Free s, to which nothing refers any more. */
 static void release(struct psd_task *t, struct psd_slow *s)
 {
     psd_variable_make_end(&t->store, s->variable, &s->making);
@@ -109,7 +111,8 @@ uint64_t psd_slow_bytes(const struct psd_conn *c)
     return s->making.replaces ? psd_variable_promised_bytes(s->variable) : s->variable->bytes;
 }
 
-/* Allocate the new value: the memory promised to the variable, or as much again if it has a value. */
+/* Allocate the new value and slots: in the memory reserved for the variable's first value or, if it has a value, elsewhere.
+ * False: no memory. */
 static bool begin(struct psd_task *t, struct psd_slow *s)
 {
     const struct psd_variable *v = s->variable;
@@ -128,7 +131,7 @@ static bool begin(struct psd_task *t, struct psd_slow *s)
     return m->value != NULL && psd_variable_make_begin(&t->store, v, m);
 }
 
-/* Make a slice. True: slices are left. *out_made: the values are complete. */
+/* Do one slice of s. True: slices are left. False: the caller finishes the INIT now. *out_made: all its values are made. */
 static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
 {
     struct psd_request r = request_of(s);
@@ -138,7 +141,7 @@ static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
         return false;
     }
     if (m->value != NULL && !m->replaces && s->variable->initialised) {
-        /* an ASSIGN came first, so the variable's slots are in use: begin anew, to replace them */
+        /* an ASSIGN gave a first value meanwhile, which uses the slots: begin again with new memory for value and slots */
         psd_variable_make_end(&t->store, s->variable, m);
     }
     if (m->value == NULL && !begin(t, s)) {
@@ -155,7 +158,7 @@ static bool waits(const struct psd_task *t, const struct psd_slow *s)
     return is_held(t, s->variable) && runs(t, &r, &in);
 }
 
-/* The oldest INIT that does not wait for a cut. */
+/* The oldest INIT that need not wait for a checkpoint's memory or for a push; NULL: none. */
 static struct psd_slow *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -171,7 +174,8 @@ static struct psd_slow *next(const struct psd_task *t)
 bool psd_slow_has_work(const struct psd_task *t)
 {
     const struct psd_slow *s = next(t);
-    return s != NULL && !s->conn->link->want_buffer; /* the bytes behind it may need a buffer */
+    /* want_buffer: no segment buffer is free, so the bytes behind the INIT could not be processed */
+    return s != NULL && !s->conn->link->want_buffer;
 }
 
 struct psd_conn *psd_slow_work(struct psd_task *t)
@@ -185,7 +189,7 @@ struct psd_conn *psd_slow_work(struct psd_task *t)
     leave(s);
     struct psd_request r = request_of(s);
     if (!made) {
-        psd_variable_make_end(&t->store, s->variable, &s->making); /* carrying out the INIT may need that memory */
+        psd_variable_make_end(&t->store, s->variable, &s->making); /* frees memory, which the INIT, done at once, may need */
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
     release(t, s);
@@ -199,7 +203,7 @@ void psd_slow_tick(struct psd_task *t)
         struct psd_slow *s = PSI_CONTAINER_OF(it, struct psd_slow, link);
         if (t->now_ms - s->beat_ms >= t->config.beat_ms) {
             s->beat_ms = t->now_ms;
-            psd_beat_answer(t, s->conn, 0); /* id 0 answers no BEAT: any frame shows that this task is alive */
+            psd_beat_answer(t, s->conn, 0); /* id 0: this answers no BEAT, it only shows that this task is alive */
         }
     }
 }

@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VARS: the variables of a task, in slices (listing.c). Failure: refused while the task does not know what it begins with. */
+/* VARS: the variables of a task, in slices (listing.c). Failure: refused while the task may still load a checkpoint. */
 #include "rpc.h"
 
 #include "common/optimizer.h"
 
+#include <pb_encode.h>
 #include <string.h>
+
+/* Encode the optimizer of v as a field of VarAnswer into l->optimizer_field, unless it is there already. */
+static void encode_optimizer(struct psd_list *l, const struct psd_variable *v)
+{
+    if (l->optimizer != NULL && memcmp(l->optimizer, &v->optimizer, sizeof(v->optimizer)) == 0) {
+        return;
+    }
+    ps_v1_Optimizer m = ps_v1_Optimizer_init_zero;
+    psi_optimizer_to_msg(&v->optimizer, &m);
+    pb_ostream_t stream = pb_ostream_from_buffer(l->optimizer_field, sizeof(l->optimizer_field));
+    l->failed = l->failed || !pb_encode_tag(&stream, PB_WT_STRING, ps_v1_VarAnswer_optimizer_tag) ||
+                !pb_encode_submessage(&stream, &ps_v1_Optimizer_msg, &m);
+    l->optimizer_bytes = stream.bytes_written;
+    l->optimizer = &v->optimizer;
+}
 
 static void add_variable(struct psd_list *l, const struct psd_variable *v)
 {
@@ -18,8 +34,6 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     const ps_shape shape = psd_variable_shape(v);
     a.dims_count = (pb_size_t)shape.rank;
     memcpy(a.dims, shape.dims, shape.rank * sizeof(int64_t));
-    a.has_optimizer = true;
-    psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
     a.version = v->version;
     a.initialised = v->initialised;
     a.sealed = v->sealed;
@@ -35,7 +49,8 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     a.rate_now = v->optimizer.schedule != PS_SCHEDULE_NONE ? psd_variable_rate_at(v, 0, a.rate) : 0;
     a.bytes = v->initialised ? v->bytes : 0;
     a.order = v->order;
-    psd_list_add(l, &ps_v1_VarAnswer_msg, &a);
+    encode_optimizer(l, v);
+    psd_list_add_with(l, &ps_v1_VarAnswer_msg, &a, l->optimizer_field, l->optimizer_bytes);
 }
 
 void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The two requests that wait for a condition: WAIT for the value or the seal of variables, WAIT_CLUSTER for tasks.
+/* The two requests that wait for a condition: WAIT for the value or the seal of variables, WAIT_CLUSTER for tasks.
  *
- * Happy path: the list is gathered, and each item hangs on its variable or on the presence of its task; whatever changes these
- * looks at their waiters. Failure: a variable that was reset or deleted ends a WAIT at once, ABORTED, whatever else is missing. A
- * task that goes down again counts as missing again: all must be up at the same time.
- */
+ * Happy path: when the whole list has come, each item waits at its variable, or at its task's struct psd_presence; code that
+ * changes one of these examines its waiters. Failure: a variable that is reset or deleted ends a WAIT at once with ABORTED,
+ * whatever else is missing. A task that goes down is missing again: all must be up at one time. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -16,14 +14,12 @@
 
 enum { LISTS_RETRY_MS = 100 };
 
-/* Fail an expired request with the names of all that is missing. */
+/* Fail an expired request with DEADLINE_EXCEEDED and the names of all missing items. */
 static void fail_late(const struct psd_task *t, struct psd_wait *w, const char *what, struct psd_names *names)
 {
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "%u of %u not %s at %s: %s", w->missing,
-                           w->need_count, what, t->name, psd_names_text(names))); /* sent by the caller */
+                           w->need_count, what, t->name, psd_names_text(names)));
 }
-
-/* ---- variables ---- */
 
 static const struct psd_variable *variable_of(const struct psd_need *n)
 {
@@ -80,8 +76,6 @@ static void expire_variables(struct psd_task *t, struct psd_wait *w)
 static const struct psd_wait_kind of_variables = {
     .look = look_at_variable, .describe = describe_variables, .expire = expire_variables};
 
-/* ---- tasks of the cluster ---- */
-
 static struct psd_presence *get_presence(struct psd_task *t, const char *job, uint32_t task, struct psi_err *err)
 {
     struct psd_presence *p = psd_presence_find(t, job, task);
@@ -90,7 +84,7 @@ static struct psd_presence *get_presence(struct psd_task *t, const char *job, ui
     }
     if (p == NULL) {
         PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no room to wait for /job:%s/task:%u",
-                               t->name, job, task)); /* the caller sees NULL */
+                               t->name, job, task));
     }
     return p;
 }
@@ -160,8 +154,6 @@ static void drop_tasks(struct psd_task *t, struct psd_wait *w)
 
 static const struct psd_wait_kind of_tasks = {
     .look = look_at_presence, .describe = describe_tasks, .expire = expire_tasks, .drop = drop_tasks};
-
-/* ---- the requests ---- */
 
 static ps_status read_variables(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * WHOAMI: the identity of a connection, and the rows of the table of rights that name it. Everybody may ask about himself. MAY:
- * what somebody else may do in a container; asked by tasks (members of the cluster) that act for a client. Failure: no memory,
- * which ends the connection; an identity that cannot be read.
- */
+/* Two requests about rights. WHOAMI answers any peer with its own identity, and the rows of the table of rights that name this
+ * identity. A task that acts for a client sends the request MAY: whether the client's identity has rights in a container.
+ * Failure: without memory the connection ends; a MAY with a malformed identity: INVALID_ARGUMENT. */
 #include "rpc.h"
 
 void psd_rpc_whoami(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -49,7 +47,7 @@ static ps_status read_may(const struct psd_request *r, struct psi_identity *who,
                : st;
 }
 
-/* A uid belongs to the host that has seen it: here only rows of the table give it rights. */
+/* Handler of MAY. A uid in the request is of another host, so it has only the rights that rows of the table give it. */
 void psd_rpc_may(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_identity who;

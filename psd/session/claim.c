@@ -1,52 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The place of a trainer. Of two processes that are the same task of job worker, chief or master, with the same default
- * container, the directory lets one train. Programs with models in different containers share a cluster and never conflict.
+/* Which process may train as a trainer (a task of job worker, chief or master). A trainer with its default container is a place,
+ * and the directory gives each place to one process at a time. Programs with models in different containers never conflict.
  *
- * Happy path: HELLO of a session names its task and its process (host and pid) -> no session of another process that is this task
- * is connected -> it is let in. So a process that was killed and started again is let in at once: the system has closed the
- * connection of the old process. Several sessions of one process are no rivals.
+ * Happy path: HELLO names the session's task and process (host and pid). If no session of another process with this place is
+ * connected, the session is accepted. A process that was killed and started again is accepted at once, because the system has
+ * closed the connection of the old process. Several sessions of one process do not conflict.
  *
- * Failure: another process is connected. If it was silent for a lease, its connection is closed and the new process is let in.
- * Otherwise the new process is refused with UNAVAILABLE and asks again. A challenge number is made for its session. The answers
- * to the holder's BEATs carry the newest number, and the holder's next BEATs return it. Such a BEAT was sent after the number was
- * made, so the holder lived after the new process first asked: it is refused for good, FAILED_PRECONDITION. What the holder sent
- * before proves nothing, however late the network delivers it or this process reads it. So a process that is started again on
- * another machine, while the end of the old one is not known yet, waits and is not refused; a second process beside one that
- * trains is refused. A holder with an older client never returns a number: the new process then waits and is never refused for
- * good. The directory remembers nothing of this over a restart: who says HELLO first is let in.
- */
+ * Failure: a session of another process (the holder) is connected. If this task reads the holder's connection and heard nothing
+ * for a lease, the connection is closed and the new process is accepted. Otherwise the new process is refused with UNAVAILABLE,
+ * and asks again. Once the holder has proved that it lives, the new process is refused for good, FAILED_PRECONDITION. The proof
+ * is a challenge number, made when the new session first asks: the answers to the holder's BEATs carry the newest number, and the
+ * holder's next BEATs return it. A BEAT without the number proves nothing, because it may have been delivered late. A holder with
+ * an older client never returns a number: the new process then waits and is never refused for good. The directory forgets all
+ * holders in a restart: the first process that says HELLO is accepted. */
 
 #include "session.h"
+
+#include "common/hash.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    LOG_MS = 5000,         /* between two log lines about one holder */
-    RIVAL_KEPT_MS = 300000 /* for how long SESSIONS names a rival */
+    LOG_MS = 5000,         /* ms between two log lines about one holder */
+    RIVAL_KEPT_MS = 300000 /* ms for which psd_claim_rival() names a refused process */
 };
 
-/* What a HELLO claims. */
 struct claim {
     const ps_v1_Hello *hello;
     const char *container; /* the session's default container */
     char job[PS_JOB_BYTES_MAX + 1], host[PS_JOB_BYTES_MAX + 2];
-    char process[sizeof(((struct psd_record *)NULL)->rival)]; /* the claiming process, as text */
+    char process[sizeof(((struct psd_record *)NULL)->rival)]; /* text about the claiming process */
 };
+
+/* The list of sessions by hash of job, task and container. Sessions with another job, task or container may be in it, too. */
+static struct psi_list *records_of(struct psd_task *t, const char *job, uint32_t task, const char *container)
+{
+    char place[sizeof(((struct psd_record *)NULL)->container) + PSI_TASK_NAME_MAX];
+    PSI_IGNORE(psi_task_name_format(place, sizeof(place), job, task)); /* fits */
+    const size_t n = strlen(place);
+    memcpy(place + n, container, strlen(container)); /* fits */
+    return &t->places[psi_siphash13(t->random_key, place, n + strlen(container)) % PSD_PLACES];
+}
 
 static bool is_of_place(const struct psd_record *r, const struct claim *c)
 {
     return r->task == c->hello->task && strcmp(r->job, c->job) == 0 && strcmp(r->container, c->container) == 0;
 }
 
-/* The record of another, connected process that holds the place; NULL: none. */
-static struct psd_record *find_holder(const struct psd_task *t, const struct claim *c)
+/* Find a connected session of another process with this job, task and container; NULL: none. */
+static struct psd_record *find_holder(struct psd_task *t, const struct claim *c)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        struct psd_record *r = value;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, records_of(t, c->job, c->hello->task, c->container)) {
+        struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, place);
         bool other_process = r->pid != c->hello->pid || strcmp(r->host, c->host) != 0;
         if (r->conn != NULL && other_process && is_of_place(r, c)) {
             return r;
@@ -55,7 +62,7 @@ static struct psd_record *find_holder(const struct psd_task *t, const struct cla
     return NULL;
 }
 
-/* What the holder's record knows of the claiming session; NULL: that session has not asked yet. */
+/* Find the claiming session among the rivals that the holder's record notes; NULL: it has not been refused before. */
 static struct psd_rival *find_rival(struct psd_record *holder, const struct claim *c)
 {
     for (uint32_t i = 0; i < PSD_RIVALS_KEPT; i++) {
@@ -67,8 +74,8 @@ static struct psd_rival *find_rival(struct psd_record *holder, const struct clai
     return NULL;
 }
 
-/* True if the holder has proved that it lived after this session first asked. A session that asks for the first time gets a
- * number. */
+/* True if the holder has proved that it lives: it has returned the challenge made when this session first asked. If the session
+ * asks for the first time, a challenge is made. */
 static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct claim *c)
 {
     const struct psd_rival *known = find_rival(holder, c);
@@ -84,13 +91,12 @@ static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct
     return false;
 }
 
-/* The session is let in: no record names its process as a rival any more, and its challenge number is void. */
-static void forget_rival(const struct psd_task *t, const struct claim *c)
+/* Call when the session of c was accepted: it and its process are no longer rivals of other sessions with its place. */
+static void forget_rival(struct psd_task *t, const struct claim *c)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        struct psd_record *r = value;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, records_of(t, c->job, c->hello->task, c->container)) {
+        struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, place);
         if (is_of_place(r, c) && strcmp(r->rival, c->process) == 0) {
             r->rival[0] = '\0';
         }
@@ -124,7 +130,7 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
         if (conn->link->paused ||
-            silent_ms < t->config.lease_ms) { /* paused: this task does not read the connection, so silence means nothing */
+            silent_ms < t->config.lease_ms) { /* paused: this task does not read the connection, so it cannot hear the holder */
             bool alive = is_alive(t, holder, &c);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
@@ -145,6 +151,14 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
     }
     forget_rival(t, &c);
     return PS_OK;
+}
+
+void psd_claim_note(struct psd_task *t, struct psd_record *record)
+{
+    psi_list_remove(&record->place);
+    if (t->is_directory && psd_job_trains(record->job)) {
+        psi_list_push_back(records_of(t, record->job, record->task, record->container), &record->place);
+    }
 }
 
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The chief numbers that a task follows: a number below the highest known one of its container is refused, a higher one is
- * remembered.
- *
- * Failure: there is no room for another container. A container that has nothing here, and whose chief lease nobody holds, is then
- * forgotten; if there is none, RESOURCE_EXHAUSTED. Numbers given later are above the forgotten ones (psd_task.chief_number).
- */
+/* Chief numbers at a task: each new chief (the session that sets a container's model up) has a higher number. The task keeps the
+ * highest of each container, and refuses lower ones. Failure: PS_CHIEFS_MAX containers have a number. Then the task forgets one
+ * without variables and names here and without a living chief; if there is none: RESOURCE_EXHAUSTED. Later numbers are above the
+ * forgotten ones (psd_task.chief_number). */
 #include "session.h"
 
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err)
@@ -26,7 +23,7 @@ ps_status psd_chief_check(const struct psd_task *t, const char *container, uint6
     return PS_OK;
 }
 
-/* The entry with the lowest number that may be forgotten; NULL: none. */
+/* Find the chief with the lowest number among those without a lease, variables and names here; NULL: none. */
 static const struct psd_chief *spare(const struct psd_task *t)
 {
     const struct psd_chief *best = NULL;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and the exit of a task (exit_when_done).
+/* The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and the exit of a task (exit_when_done).
  *
- * A trainer is a task of job worker, chief or master. It is done once a session of it has said JOB_DONE, until it opens another
- * session. Of two processes that are one trainer the newer one's word counts. The job is done when every trainer that the cluster
- * lists is done, and so is every session of other trainers that holds a lease (a third worker where two are listed). A listed
- * task that only serves does not count. If none is listed: when one trainer is done, and every trainer's session that holds a
- * lease is. Programs with models in different containers may be trainers of one number: each has to be done. A session that names
- * no job cannot say JOB_DONE. It counts as a trainer while it holds a lease and its BEATs carry a global step, which those of
- * psctl never do. The job stops being done when a trainer opens a session, and is done again when that session has said so too.
+ * A trainer is a task of job worker, chief or master; a task of the cluster spec that only serves is none. A trainer is done
+ * after the JOB_DONE of one of its sessions, until it opens another session. Of two processes that are one trainer, the newer
+ * one's JOB_DONE counts. If programs with models in different containers have a trainer in common, each of them has to be done. A
+ * session that names no job cannot send JOB_DONE; it counts as a trainer while it holds a lease and its BEATs carry a global
+ * step.
  *
- * Happy path: JOB_DONE of the last trainer -> the directory tells the other tasks, and the sessions in the answers to their beats
- * -> with exit_when_done a task exits when no session is connected to it; the directory also waits until the other tasks know. No
- * task waits longer than a lease. Failure: the directory remembers nothing of this over a restart. A session that is still open
- * repeats its JOB_DONE; one that has ended does not, and the job is then never done by itself.
- */
+ * The job is done when all listed trainers, and all other trainers that hold a lease, are done. If the cluster lists no trainer,
+ * at least one must have sent JOB_DONE, and the directory must have run for a lease. When a trainer opens a session, the job is
+ * not done any more; with exit_when_done it stays done.
+ *
+ * Happy path: after the JOB_DONE of the last trainer the directory tells the other tasks by TASK_DONE, and the sessions in the
+ * answers to their BEATs. With exit_when_done a task exits when no session is connected to it; the directory also waits until
+ * the other tasks know. No task waits longer than a lease. Failure: a restarted directory has forgotten all JOB_DONEs. A session
+ * that is still open repeats its JOB_DONE. If a session has ended, the job is not done until its trainer sends JOB_DONE again. */
 
 #include "session.h"
 
@@ -28,7 +28,7 @@ bool psd_job_trains(const char *job)
     return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
 }
 
-/* True for a trainer that the cluster lists. */
+/* True if p, a task that the cluster lists, is a trainer: it has trained, or has never sent a list of names, as ps tasks do. */
 static bool counts(const struct psd_peer *p)
 {
     return psd_job_trains(p->job) && (p->trained || !p->heard);
@@ -44,15 +44,15 @@ static bool any_listed(const struct psd_task *t)
     return false;
 }
 
-/* True if the session is a trainer's, holds a lease and has not said JOB_DONE. */
+/* True if the session belongs to a trainer, was heard within its lease, and has not sent JOB_DONE. */
 static bool trains(const struct psd_task *t, const struct psd_record *r)
 {
     bool trainer = r->job[0] == '\0' ? r->step_count > 0 : psd_job_trains(r->job);
     return trainer && !r->done && r->lease_until_ms > t->now_ms;
 }
 
-/* True if the session trains and no psd_peer of a listed trainer stands for it: the cluster does not list its task, or a session
- * of another program was the last one to begin as that task. */
+/* True if the session trains and is not counted by its task's psd_peer: the cluster does not list its task, or the task serves
+ * and has never trained (!counts()), or the newest session of the task has another default container. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
@@ -93,13 +93,13 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
     }
 }
 
-/* No trainer is listed: true if the known ones are done. */
+/* For a cluster that lists no trainer: true if a trainer has sent JOB_DONE, and each trainer that is alive has. */
 static bool unlisted_are_done(const struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     if (t->dones == 0 || t->now_ms - t->started_ms < t->config.lease_ms) {
-        return false; /* the others may not have come back to a restarted directory yet */
+        return false; /* after a restart of the directory, trainers may not have connected yet */
     }
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         if (trains(t, value)) {
@@ -148,15 +148,15 @@ static void look(struct psd_task *t)
     }
 }
 
-/* A trainer has begun. What the others have said still counts: if only this trainer was restarted, it will say JOB_DONE again. */
+/* Call when a trainer has begun after the end of the job. If the cluster lists trainers, the others' JOB_DONEs still count,
+ * because trainers that go on do not repeat them. */
 static void begin_anew(struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     uint32_t trainers = 0;
-    t->job_done = is_done(t, &trainers); /* the new session may not count as a trainer */
-    if (!t->job_done &&
-        !any_listed(t)) { /* without listed trainers the session may begin another job, which ends with one JOB_DONE */
+    t->job_done = is_done(t, &trainers);  /* still true if the new session is not a trainer's */
+    if (!t->job_done && !any_listed(t)) { /* a new job may have begun, for which earlier JOB_DONEs do not count */
         t->dones = 0;
         while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
             ((struct psd_record *)value)->done = false;
@@ -174,7 +174,7 @@ void psd_job_session(struct psd_task *t, struct psd_record *record)
     }
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
     if (p != NULL && p->done && memcmp(p->done_session, record->session, sizeof(p->done_session)) == 0) {
-        record->done = true; /* the same session has lost its record and is back */
+        record->done = true; /* this session had sent JOB_DONE before its record was dropped */
         return;
     }
     if (p != NULL) {
@@ -202,7 +202,7 @@ void psd_job_session_back(struct psd_task *t, const struct psd_record *record)
     }
 }
 
-/* Another process of this trainer that began later, holds a lease and is not done; NULL: none. */
+/* Find a newer session, of another process of this trainer, that is alive and not done; NULL: none. */
 static const struct psd_record *successor(const struct psd_task *t, const struct psd_peer *p, const struct psd_record *record)
 {
     const struct psd_record *newest = psi_map_find(&t->records, p->newest_session, sizeof(p->newest_session));
@@ -222,15 +222,14 @@ void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_r
     }
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
     const struct psd_record *newer = p == NULL ? NULL : successor(t, p, record);
-    bool beside =
-        /* that process runs another program and counts by itself */
-        newer != NULL && strcmp(newer->container, record->container) != 0;
+    /* beside: the newer process trains another model (default container), and will send a JOB_DONE of its own */
+    bool beside = newer != NULL && strcmp(newer->container, record->container) != 0;
     if (newer != NULL && !beside) {
         char who[96];
         p->done_older = true;
         PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_CONFLICT,
                                "%s began after this session, as the same task, and has not said that it is done",
-                               psd_record_text(newer, who, sizeof(who)))); /* sent below */
+                               psd_record_text(newer, who, sizeof(who))));
         psd_reply(t, c, PS_OP_JOB_DONE, 0, r->header.id, 0, &err, 0, NULL, NULL);
         return;
     }
@@ -256,7 +255,7 @@ void psd_rpc_task_done(struct psd_task *t, struct psd_conn *c, const struct psd_
     psd_reply(t, c, PS_OP_TASK_DONE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
 }
 
-/* True if a session is connected, or a task has not been told yet. */
+/* True if a client session is connected, or some task does not know yet that the job is done. */
 static bool is_needed(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -274,7 +273,7 @@ static bool is_needed(const struct psd_task *t)
     return false;
 }
 
-/* If the newer process of a trainer is gone without JOB_DONE, the JOB_DONE of the older process counts. */
+/* Let the JOB_DONE of a trainer's older process count, if its newer process is gone without JOB_DONE. */
 static void count_older(struct psd_task *t)
 {
     for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {

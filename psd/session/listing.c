@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Long lists of what this task has, of up to a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
- * directory. A list is made in slices, so that others are served meanwhile, and no faster than the peer reads. Each entry shows
- * the state at the time of its slice.
+/* Long lists of what this task has, of up to a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
+ * directory. A list is made in slices. Between two slices other connections are served, and the next slice is made when the peer
+ * has read enough. Each entry shows the state at the time of its slice.
  *
- * Happy path: psd_listing_begin() sends the first slice. If there is more, the connection is not read. psd_listing_work() makes
- * one slice in each turn of the shell's loop, for one connection after the other. After the last frame the requests that came
- * behind the list's request are carried out, and the connection is read again. Failure: the connection ends, or is ended because
- * there is no memory for a frame. The list is forgotten.
- */
+ * Happy path: psd_listing_begin() sends the first slice. Until the list ends its connection is not read. psd_listing_work() makes
+ * one slice in each turn of the shell's loop; connections with lists take turns. After the last frame the requests that came
+ * after the list's request are carried out. Failure: a connection that ends, also for lack of memory, loses its list. */
 
 #include "session.h"
 
@@ -28,7 +25,7 @@ static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_lis
     return true;
 }
 
-/* Make one slice. False: it was the last one. */
+/* Make one slice. False: it was the last slice. */
 static bool go_on(struct psd_task *t, struct psd_conn *c)
 {
     const struct psd_listing *of = c->listing_of;
@@ -105,7 +102,7 @@ void psd_listing_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
         if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* with id 0 it answers no BEAT, but shows that this task is alive */
+            psd_beat_answer(t, c, 0); /* a BEAT with id 0 answers no beat, but shows that this task is alive */
         }
     }
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How a sequence number ends other than by its last segment: its outcome is kept and sent (again), or it is refused, torn or
- * abandoned. Also ABANDON, the request for the latter.
- *
- * Failure: a number out of order, or outside the window, is a GAP: the connection is closed, and the client resumes from what
- * HELLO tells it.
- */
+/* How the sequence number of a push or another mutation ends, if not by its last segment: it is refused, torn (given up half
+ * applied) or abandoned, or the last slice of its value is updated (rpc/moves.c). Also sends recorded outcomes again, and
+ * handles ABANDON, the request to abandon a number. Failure: a number that is out of order or outside the window is a GAP: the
+ * connection is closed, and the client resumes by the answer to its next HELLO. */
 
 #include "session.h"
 
@@ -45,16 +42,10 @@ void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32
     psd_reply(t, c, op, PS_FLAG_SEQ, n->number, handle, &err, retry, &m, NULL);
 }
 
-/* True if n is unfinished and part of it has been applied. */
-static bool is_torn(const struct psd_number *n)
-{
-    return n != NULL && n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
-}
-
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err)
 {
     const struct psd_number *torn = psd_record_find(record, number);
-    if (is_torn(torn)) {
+    if (torn != NULL && psd_number_is_torn(torn)) {
         if (psd_push_is_rows(torn->progress->kind)) {
             psd_rows_say_partly(torn, err);
         }
@@ -72,8 +63,6 @@ void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t 
     psd_commit(t, &c);
 }
 
-/* ---- refused, torn, abandoned ---- */
-
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err)
 {
@@ -90,11 +79,38 @@ static void abandon(struct psd_task *t, struct psd_record *record, uint64_t numb
     psd_commit(t, &c);
 }
 
+void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struct psd_number *n, uint64_t count)
+{
+    struct psd_change c = {.kind = PSD_CHANGE_MOVE, .move = {.record = record, .number = n, .count = count}};
+    psd_commit(t, &c);
+}
+
+/* True if memory for value and slots of v (with slots) is allocated; the last slot is allocated last. A variable that is being
+ * loaded from a checkpoint has none at first, and gets none if another task loads it. */
+static bool has_memory(const struct psd_variable *v)
+{
+    return v->slots[psd_optim_slot_count(&v->optimizer) - 1] != NULL;
+}
+
+bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
+{
+    const bool moves = psd_number_moves(n) && has_memory(n->progress->variable);
+    while (moves && psd_number_moves(n)) {
+        psd_outcome_move(t, record, n, psd_progress_left(n->progress));
+    }
+    return moves;
+}
+
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n)
 {
-    t->count.pushes_torn += is_torn(n);
-    bool staged = n->progress->staging != NULL || n->progress->kind == PSD_CONTRIBUTE; /* nothing was applied to a value */
-    abandon(t, record, n->number, staged ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
+    if (psd_outcome_finish(t, record, n)) {
+        return;
+    }
+    const bool torn = psd_number_is_torn(n);
+    t->count.pushes_torn += torn;
+    /* nothing: no value has changed, because the mutation was gathered in memory first, or is a contribution to a round */
+    const bool nothing = !torn && (n->progress->staging != NULL || psd_push_contributes(n->progress->kind));
+    abandon(t, record, n->number, nothing ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
 }
 
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number)
@@ -112,11 +128,27 @@ uint8_t psd_push_op(uint8_t kind)
                                   [PSD_PUSH_ROWS] = PS_OP_PUSH_ROWS,
                                   [PSD_SCATTER_ADD] = PS_OP_SCATTER,
                                   [PSD_SCATTER_SUB] = PS_OP_SCATTER,
-                                  [PSD_SCATTER_UPDATE] = PS_OP_SCATTER};
+                                  [PSD_SCATTER_UPDATE] = PS_OP_SCATTER,
+                                  [PSD_CONTRIBUTE_ROWS] = PS_OP_CONTRIBUTE_ROWS,
+                                  [PSD_PUSH_PULL_ROWS] = PS_OP_PUSHPULL_ROWS};
     return psd_push_slot(kind) != 0 ? PS_OP_ASSIGN : ops[kind];
 }
 
-/* Refuse the pushes in progress to v; streams_only: only those that change the value while they come. */
+/* End p, an unfinished mutation of v: finish it if its whole gradient has come, otherwise refuse it. Then answer its session. */
+static void end_push(struct psd_task *t, struct psd_record *record, const struct psd_variable *v, const struct psd_progress *p,
+                     struct psi_err *err)
+{
+    const uint8_t op = psd_push_op(p->kind);
+    const struct psd_number *n = psd_record_find(record, p->number);
+    if (!psd_outcome_finish(t, record, n)) {
+        psd_outcome_refuse_push(t, record, record->conn, op, v->handle, n->number, err);
+    } else if (record->conn != NULL) {
+        /* unlike other answers to a PUSHPULL, this one has no values: the client will PULL them */
+        psd_outcome_send(t, record->conn, op, v->handle, n);
+    }
+}
+
+/* End the unfinished pushes to v; streams_only: only those that change the value with each segment. */
 static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool streams_only, const struct psi_err *why)
 {
     uint64_t cursor = 0;
@@ -130,7 +162,7 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
                 continue;
             }
             struct psi_err err = *why;
-            psd_outcome_refuse_push(t, record, record->conn, psd_push_op(p->kind), v->handle, p->number, &err);
+            end_push(t, record, v, p, &err);
         }
     }
 }
@@ -138,7 +170,7 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
 static void fail_lost(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
 {
     PSI_IGNORE(psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "variable '%s' at %s was reset or deleted during the operation",
-                           v->name, t->name)); /* kept and sent by the caller */
+                           v->name, t->name));
 }
 
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
@@ -161,7 +193,7 @@ void psd_outcome_abort_container(struct psd_task *t, const struct psd_container 
             if (v->container == in) {
                 struct psi_err err;
                 fail_lost(t, v, &err);
-                psd_outcome_refuse_push(t, record, record->conn, psd_push_op(p->kind), v->handle, p->number, &err);
+                end_push(t, record, v, p, &err);
             }
         }
     }
@@ -175,7 +207,7 @@ ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable
                        v->name, t->name);
 }
 
-/* A session of a member of v's rounds that is connected here or holds a lease; NULL: nobody trains v. */
+/* Find a session that takes part in v's rounds, and is connected here or was heard within its lease; NULL: none. */
 static const struct psd_record *trainer_of(const struct psd_task *t, const struct psd_variable *v)
 {
     const struct psd_rounds *g = psd_variable_in_group(v) ? v->container->rounds : NULL;
@@ -217,8 +249,6 @@ void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v)
     PSI_IGNORE(psd_fail_in_rounds(t, v, &err)); /* kept and sent below */
     abort_pushes(t, v, true, &err);
 }
-
-/* ---- mutations without a body ---- */
 
 bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The container that a session names in HELLO as its own, with its key. The directory keeps containers of sessions that are noted
- * here (psd/directory/own.c). Failure: without memory, what the session creates there is refused.
+/* The container that a session owns: HELLO names it, and brings its key. When no session owns such a container any more, the
+ * directory resets it (psd/directory/own.c). Failure: without memory the session counts as having no container, and what it
+ * creates there is refused.
  *
- * An owner also notes which sessions have shown the key of a container, by an OPEN of something in it. A handle is a number that
- * anybody can guess, so only these sessions may use handles in the container.
- */
+ * A task also notes which sessions have shown the key of a container, by an OPEN of something in it. Anybody can guess a handle,
+ * so only these sessions may use handles in the container. */
 #include "session.h"
 
 #include "psd/store/shown.h"
@@ -19,12 +18,12 @@ void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct p
         return;
     }
     struct psd_record *before = psi_map_find(&t->owners, own, sizeof(*own));
-    if (before != NULL) { /* the same program under another session id: it knows the key */
+    if (before != NULL) { /* equal container and key: the program has reconnected, with another session id */
         psd_own_leave(t, before);
     }
     record->own = *own;
     if (psi_map_put(&t->owners, &record->own, sizeof(record->own), record, NULL, NULL) != PS_OK) {
-        memset(&record->own, 0, sizeof(record->own)); /* no memory: what it creates there is refused */
+        memset(&record->own, 0, sizeof(record->own)); /* no memory: the session counts as having no container */
     }
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which tasks of the cluster are up, for requests that wait for them. A task of the directory's job is up while the directory has
- * its list. A task of another job is also up while a session that names itself so holds a lease.
- */
+/* Which tasks of the cluster are up, for requests that wait for tasks. A task is up when the directory has its list
+ * (psd_peer.listed). A task of another job than the directory's is also up while a session that names this task holds a lease. */
 
 #include "wait.h"
 
@@ -17,7 +15,7 @@ static bool is_up(const struct psd_task *t, const struct psd_presence *p)
         return true;
     }
     if (peer != NULL && peer->own_job) {
-        return false; /* a client that calls itself by this name holds no variables */
+        return false; /* a task of the directory's job is up only by its own list: a session in its name has no variables */
     }
     uint64_t cursor = 0;
     void *value = NULL;
@@ -71,7 +69,7 @@ void psd_presence_look(struct psd_task *t, const char *job, uint32_t task)
     bool up = p != NULL && is_up(t, p);
     if (p != NULL && up != p->up) {
         p->up = up;
-        psd_wait_look(t, &p->waiters); /* p may be freed by this */
+        psd_wait_look(t, &p->waiters); /* may free p */
     }
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How requests to queues end other than by their turn, and where the elements go that they took.
+/* How requests to queues end early, and what becomes of the elements that they took.
  *
  * An element that was taken belongs to the queue until its client's ACK. It goes back to its place when the request ends with an
- * error or is given up, or when its session is away for a lease. In the last case the kept answer becomes an error, so that no
- * two clients believe to have one element. Inserted elements stay, and an error says how many.
- */
+ * error or is given up, or when its session has no connection for a lease. In the last case the kept answer becomes an error, so
+ * that no element has two owners. Inserted elements stay in the queue, and an error says how many. */
 #include "session.h"
 
 const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
@@ -29,7 +27,8 @@ uint64_t psd_queue_moved(const struct psd_wait *w)
 
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
 {
-    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty; /* `dirty` is no part of the state */
+    /* the cast is allowed: `dirty` is volatile, so any code may write it */
+    struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty;
     if (!psi_list_linked(dirty)) {
         psi_list_push_back(&t->moved_queues, dirty);
     }
@@ -44,8 +43,6 @@ void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w)
     w->working_bytes = 0;
 }
 
-/* ---- the end of one request ---- */
-
 static void touch(struct psd_task *t, const struct psd_variable *v)
 {
     if (!v->gone) {
@@ -55,7 +52,8 @@ static void touch(struct psd_task *t, const struct psd_variable *v)
 
 static void attempt_end(struct psd_task *t, const struct psd_attempt *a, bool give_back)
 {
-    const struct psd_variable *v = psd_variable_ref(a->variable); /* the attempt may hold the last reference */
+    /* holds a reference, because the attempt may have the last one */
+    const struct psd_variable *v = psd_variable_ref(a->variable);
     struct psd_change c = {.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = a->record, .id = a->id, .give_back = give_back}};
     psd_commit(t, &c);
     touch(t, v);
@@ -80,14 +78,12 @@ void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err 
         uint64_t moved = psd_queue_moved(w);
         w->err.applied = moved > 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
         PSI_IGNORE(psi_fail_as(&w->err, err->code, err->reason, "%.300s (%llu of %u elements inserted)", err->text,
-                               (unsigned long long)moved, w->queue.count)); /* sent by this */
+                               (unsigned long long)moved, w->queue.count));
         w->err.applied = moved > 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
     }
     w->retry_after_ms = err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE ? PSD_QUEUE_RETRY_MS : 0;
     psd_wait_done(t, w);
 }
-
-/* ---- the end of many requests ---- */
 
 static bool is_ours(const struct psd_wait *w)
 {
@@ -99,18 +95,18 @@ void psd_queue_abort(struct psd_task *t, const struct psd_variable *v)
     const struct psi_list *lines[] = {&v->queue->enqueuers, &v->queue->dequeuers};
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, PS_CANCELLED, PS_REASON_LOST, "queue '%s' at %s was reset or deleted", v->name,
-                           t->name)); /* answered by this */
+                           t->name)); /* sent in answers */
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         struct psd_wait *w = NULL;
         while ((w = psd_wait_first(lines[i])) != NULL) {
             psd_queue_end(t, w, &err);
         }
     }
-    psi_list_remove((struct psi_list *)(uintptr_t)&v->queue->dirty); /* nobody waits any more */
+    psi_list_remove((struct psi_list *)(uintptr_t)&v->queue->dirty); /* no request waits any more */
 }
 
-/* Give back what r took and has not acknowledged, and work items that it holds. The last taken goes first, so that all of it
- * stands in the order in which it was taken. all: also forget attempts that took nothing. */
+/* End the attempts of r: their elements, which the client has not acknowledged, go back to the queues. The newest attempt ends
+ * first, so that all elements return in their order. all: also end attempts without elements. */
 static void give_back(struct psd_task *t, struct psd_record *r, bool all)
 {
     struct psi_list *next = NULL;
@@ -121,7 +117,7 @@ static void give_back(struct psd_task *t, struct psd_record *r, bool all)
         if (!all && a->element_count == 0) {
             continue;
         }
-        if (w != NULL && is_ours(w)) { /* the number may be that of another request by now */
+        if (w != NULL && is_ours(w)) { /* otherwise w is a later request with the same id */
             w->queue.attempt = NULL;
             w->queue.part = NULL;
         }
@@ -136,7 +132,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
     struct psi_err err;
     PSI_IGNORE(psi_fail(&err, PS_ABORTED,
                         "%s: the session was away for longer than its lease (%u ms), which ended what it had asked of queues",
-                        t->name, t->config.lease_ms)); /* kept as the requests' outcome */
+                        t->name, t->config.lease_ms));
     give_back(t, r, false);
     while (psi_u64_map_next(&r->waits, &cursor, NULL, &value)) {
         struct psd_wait *w = value;
@@ -148,7 +144,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
         } else if (w->stage == PSD_WAIT_COLLECTING) {
             psd_wait_free(t, w);
         } else if (w->op == PS_OP_DEQUEUE && w->err.code == PS_OK && w->queue.count > 0) {
-            w->err = err; /* its elements may be taken by another client now */
+            w->err = err; /* another client may take the elements of w now */
             w->err.applied = PS_NOTHING_APPLIED;
         }
     }
@@ -164,7 +160,7 @@ void psd_queues_drain(struct psd_task *t)
     uint64_t cursor = 0;
     void *value = NULL, *item = NULL;
     struct psi_err err;
-    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* answered by this */
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* sent in answers */
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         uint64_t inner = 0;

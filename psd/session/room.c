@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is ended when something runs short: work and records of sessions that have had no connection for a lease.
+/* Makes room when memory or records of sessions run short: ends what sessions hold that have had no connection for a lease.
  *
- * Happy path: nothing is short; a session without a connection is only appended to a list, so that the longest silent is first.
- * When pushes in progress, memory or lists run short, what such sessions have staged or begun ends (ABANDONED, kept in the
- * record), then their records are dropped, those with nothing to remember first. When session records run short, records are
- * dropped. A session whose connection ended less than a lease ago loses nothing. A session that comes back and finds its record
- * gone is told *unknown*, as after session_keep (docs/PROTOCOL.md §2). Failure: all of this together is not enough: nothing is
- * ended, and the caller refuses.
- */
+ * Happy path: nothing is short. A session that loses its connection is appended to a list, so that the session that is silent
+ * longest is first. If pushes in progress, memory or lists run short, the first step ends what these sessions have staged or
+ * begun (outcome ABANDONED, kept in the record). The second step drops their records, those with nothing to remember first. If
+ * records run short, records are dropped. A session without a connection for less than a lease loses nothing, unless it is a
+ * guest (psd_record.guest). A session that comes back and whose record is gone is told *unknown* (docs/PROTOCOL.md §2). Failure:
+ * all of this would not be enough. Then nothing is ended, and the caller refuses. */
 
 #include "session.h"
 
@@ -32,8 +30,6 @@ static void give_up(struct psd_task *t, struct psd_record *r)
     psd_session_drop(t, r);
 }
 
-/* ---- sessions ---- */
-
 bool psd_room_session(struct psd_task *t)
 {
     struct psi_list *lists[] = {&t->silent_empty, &t->silent};
@@ -48,9 +44,7 @@ bool psd_room_session(struct psd_task *t)
     return false;
 }
 
-/* ---- pushes in progress, memory, lists of waiting requests ---- */
-
-/* By how much n more is too much; 0: there is room. */
+/* By how much the room for n more of `what` (pushes, bytes of memory, bytes of lists) is too small; 0: there is room. */
 static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n)
 {
     uint64_t most = t->config.pushes_in_progress_max;
@@ -65,7 +59,7 @@ static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n
     return 0;
 }
 
-/* What dropping r would free. */
+/* How much dropping r would free, in the unit of `what`. */
 static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
 {
     switch (what) {
@@ -79,7 +73,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     return 0;
 }
 
-/* The sum of what sessions past their lease hold. */
+/* How much dropping all sessions past their lease would free, in the unit of `what`. */
 static uint64_t could_give(const struct psd_task *t, enum psd_room what)
 {
     uint64_t sum = 0;
@@ -97,7 +91,7 @@ static uint64_t could_give(const struct psd_task *t, enum psd_room what)
     return sum;
 }
 
-/* End the pushes of r where they stand; for memory only those that are staged. */
+/* End the unfinished pushes of r; for PSD_ROOM_MEMORY only those that use extra memory. */
 static void end_pushes(struct psd_task *t, struct psd_record *r, enum psd_room what)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -145,7 +139,7 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
         lacks = missing(t, what, n);
     }
     if (lacks > 0) {
-        /* one walk over the sessions a tick: a walk for each refusal would cost more than the refusals */
+        /* remember the failure, so that the sessions are searched once a tick at most, and not at each refusal */
         t->room_none_ms[what] = t->now_ms;
     }
     return lacks == 0;
@@ -163,7 +157,8 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
         p = psd_room_stage(t, bytes);
     }
     if (p == NULL) {
-        p = psd_variable_stage_first(&t->store, v, bytes); /* the push that staged there may have just been ended */
+        /* try again: psd_room_stage() may have ended the push that used the memory reserved for the first value */
+        p = psd_variable_stage_first(&t->store, v, bytes);
     }
     return p;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A session at a task: its lease, its time without a connection, its end.
+/* A session at a task: its lease, its time without a connection, its end.
  *
- * Happy path: HELLO makes or finds its record (hello.c) -> each beat renews its lease, which makes it a member of the cluster ->
- * its connection ends: from then on it is silent, and its resources may be taken after a lease (room.c) -> GOODBYE, or
- * session_keep is over: psd_session_drop(). Nothing here can fail.
- */
+ * Happy path: HELLO makes or finds the session's record (hello.c). Each beat renews the lease, which makes the session a member
+ * of the cluster. When its connection has ended, the session is silent, and its resources may be taken after a lease (room.c).
+ * GOODBYE, or the end of session_keep, ends in psd_session_drop(). Nothing here can fail. */
 #include "session.h"
 #include "steps.h"
 
@@ -49,12 +47,10 @@ bool psd_chief_any(const struct psd_task *t)
     return false;
 }
 
-/* ---- without a connection ---- */
-
 static void silent_begin(struct psd_task *t, struct psd_record *r)
 {
     bool empty = r->highest == 0 && psi_u64_map_count(&r->waits) == 0;
-    r->idle_since_ms = t->now_ms; /* never decreases, so that the lists stay sorted */
+    r->idle_since_ms = t->now_ms; /* the lists are sorted by this time, as records are appended */
     r->just_silent = !r->guest;
     if (r->guest) {
         psi_list_push_front(&t->silent_empty, &r->silent);
@@ -109,9 +105,8 @@ uint64_t psd_session_staged_bytes(const struct psd_record *r)
     return bytes;
 }
 
-/* ---- answers to beats ---- */
-
-/* Describe the chief of a container; "": of all containers. */
+/* Put into a BEAT's answer the container's chief number, and whether the chief is alive; container "": the highest number of all
+ * containers, and whether any chief is alive. */
 static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
 {
     if (container[0] == '\0') {
@@ -131,7 +126,7 @@ static void describe_chief(const struct psd_task *t, const char *container, ps_v
     }
 }
 
-/* The challenge number that the session is asked to return (claim.c); 0: none. */
+/* The challenge number that the session must return (claim.c); 0: none. */
 static uint64_t challenge_of(const struct psd_record *record)
 {
     return record->challenge > record->proved ? record->challenge : 0;
@@ -151,11 +146,10 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
         describe_chief(t, c->record->chief_of, &a);
         a.flags |= PS_BEAT_DIRECTORY | (t->job_done ? PS_BEAT_JOB_DONE : 0u);
         a.challenge = challenge_of(c->record);
+        a.addresses = t->address_version;
     }
     psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
-
-/* ---- end ---- */
 
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only)
 {

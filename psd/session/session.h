@@ -1,174 +1,182 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sessions at a task, and what depends on them: leases, outcomes of mutations, the place of a trainer, the end of a job, long
- * lists, queue requests of sessions that end. Waiting requests are in wait.h.
- */
+/* Client sessions at a ps task, and what depends on them: leases, outcomes of pushes and other mutations, which process may train
+ * as a worker task, the end of a job, long lists, queue requests of sessions that end. Waiting requests are in wait.h. */
 #ifndef PSD_SESSION_H
 #define PSD_SESSION_H
 
 #include "wait.h"
 
 /* ---- session.c ---- */
-/** The session was heard: it is a member of the cluster for a lease. */
+/** Call at the session's HELLO and at its BEATs: the session counts as alive for one lease (a setting, in ms) from now on. */
 void psd_lease_renew(struct psd_task *t, struct psd_record *record);
-/** The session is no member of the cluster any more. */
 void psd_lease_end(struct psd_task *t, struct psd_record *record);
-/** Directory: the session that holds this chief lease; NULL: the lease has ended or is free. */
+/** Directory: find the session that is the chief (may initialise the container); NULL: none. */
 const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct psd_chief *chief);
-/** Directory: true if some session holds a chief lease. */
+/** Directory: true if any container has a chief. */
 bool psd_chief_any(const struct psd_task *t);
-/** c is closed, or is about to be: its session, if it has one, has no connection any more. */
+/** Call before or when c is closed: its session has no connection from now on. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** The clock moves on to now_ms. Sessions that lost their connection since the last tick count as heard until now. */
+/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
-/** Answer a BEAT of c's session, or act as if one had come; renews the session's lease. */
+/** Answer BEAT `id` of c's session; id 0: no BEAT, only show that this task is alive. The directory also renews the lease. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
-/** Bytes of the memory budget that the session's pushes and calls hold. */
+/** The bytes of the memory budget that unfinished pushes and calls of the session use. */
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
-/** Free the session's waiting requests; collecting_only: only those whose list has come in part. */
+/** Free the session's waiting requests; collecting_only: only those whose frames have not all come. */
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only);
-/** Forget the session, after GOODBYE or session_keep. */
+/** Forget the session: after its GOODBYE, or when it had no connection for the time of the setting session_keep. */
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- own.c: containers of sessions ---- */
-/** Directory: note that the session owns this container, and no longer the one it owned before. An empty name: none. */
+/** Directory: note that the session owns this container from now on, instead of an earlier one. An empty name: it owns none. */
 void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct psd_own *own);
 void psd_own_leave(struct psd_task *t, struct psd_record *record);
-/** The session of c has shown the key of this container, and may use handles in it as long as the session's record and the
- * container live. Does nothing for a container that is not a session's. RESOURCE_EXHAUSTED. */
+/** Note that the session of c has proved by the secret key that it may use this container. From then on it may use handles in it.
+ * Does nothing for a container without a key. RESOURCE_EXHAUSTED. */
 ps_status psd_own_show(struct psd_task *t, struct psd_conn *c, const struct psd_container *in, struct psi_err *err) PSI_MUST;
-/** Fail with PERMISSION_DENIED: the session has not shown the key of v's container. */
+/** Fail with PERMISSION_DENIED: the session has not shown the secret key of v's container. */
 ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
-/* ---- claim.c: the place of a trainer ---- */
-/** Directory: may the session of this HELLO, with this default container, be the task that it names? A process that was silent
- * for a lease loses its place. UNAVAILABLE (CONFLICT): another process has the place, and may be dead. FAILED_PRECONDITION
- * (CONFLICT): another process has it, and has proved that it lived after this session first asked. */
+/* ---- claim.c: only one process at a time trains as a given worker task ---- */
+/** Directory: check that the session of this HELLO may train as the task that it names, with this default container. A process
+ * not heard for a lease must yield. UNAVAILABLE (CONFLICT): another process trains as this task, and may be dead.
+ * FAILED_PRECONDITION (CONFLICT): another process does, and has proved that it lives since this session first asked. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
-/** The last process that was refused the place of this session in the last five minutes. "": none was, the process was let in
- * since, or the session has no connection. */
+/** Directory: enter the session in the table by job, task and default container of its HELLO (claim.c). */
+void psd_claim_note(struct psd_task *t, struct psd_record *record);
+/** The last process that was refused in the last five minutes because this session trains as the task. "": there was none, or it
+ * has been accepted since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
-/** Directory: a BEAT of this session has returned this challenge number; 0: none. A number made for another session is ignored.
- */
+/** Directory: call when a BEAT of this session returns `number`. If the directory sent this number, the session is alive. */
 void psd_claim_proved(struct psd_record *record, uint64_t number);
 
-/* ---- outcome.c: how the number of a mutation ends; ABANDON ---- */
-/** Send the recorded outcome of n. */
+/* ---- outcome.c: how a push or another numbered mutation ends; ABANDON ---- */
 void psd_outcome_send(struct psd_task *t, struct psd_conn *c, uint8_t op, uint32_t handle, const struct psd_number *n);
-/** A frame of c does not continue its number at the expected offset: log it and close c. */
+/** Call when a frame of c is not the next piece of its push: logs this and closes c. */
 void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why);
-/** May the sequence number in r begin (a mutation without a body)? False: a replay, whose outcome is sent, or a GAP, which closes
- * the connection. */
+/** True if the mutation with r's sequence number, which has no body, may be done. False: it was done before, and its outcome is
+ * sent again; or an earlier number is missing (GAP), and the connection is closed. */
 bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r) PSI_MUST;
-/** PS_OP_* of a mutation with a body of this kind (enum psd_push_kind). */
+/** PS_OP_* of the request that brings a mutation of this kind (enum psd_push_kind). */
 uint8_t psd_push_op(uint8_t kind);
-/** End a new or unfinished number as refused. If part of it was applied, err->applied says so afterwards. */
+/** Refuse the mutation with this number with *err. If a part of it was applied, sets err->applied to PS_MAYBE_PARTLY_APPLIED. */
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
-/** End a mutation with a body as refused, and answer c, which may be NULL. */
+/** As psd_outcome_refuse() for a mutation with a body. Also counts the refusal, and answers c (NULL: nobody) with op and handle.
+ */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
-/** End the unfinished number n as abandoned at its offset. What was applied stays, and is counted as torn. */
+/** Apply the next `count` elements (at most psd_progress_left()) of push n, which is applied after its last byte has come, in one
+ * or more passes over the value; see psd_apply_move(). psd_number_moves(n) must be true. The last elements of the last pass
+ * finish the push. */
+void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struct psd_number *n, uint64_t count);
+/** If the whole gradient of push n has come (psd_number_moves()): apply all elements that are left, which finishes the push.
+ * False: none was left, or the variable has no memory, as its checkpoint is still being loaded or another task loads it. */
+bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
+/** End the unfinished push n as abandoned: no more of it will come. Elements that it has changed stay changed, and it is counted
+ * as torn. But if all of its gradient has come, it is finished. */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
-/** End a number as abandoned that the record admits and does not know. */
+/** End as abandoned a number of which no frame has come. The session must not have the number yet, and it must be in order. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
-/** Every push in progress to v, which is about to be dropped, ends ABORTED. */
+/** End every unfinished push to v as ABORTED, because v is about to be freed. This function and the next two finish a push
+ * instead if its whole gradient has come. */
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v);
-/** psd_outcome_abort_variable() for all variables of a container at once. */
 void psd_outcome_abort_container(struct psd_task *t, const struct psd_container *in);
-/** Every gradient in progress to v, which is about to be in rounds, ends with FAILED_PRECONDITION. */
+/** End every unfinished gradient push to v with FAILED_PRECONDITION: from now on v is trained in synchronous rounds. */
 void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
-/** Fail with FAILED_PRECONDITION: v is in rounds, and only their members change it. */
+/** Fail with FAILED_PRECONDITION: v is trained in synchronous rounds, and only their workers change it. */
 ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
-/** UNAVAILABLE if the value of v must not change because its round is closing. */
+/** Check that v may be changed outside synchronous rounds. FAILED_PRECONDITION: a worker is in v's rounds. UNAVAILABLE: a round
+ * closes. */
 ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- job.c: the end of a job ---- */
-/** True for the jobs whose tasks train, and which the end of the job waits for: worker, chief, master. */
+/** True for the jobs worker, chief and master: their tasks are trainers, and the job is done when all of them are. */
 bool psd_job_trains(const char *job);
-/** Directory: count the trainers that are done and those that have to be (0: the cluster lists none), and name the missing ones.
- * A trainer that the cluster does not list counts while it holds a lease and is not done. */
+/** Directory: *out_done: number of trainers that have finished. *out_of: number of trainers that must finish (0: the cluster
+ * lists none). out_missing gets the names of the others. A trainer that the cluster does not list counts while it holds a lease.
+ */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
-/** A session has begun: if it is a trainer's, that trainer counts as not done. */
+/** Call when a session begins: if it belongs to a trainer, this trainer counts as not finished again. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);
-/** The session holds a lease again. If the JOB_DONE of an older process counted while it was away, it stops counting. */
+/** Call when a session is heard again after its lease had ended. A JOB_DONE of an older process of its task no longer counts. */
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
-/** Tell the task at p, which has listed, if the job is done. */
+/** If the job is done, tell the ps task p, which has just connected and sent its list. */
 void psd_job_tell(struct psd_task *t, struct psd_peer *p);
-/** The task at p has answered TASK_DONE; err NULL: OK. */
+/** Handle p's answer to TASK_DONE; err NULL: p knows that the job is done. */
 void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                       const struct psi_err *err);
-/** Exit if the job is done and nobody needs this task any more. */
+/** Call once a tick. If the job is done and exit_when_done is set: ends this task when no client needs it, or a lease later. */
 void psd_job_tick(struct psd_task *t);
 
-/* ---- room.c: what is ended when something runs short ---- */
+/* ---- room.c ---- */
 enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
-/** True if there is room for n more (pushes in progress, bytes of the budget, bytes of waiting requests' lists). If there is
- * not, work and records of sessions past their lease are ended, provided that this makes enough room. Connected sessions lose
- * nothing. */
+/** True if there is room for n more of `what`: pushes in progress, bytes of memory, bytes of waiting requests. If room is short,
+ * first ends what sessions past their lease hold, but only if that makes enough room. Connected sessions lose nothing. */
 bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
-/** psd_store_stage_raw(), after psd_room(). */
+/** Make room by psd_room() and allocate n bytes. NULL: no room, or no memory. */
 void *psd_room_stage(struct psd_task *t, uint64_t n);
-/** Stage a whole value of v: memory for the first one was reserved at v's creation. Free it with psd_variable_unstage_kept(). */
+/** Allocate room for a whole value of v: the memory reserved for its first value if that is unused, otherwise by
+ * psd_room_stage(). psd_variable_unstage_kept() frees it. */
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes);
-/** Drop one record to make room for another session; false: all sessions were heard within their lease. */
+/** Drop the record of one session whose lease is over, to make room for another session. False: there is none. */
 bool psd_room_session(struct psd_task *t);
 
-/* ---- follow.c: the numbers of chiefs ---- */
-/** ABORTED if a higher chief number than `number` is known here for the container; the error names that chief. 0 is below all. */
+/* ---- follow.c: the numbers of chiefs (sessions that may initialise a container) ---- */
+/** Check that the sender of a request, chief by `number` (0: no chief), is the newest chief of the container. ABORTED: this task
+ * knows a higher number. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
-/** Remember a number that psd_chief_check() has accepted, of the chief called text; 0: not a chief. RESOURCE_EXHAUSTED. */
+/** Note the number of a chief that psd_chief_check() accepted, and its name `text`. number 0: do nothing. RESOURCE_EXHAUSTED. */
 ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,
                            struct psi_err *err) PSI_MUST;
-/** Set the container's highest chief number, of the chief called text, and give its lease to record, which may be NULL.
- * RESOURCE_EXHAUSTED. */
+/** Set the container's highest chief number, and that chief's name and session (NULL: not known here). RESOURCE_EXHAUSTED. */
 ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_record *record, uint64_t number, const char *text,
                         struct psi_err *err) PSI_MUST;
 
-/* ---- listing.c: lists of what a task has, in slices ---- */
+/* ---- listing.c: answers that list what a task has, sent in slices ---- */
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* visits one thing, and adds an entry if there is one; false: nothing is left. NULL: visit all variables and queues, with
-     * `add` */
+    /* adds the entry of the next object, unless the list leaves it out; false: no object is left. NULL: add() for each variable
+     * and queue */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
-    /* adds the entry of a variable or queue, if the list has one for it */
+    /* adds the entry of this variable or queue, unless the list leaves it out */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
     void (*end)(struct psd_task *t, struct psd_list *l); /* adds the last entries; NULL: none */
 };
-/** Begin a list; no other list of c may be unfinished. of: borrowed until the list ends. */
+/** Begin a list on c, which has no unfinished list. of: must stay valid until the list ends. */
 void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id);
-/** True while a list of c is unfinished: no further request of the connection is carried out. */
+/** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Make one slice. Returns a connection whose list has ended, so that its kept requests can be carried out; NULL: none. */
+/** Send the next slice of an unfinished list. Returns a connection whose list has ended, for its waiting requests; NULL: none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
-/** Send beats during long lists, as psd_slow_tick(). */
+/** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);
 
 /* ---- queue_ends.c: requests to queues when their session or queue ends ---- */
 enum { PSD_QUEUE_RETRY_MS = 50 };
-/** The task shuts down: end all requests that wait at a queue. */
+/** Call when the task shuts down: all requests that wait at a queue end with UNAVAILABLE. */
 void psd_queues_drain(struct psd_task *t);
-/** The queue v is about to be dropped: requests that wait at it end with CANCELLED. */
+/** Call before the queue v is freed: requests that wait at it end with CANCELLED. */
 void psd_queue_abort(struct psd_task *t, const struct psd_variable *v);
-/** r has had no connection for a lease: its requests to queues end, and what they took goes back. */
+/** End the queue requests of r, which has had no connection for a lease. Elements that they took go back to their queues. */
 void psd_queue_session_away(struct psd_task *t, struct psd_record *r);
-/** r ends, and its waiting requests will: what it took and holds goes back. */
+/** End the queue requests of r, which ends. Elements that they took go back to their queues. */
 void psd_queue_session_end(struct psd_task *t, struct psd_record *r);
-/** The queue that w is about; NULL: it was reset or deleted. */
+/** Find the queue at which w waits; NULL: it was reset or deleted. */
 const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w);
-/** Fail: the queue was reset or deleted, and the request has done nothing. */
+/** Fail with ABORTED, LOST and PS_NOTHING_APPLIED, because the queue at which w waits was reset or deleted. */
 ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
-/** Elements that w has inserted or taken. */
+/** The number of elements that w has inserted or taken. */
 uint64_t psd_queue_moved(const struct psd_wait *w);
-/** Let requests that wait at q be looked at before the end of the event. */
+/** Let psd_queues_turn() examine, at the end of the event, the requests that wait at q. */
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
-/** Free the elements that w has brought and not inserted. */
+/** Free the elements that the request w brought and that are not in the queue. */
 void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
-/** End w with this error, to which "(k of n elements inserted)" is added; what w has taken goes back. */
+/** End the request w with err; an ENQUEUE's text also says "(k of n elements inserted)". What w took goes back. */
 void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
-/** Forget what w has done. give_back: put what it has taken back into the queue. */
+/** End the record (attempt) of the elements that w inserted or took. give_back: those that it took go back to the queue. */
 void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back);
 
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The global step of each container: see steps.h.
+/* Keeps the global step of each container.
  *
- * Happy path: once a second the directory looks at the steps that its sessions have last reported. If a container is far enough
- * ahead of its last checkpoint, a checkpoint is begun, and all containers count from their present steps. Failure: a container
- * without memory for its entry is not counted; checkpoint_seconds still makes checkpoints of it.
- */
+ * Happy path: once a second the directory looks at the steps that its sessions have last reported. If a container is
+ * checkpoint_steps ahead of its last checkpoint, a checkpoint is begun, and checkpoint_steps counts from the present
+ * steps. Failure: a container without memory for its entry is not counted; checkpoint_seconds still makes checkpoints of it. */
 #include "steps.h"
 
 #include "common/mem.h"
@@ -42,8 +40,8 @@ void psd_steps_left(struct psd_task *t, const struct psd_record *r)
 {
     uint64_t step = t->is_directory ? psd_record_step(r, t->went_back_ms) : 0;
     struct psd_step_of *of = step == 0 ? NULL : find(t, r->step_of);
-    if (of != NULL && step > of->left) {
-        of->left = step;
+    if (of != NULL && step > of->ended) {
+        of->ended = step;
     }
 }
 
@@ -51,8 +49,8 @@ void psd_steps_look_begin(struct psd_task *t)
 {
     uint64_t cursor = 0;
     for (struct psd_step_of *of = next(t, &cursor); of != NULL; of = next(t, &cursor)) {
-        of->said = of->left;
-        of->left = 0;
+        of->said = of->ended;
+        of->ended = 0;
     }
 }
 
@@ -69,12 +67,13 @@ uint64_t psd_steps_look_end(struct psd_task *t)
     uint64_t cursor = 0, highest = 0;
     for (struct psd_step_of *of = next(t, &cursor); of != NULL; of = next(t, &cursor)) {
         if (of->said == 0 && !of->noted) {
-            /* always present */
+            /* cannot fail: the entry is in the map */
             PSI_IGNORE(psi_map_remove(&t->steps, of->container, strlen(of->container)));
             psi_free(of);
             continue;
         }
-        of->begun = of->said != 0 && of->begun > of->said ? of->said : of->begun; /* the model was restored to an earlier step */
+        /* if the model was rolled back to an earlier step, checkpoint_steps counts from the earlier step */
+        of->begun = of->said != 0 && of->begun > of->said ? of->said : of->begun;
         highest = of->said > highest ? of->said : highest;
     }
     return highest;
@@ -119,7 +118,7 @@ void psd_steps_go_back(struct psd_task *t, uint64_t step)
 {
     uint64_t cursor = 0;
     for (struct psd_step_of *of = next(t, &cursor); of != NULL; of = next(t, &cursor)) {
-        of->left = 0;
+        of->ended = 0;
         of->begun = of->begun > step ? step : of->begun;
     }
 }

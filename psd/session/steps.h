@@ -1,44 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How far the global step of each container is from the last checkpoint, for `checkpoint_steps`. Sessions report their steps in
- * BEATs to the directory. Loop thread of the directory's task.
- *
- * Steps are stored + 1, as in a BEAT; 0: not known.
- */
-#ifndef PSD_RPC_STEPS_H
-#define PSD_RPC_STEPS_H
+/* The global step of each container, and how far it is from the step in the last checkpoint (setting `checkpoint_steps`).
+ * Sessions report their steps to the directory in BEATs. Only the directory's loop thread calls this. Steps are stored + 1, as in
+ * a BEAT; 0: not known. */
+#ifndef PSD_SESSION_STEPS_H
+#define PSD_SESSION_STEPS_H
 
 #include "psd/base/base.h"
 
-#define PSD_STEP_SAID_MAX ((uint64_t)INT64_MAX + 1) /* a global step is an int64 that is not negative */
+#define PSD_STEP_SAID_MAX ((uint64_t)INT64_MAX + 1) /* highest stored step (+ 1) */
 
 struct psd_step_of {
-    /* volatile: */
-    uint64_t said; /* highest step that the connected sessions have reported */
-    uint64_t left; /* highest step of the sessions that have ended since the last look */
-    /* step from which checkpoint_steps counts: that when the last checkpoint was begun. If no session had reported one by then,
-     * the step in that checkpoint */
+    /* highest step that was found at the last examination, in sessions that were connected, alive, or newly ended (`ended`) */
+    uint64_t said;
+    uint64_t ended; /* highest step of the sessions that have ended since the last examination */
+    /* checkpoint_steps counts from this step: that of the last checkpoint's beginning or, if unknown, the step saved in it */
     uint64_t begun;
-    bool noted; /* the last checkpoint has a global step of this container */
+    bool noted; /* the last checkpoint has the global step of this container */
     char container[PS_CONTAINER_BYTES_MAX + 1];
 };
 
-/** A session ends: the step that it reported counts until the next look. */
+/** Call when the session of r ends: its last step still counts at the next examination (psd_steps_look_begin()). */
 void psd_steps_left(struct psd_task *t, const struct psd_record *r);
-/** A look at all sessions: begin; report a session's step; end. The end returns the highest of all steps, 0 if no session reports
- * one. It forgets containers of which no session reports a step and which the last checkpoint lacks. A container for which there
- * is no memory is not counted. */
+/** Examine the steps of all sessions: call psd_steps_look_begin() once, psd_steps_say() for each session that reports a step,
+ * then psd_steps_look_end(), which returns the highest step (0: none). That also forgets containers of which no session reports a
+ * step and which the last checkpoint lacks. A container without memory for its entry is not counted. */
 void psd_steps_look_begin(struct psd_task *t);
 void psd_steps_say(struct psd_task *t, const char *container, uint64_t step);
 uint64_t psd_steps_look_end(struct psd_task *t);
-/** True if some container is `most` steps or more ahead of its last checkpoint. False if `most` is 0. */
+/** True if some container is `most` or more steps ahead of its last checkpoint. most 0: false. */
 bool psd_steps_are_due(const struct psd_task *t, uint64_t most);
-/** A checkpoint is begun: all containers count from their present steps. */
+/** Call when a checkpoint has begun: checkpoint_steps counts from each container's present step. */
 void psd_steps_begun(struct psd_task *t);
-/** Note a saved checkpoint: first a begin, then one call for each container in it, with its global step. */
+/** Note a saved checkpoint: call psd_steps_note_begin() once, then psd_steps_note() for each container in the checkpoint. */
 void psd_steps_note_begin(struct psd_task *t);
 void psd_steps_note(struct psd_task *t, const char *container, uint64_t step);
-/** Tasks were restored from a checkpoint whose highest step is this one. */
+/** Call when tasks were rolled back to a checkpoint; step: its highest step. A container that counts from a higher step counts
+ * from `step` now. */
 void psd_steps_go_back(struct psd_task *t, uint64_t step);
 void psd_steps_fini(struct psd_task *t);
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Waiting requests (wait.h) after their begin (wait_begin.c): they hang on what they wait for, are looked at when that changes,
- * end, and are kept until their ACK.
- *
- * Failure: the deadline passes, and the kind says what then. A need is lost: the request ends with the kind's reason.
- */
+/* Waiting requests (wait.h) that have begun (wait_begin.c): client requests whose answer comes later. A request is in the list
+ * `waiters` of each object that it waits for. When the object changes, the request is examined, and ends if all needs are met. It
+ * is kept until the client confirms the answer (ACK). Failure: at the deadline the kind of the request decides what follows; a
+ * request ends if an object that it waits for is lost. */
 
 #include "wait.h"
 
@@ -16,7 +14,7 @@
 
 enum { FREE_MAX = 256 };
 
-/* ---- deadlines: a heap; each wait knows its index ---- */
+/* ---- deadlines: a binary heap; each request knows its index ---- */
 
 static void heap_put(struct psd_task *t, uint32_t place, struct psd_wait *w)
 {
@@ -24,7 +22,7 @@ static void heap_put(struct psd_task *t, uint32_t place, struct psd_wait *w)
     w->place = place;
 }
 
-/* Move w to its place in the heap, starting from `place`, which is free. */
+/* Put w where it belongs in the heap. Entry `place` (from 1) is free. */
 static void heap_settle(struct psd_task *t, uint32_t place, struct psd_wait *w)
 {
     while (place > 1 && t->deadlines[place / 2 - 1]->deadline_ms > w->deadline_ms) {
@@ -95,7 +93,7 @@ void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms
     }
 }
 
-/* ---- memory of lists: a few bytes from a peer take up to 600 here, until the ACK ---- */
+/* ---- memory of lists: an item of few bytes in a frame may need up to 600 bytes until the client's ACK ---- */
 
 uint64_t psd_wait_lists_most(const struct psd_task *t)
 {
@@ -141,13 +139,13 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
 {
     item->status = err->code;
     item->reason = err->reason;
-    item->text = psi_strndup(err->text, strlen(err->text)); /* without memory there is no text, only status and reason */
+    item->text = psi_strndup(err->text, strlen(err->text)); /* without memory the client gets status and reason, but no text */
     psd_wait_take(t, w, item->text == NULL ? 0 : strlen(err->text) + 1);
 }
 
 static void free_needs(struct psd_task *t, struct psd_wait *w)
 {
-    if (w->need_capacity > 1) { /* the first need is part of w */
+    if (w->need_capacity > 1) { /* the first need lies in w itself */
         psd_wait_give_back(t, w, (w->need_capacity - 1) * sizeof(*w->needs));
         psi_free(w->needs);
     }
@@ -169,7 +167,7 @@ static void free_creates(struct psd_task *t, struct psd_wait *w)
     w->create_count = w->create_capacity = 0;
 }
 
-/* ---- memory of waits: up to FREE_MAX are reused, so that waiting allocates nothing in steady state ---- */
+/* ---- structs: up to FREE_MAX are reused, so that waiting usually allocates nothing ---- */
 
 struct psd_wait *psd_wait_new(struct psd_task *t)
 {
@@ -194,13 +192,11 @@ static void keep(struct psd_task *t, struct psd_wait *w)
     t->free_wait_count++;
 }
 
-/* ---- answer ---- */
-
 void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_conn *c = w->record->conn;
     if (c == NULL) {
-        return; /* the answer is kept until the session reconnects */
+        return; /* the answer is sent when the session connects again */
     }
     if (w->err.code == PS_OK && w->kind->answer != NULL) {
         w->kind->answer(t, c, w);
@@ -210,8 +206,6 @@ void psd_wait_answer(struct psd_task *t, struct psd_wait *w)
                   (const uint8_t *)&w->result);
     }
 }
-
-/* ---- needs ---- */
 
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters)
 {
@@ -225,7 +219,7 @@ void psd_wait_open(struct psd_task *t, struct psd_wait *w)
     w->stage = PSD_WAIT_OPEN;
     for (uint32_t i = 0; i < w->need_count; i++) {
         struct psd_need *n = &w->needs[i];
-        PSI_ASSERT(n->met || n->wait == w); /* otherwise it would wait forever */
+        PSI_ASSERT(n->met || n->wait == w); /* otherwise the request would wait forever */
         n->met = n->met || (w->kind->look != NULL && w->kind->look(w, n));
         w->missing += !n->met;
     }
@@ -236,7 +230,7 @@ void psd_wait_open(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* n's request may end by this. */
+/* Set whether need n is met. If nothing is missing any more, its request ends. */
 static void set_met(struct psd_task *t, struct psd_need *n, bool met)
 {
     struct psd_wait *w = n->wait;
@@ -257,7 +251,7 @@ void psd_wait_look(struct psd_task *t, struct psi_list *waiters)
     struct psi_list now, *at = NULL;
     psi_list_init(&now);
     psi_list_move_all(&now, waiters);
-    while ((at = psi_list_pop_front(&now)) != NULL) { /* a request that ends takes its other needs out of either list */
+    while ((at = psi_list_pop_front(&now)) != NULL) { /* a request that ends takes its other needs out of `now` as well */
         struct psd_need *n = PSI_CONTAINER_OF(at, struct psd_need, at);
         psi_list_push_back(waiters, at);
         set_met(t, n, n->wait->kind->look(n->wait, n));
@@ -277,8 +271,6 @@ struct psd_wait *psd_wait_first(const struct psi_list *waiters)
     struct psi_list *first = psi_list_first(waiters);
     return first == NULL ? NULL : PSI_CONTAINER_OF(first, struct psd_need, at)->wait;
 }
-
-/* ---- end ---- */
 
 static void let_go(struct psd_task *t, struct psd_wait *w)
 {
@@ -347,7 +339,7 @@ void psd_rpc_ack(struct psd_task *t, struct psd_conn *c, const struct psd_reques
     struct psd_wait *w = psi_u64_map_find(&c->record->waits, r->header.id);
     if (w != NULL) {
         w->acknowledged = w->stage == PSD_WAIT_DONE && r->header.offset == 0;
-        psd_wait_free(t, w); /* an ACK of a request that is not done gives it up */
+        psd_wait_free(t, w); /* an ACK of a request without an answer means that the client gives it up */
     }
 }
 
@@ -363,17 +355,15 @@ void psd_wait_fini(struct psd_task *t)
     psi_map_fini(&t->barriers);
 }
 
-/* ---- invariants ---- */
-
 static void check_open(const struct psd_wait *w)
 {
     uint32_t missing = 0;
     for (uint32_t i = 0; i < w->need_count; i++) {
         const struct psd_need *n = &w->needs[i];
         bool hangs = n->wait == w && psi_list_linked(&n->at);
-        PSI_ASSERT(n->met || hangs); /* otherwise it would wait forever */
+        PSI_ASSERT(n->met || hangs); /* otherwise the request would wait forever */
         if (hangs) {
-            /* otherwise a change was not followed by psd_wait_look() */
+            /* otherwise something has changed without a call of psd_wait_look() */
             PSI_ASSERT(n->met == (w->kind->look != NULL && w->kind->look(w, n)));
         }
         missing += !n->met;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How a waiting request begins (wait.h): it is found or made, and gets its deadline and lists.
+/* How a waiting request begins (wait.h): it is found or made, and gets its deadline and lists.
  *
- * Failure: the session has too many, or there is no room for its lists: RESOURCE_EXHAUSTED, to be repeated.
- */
+ * Failure: the session has too many requests, or there is no room for its lists: RESOURCE_EXHAUSTED, and the client may repeat
+ * the request. Another operation has the request number already: INVALID_ARGUMENT. */
 
 #include "session.h"
 
@@ -21,7 +20,7 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
             psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                         "%s: this session already has %u waiting requests, the most that a task keeps of one session: end one of "
                         "them, or use another session",
-                        t->name, count)); /* the caller sees NULL */
+                        t->name, count));
         return NULL;
     }
     struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, PSD_WAIT_BYTES) ? psd_wait_new(t) : NULL;
@@ -29,7 +28,7 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
         psi_free(w);
         PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                "%s: no memory for a waiting request; all of them take %llu bytes", t->name,
-                               (unsigned long long)psd_wait_lists_all(t))); /* fits: a number */
+                               (unsigned long long)psd_wait_lists_all(t))); /* sent by the caller */
         return NULL;
     }
     w->record = record;
@@ -57,7 +56,7 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
         w->op = h->op;
     } else if (w->op != h->op) {
         PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "request number %llu is that of another operation (%u)",
-                            (unsigned long long)w->id, w->op)); /* sent below */
+                            (unsigned long long)w->id, w->op));
         psd_reply(t, c, h->op, 0, h->id, 0, &err, 0, NULL, NULL);
         return NULL;
     }
@@ -98,15 +97,15 @@ struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct ps
         w->needs = &w->own;
         w->need_capacity = 1;
     } else if (w->need_count == w->need_capacity) {
-        bool first = w->needs == &w->own;
-        struct psd_need *more = psd_wait_list_grow(t, w, first ? NULL : w->needs, sizeof(*more), &w->need_capacity, err);
-        if (more == NULL) {
+        bool is_own = w->needs == &w->own;
+        struct psd_need *grown = psd_wait_list_grow(t, w, is_own ? NULL : w->needs, sizeof(*grown), &w->need_capacity, err);
+        if (grown == NULL) {
             return NULL;
         }
-        if (first) {
-            more[0] = w->own;
+        if (is_own) {
+            grown[0] = w->own;
         }
-        w->needs = more;
+        w->needs = grown;
     }
     struct psd_need *n = &w->needs[w->need_count++];
     memset(n, 0, sizeof(*n));
@@ -117,9 +116,9 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
                          struct psi_err *err)
 {
     uint32_t want = *capacity == 0 ? 1 : *capacity * 2;
-    uint64_t more = (uint64_t)(want - *capacity) * item_bytes;
+    uint64_t added_bytes = (uint64_t)(want - *capacity) * item_bytes;
     char text[PSD_MEMORY_TEXT_BYTES];
-    bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, more);
+    bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, added_bytes);
     void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
     if (grown == NULL) {
         PSI_IGNORE(psi_fail_as(
@@ -127,10 +126,10 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
             "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
             "eighth of psd --memory_budget, of which %llu bytes are taken: %s)",
             t->name, *capacity, (unsigned long long)psd_wait_lists_all(t), (unsigned long long)psd_wait_lists_most(t),
-            (unsigned long long)psd_store_taken(&t->store), psd_store_memory_text(&t->store, text))); /* the caller sees NULL */
+            (unsigned long long)psd_store_taken(&t->store), psd_store_memory_text(&t->store, text))); /* NULL tells the caller */
         return NULL;
     }
-    psd_wait_take(t, w, more);
+    psd_wait_take(t, w, added_bytes);
     *capacity = want;
     return grown;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psd's settings.
+/* psd's settings.
  *
- * Happy path: table -> defaults -> flags -> file -> TF_CONFIG -> one cluster, own tasks, rows for `psctl config`.
- * The three ways to give a cluster (--cluster; --ps_hosts and --worker_hosts; TF_CONFIG) exclude each other at one level of
- * precedence. A higher level replaces all of a lower one, so that parts of two clusters are never mixed.
- * Failure modes: every mistake is INVALID_ARGUMENT with the place and what is allowed.
- */
+ * Happy path: the table has the defaults; flags, the file and TF_CONFIG change them. From the values follow one cluster, the
+ * tasks of this process, and the rows for `psctl config`. The three ways to give a cluster (--cluster; --ps_hosts and
+ * --worker_hosts; TF_CONFIG) exclude each other at one level of precedence. A higher level replaces all of a lower one, so that
+ * parts of two clusters are never mixed. Failure modes: a wrong value is INVALID_ARGUMENT with the place and what is allowed. */
 #include "settings_internal.h"
 
 #include "common/auth/rights.h"
@@ -60,7 +58,7 @@ static ps_status check_allow(const char *row, struct psi_err *err)
      .reloadable = (live_),                                                                                                      \
      .help = (help_),                                                                                                            \
      FIELD(server.field_)},
-/* Flags that are no settings come last, so that a setting's number is its index here. */
+/* Rows of flags that are no settings come last, so that the number of a setting is the index of its row. */
 static const struct psi_option rows[] = {
     {.name = "cluster",
      .letter = 'c',
@@ -70,6 +68,7 @@ static const struct psi_option rows[] = {
      .metavar = "SPEC",
      .lines = true,
      .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE. "
+             "PORT 0: any free port, which the task tells ps task 0; ps task 0 itself needs a port. "
              "slurm, mpi, kubernetes, torchrun, env (TF_CONFIG) or auto: variables of the environment say it, and the task. "
              "Without any cluster this task is alone, at 127.0.0.1:2222.",
      FIELD(cluster)},
@@ -220,7 +219,7 @@ static ps_status keep_texts(const struct psi_options *o, char **texts, struct ps
     return PS_OK;
 }
 
-/* Keep what the file alone says, without flags and TF_CONFIG. */
+/* Set texts[row] to the values that the configuration file alone gives, without flags and TF_CONFIG. */
 static ps_status read_alone(const char *name, const char *text, size_t len, char **texts, struct psi_err *err)
 {
     uint8_t from[PSD_SETTINGS];
@@ -253,7 +252,7 @@ static ps_status read_file(struct psi_options *o, struct psd_settings *s, struct
     return st;
 }
 
-/* Read digits at *p, which moves behind them. */
+/* Read the digits at *p, and move *p to their end. False: there are none, or the number is not below PS_TASKS_MAX. */
 static bool read_index(const char **p, uint32_t *out)
 {
     uint32_t value = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other. A
- * cluster from TF_CONFIG, from a manager's variables, or from a text of several lines, is kept as a spec string. Failure: two
- * clusters, or a bad one. */
+ * cluster from TF_CONFIG, a manager or several lines is kept as a spec string. Failure: two clusters, or a bad one. */
 #include "settings_internal.h"
 
 #include "common/cluster.h"
@@ -52,14 +51,14 @@ static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, c
     return st;
 }
 
-/* Set a row that is a text to what a manager's variables say, whatever its source was. */
+/* Set a text setting to what a cluster manager's environment variables say, and note the environment as its source. */
 static void set_text(struct psi_options *o, const char *name, char *field, size_t n, const char *text)
 {
     (void)snprintf(field, n, "%s", text);
     o->from[psi_options_find(o, name)] = PSI_FROM_ENVIRONMENT;
 }
 
-/* --cluster names a manager: put the cluster, the task and its address in place of the name. */
+/* Call if --cluster names a cluster manager: put the cluster, the task and its address in place of the name. */
 static ps_status resolve(struct psi_options *o, struct psd_settings *s, struct psi_err *err)
 {
     struct psi_cluster c;
@@ -110,7 +109,7 @@ static ps_status check_not_empty(const struct psi_options *o, const struct psd_s
                     name);
 }
 
-/* Keep one source of the cluster, the highest. */
+/* Of all settings that give a cluster, keep those of the source with the highest precedence, and clear the others. */
 static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
 {
     const bool named = psi_resolver_named(s->cluster);
@@ -137,7 +136,7 @@ static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, c
     return named && s->cluster[0] != '\0' ? resolve(o, s, err) : check_not_empty(o, s, err);
 }
 
-/* Make a cluster of several lines one spec string: settings are shown on one line. */
+/* Turn a cluster that is given on several lines into a spec string on one line, because a setting is shown on one line. */
 static ps_status one_line(struct psd_settings *s, struct psi_err *err)
 {
     struct psi_cluster c;

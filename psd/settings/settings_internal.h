@@ -7,7 +7,7 @@
 
 #include "common/options.h"
 
-/** Keep one source of the cluster in s, the highest. tf_config NULL: none. */
+/** The cluster may be given several times: keep in s only the source with the highest precedence. tf_config NULL: not set. */
 PSI_MUST ps_status psd_settings_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config,
                                         struct psi_err *err);
 

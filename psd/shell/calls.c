@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls on compute threads.
+/* Calls: functions of the program that clients run, on compute threads.
  *
- * Happy path: psd_calls_run() takes a record of the pool, queues it, and makes a thread if all are busy -> compute(): run() of
- * its row, into memory of the core -> the record goes to `over`, and the loop is woken -> on_wake() on the task's thread tells
- * the core and gives the record back. A run() that returns PSD_CALL_PENDING leaves the record in `pending`, without a thread:
- * psd_call_again() queues it once more, psd_call_finish() moves it to `over`.
- * Failure modes: no thread can be made: the call ends RESOURCE_EXHAUSTED; cancelled before it began: CANCELLED, run() is not
- * entered; a run() or a finish that says nonsense (a status that does not exist, more bytes than there is room for, two ends):
- * INTERNAL; finish or again of what is over: FAILED_PRECONDITION, and nothing happens.
- * A call reads and writes variables of its task by way of `reads` and `writes`, which the task's thread takes and gives to the
- * core.
+ * Happy path: psd_calls_run() takes a record of the pool, queues it, and makes a thread if all are busy. compute() enters run()
+ * of the call's row, which writes into memory of the core; then it puts the record into `over`, and wakes the loop. on_wake() on
+ * the task's thread tells the core and gives the record back. A run() that returns PSD_CALL_PENDING leaves the record in
+ * `pending`, without a thread: psd_call_again() queues it once more, psd_call_finish() puts it into `over`. A call reads and
+ * writes variables of its task by requests in `reads` and `writes`, which the task's thread passes to the core.
+ *
+ * Failure modes: no thread can be made: the call ends RESOURCE_EXHAUSTED. The call is cancelled before it began: CANCELLED, and
+ * run() is not entered. A wrong result of run() or psd_call_finish() (a status that does not exist, more bytes than there is room
+ * for, two ends): INTERNAL. psd_call_finish() or psd_call_again() of a call that is over: FAILED_PRECONDITION.
  *
  * One mutex. The program's cancel() is called without it, because cancel() may finish the call. Until cancel() returns, no other
  * thread gets out of run() or psd_call_finish() of that call. Records are reused in the order in which they became free, so that
- * a second finish meets a free record, not a later call.
- */
+ * a second finish meets a free record, not a later call. */
 #include "calls.h"
 
 #include "common/mem.h"
@@ -30,38 +28,41 @@
 enum call_state { CALL_FREE, CALL_QUEUED, CALL_RUNNING, CALL_PENDING, CALL_OVER };
 
 struct psd_call {
-    struct psi_list link; /* in the list of its state; the task's thread takes free and over ones out */
+    /* in free_list, or in the list that belongs to `state`; only the task's thread takes records out of free_list and `over` */
+    struct psi_list link;
     struct psd_calls *calls;
-    uint64_t id; /* 0: free */
+    uint64_t id; /* 0: the record is free */
     const psd_call_row *row;
     const void *in;
     void *out;
     size_t in_bytes, out_capacity;
     atomic_bool cancelled;
-    void *data;           /* the program's own */
+    void *data;           /* for the program, which sets it by psd_call_functions.data() */
     uint64_t deadline_ms; /* monotonic clock; 0: none */
-    uint64_t came_ns;     /* monotonic clock: when the core began the call */
-    uint64_t queued_ns;   /* from came_ns until run() was first entered; set then */
+    uint64_t came_ns;     /* monotonic time when the core began the call */
+    uint64_t queued_ns;   /* ns from came_ns until run() was first entered */
     char asker[128];
-    bool asks; /* use `who` to check what the call does elsewhere */
+    bool asks; /* the program must check by `who` what the call may do on other tasks */
     struct psi_identity who;
     char identity[PSI_IDENTITY_TEXT_BYTES]; /* `who` as text */
     /* under calls->mutex: */
     enum call_state state;
-    bool begun;      /* run() was entered */
-    bool again;      /* while RUNNING: enter run() once more */
+    /* bytes of the input that have come; the call's end is reported only after the last byte, or after a cancel */
+    size_t come;
+    bool begun;      /* run() was entered once or more */
+    bool again;      /* while RUNNING: when run() returns, enter it once more */
     bool finished;   /* while RUNNING: psd_call_finish() was called */
-    bool cancelling; /* cancel() is running, on the task's thread */
+    bool cancelling; /* the task's thread is in the program's cancel() */
     pthread_t canceller;
-    ps_reason reason; /* of a failure, as the program says */
-    ps_status status; /* of a call that is finished or OVER */
+    ps_reason reason; /* why the call failed, as the program says */
+    ps_status status; /* result of a call that has ended */
     size_t out_bytes;
     uint64_t kernel_ns; /* time in run() so far */
     char error[PSI_ERR_TEXT_MAX];
 };
 
 struct psd_reading {
-    struct psi_list link; /* in psd_calls.reads until the task takes it */
+    struct psi_list link; /* in psd_calls.reads until the task's thread takes the request */
     struct psd_copy copy;
     psd_call_read_fn done;
     void *ctx;
@@ -70,11 +71,11 @@ struct psd_reading {
     uint8_t key[PSD_CALL_KEY_BYTES];
 };
 
-/* A psd_call_functions.draft or publish, until it ends. */
+/* A call's request for memory for a new value (draft()), or to make it the variable's value (publish()). */
 struct psd_writing {
     struct psi_list link;       /* in psd_calls.writes until the task takes it */
-    struct psd_publish publish; /* room NULL: a draft */
-    struct psd_draft_spec what; /* of the draft */
+    struct psd_publish publish; /* publish.room NULL: the request is a draft(), otherwise a publish() */
+    struct psd_draft_spec what; /* draft(): the variable, with dtype and shape */
     psd_call_draft_fn done;
     void *ctx;
     char container_text[PS_CONTAINER_BYTES_MAX + 1];
@@ -99,6 +100,15 @@ const psd_call_row *psd_call_row_of(const psd_call_table *table, size_t index)
     return (const psd_call_row *)(const void *)((const char *)table->rows + index * table->row_bytes);
 }
 
+/* size of psd_call_row in the oldest version that is accepted: it lacked `early` */
+enum { ROW_BYTES_MIN = offsetof(psd_call_row, early) };
+
+bool psd_call_row_is_early(const psd_call_table *table, size_t index)
+{
+    const psd_call_row *row = psd_call_row_of(table, index);
+    return table->row_bytes >= sizeof(*row) && row->early && row->cancel != NULL;
+}
+
 ps_status psd_calls_check(const psd_server_options *o, struct psi_err *err)
 {
     const psd_call_table *table = &o->calls;
@@ -112,7 +122,7 @@ ps_status psd_calls_check(const psd_server_options *o, struct psi_err *err)
     if (table->count > 0 && table->rows == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the call table has %zu rows and no memory is given", table->count);
     }
-    if (table->count > 0 && (table->row_bytes < sizeof(psd_call_row) || table->row_bytes % _Alignof(psd_call_row) != 0)) {
+    if (table->count > 0 && (table->row_bytes < ROW_BYTES_MIN || table->row_bytes % _Alignof(psd_call_row) != 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "row_bytes of the call table is %zu: it must be sizeof(psd_call_row)",
                         table->row_bytes);
     }
@@ -147,10 +157,10 @@ ps_status psd_calls_init(struct psd_calls *c, const psd_call_table *table, uint3
     psi_list_init(&c->over);
     psi_list_init(&c->reads);
     psi_list_init(&c->writes);
-    (void)pthread_mutex_init(&c->mutex, NULL);    /* cannot fail with default attributes, as the next three */
-    (void)pthread_cond_init(&c->work, NULL);      /* cannot fail */
-    (void)pthread_cond_init(&c->cancelled, NULL); /* cannot fail */
-    (void)pthread_cond_init(&c->idle, NULL);      /* cannot fail */
+    (void)pthread_mutex_init(&c->mutex, NULL); /* with default attributes, this call and the next three cannot fail */
+    (void)pthread_cond_init(&c->work, NULL);
+    (void)pthread_cond_init(&c->cancelled, NULL);
+    (void)pthread_cond_init(&c->idle, NULL);
     c->table = *table;
     c->threads_max = threads;
     c->calls_max = calls_max;
@@ -183,7 +193,6 @@ static void move_call(struct psd_call *call, enum call_state to, struct psi_list
     psi_list_push_back(list, &call->link);
 }
 
-/* Note the end of a call, as the program says it. */
 static void note_end(struct psd_call *call, ps_status st, size_t out_bytes, const char *error)
 {
     if ((unsigned)st > PS_UNAUTHENTICATED) {
@@ -225,7 +234,7 @@ static void add_thread(struct psd_calls *c)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Queue a call, after making a thread if all are busy. True: wake a thread. Without any thread the call ends at once. */
+/* Queue a call, and make a thread if all are busy. True: the caller must wake a thread. False: there is none; the call fails. */
 static bool call_put(struct psd_calls *c, struct psd_call *call)
 {
     uint32_t busy = 1;
@@ -254,7 +263,7 @@ static void call_queue(struct psd_calls *c, struct psd_call *call)
     }
 }
 
-/* True while the program may end the call or ask for another run(): run() was entered, and the call has not ended. */
+/* True while the program may finish the call or ask for another run(): run() was entered, and the call has not ended. */
 static bool goes_on(const struct psd_call *call)
 {
     return call->begun && !call->finished && call->state != CALL_OVER && call->state != CALL_FREE;
@@ -305,6 +314,15 @@ ps_status psd_call_finish(psd_call *call, ps_status end, size_t out_bytes, const
 static void **call_data(psd_call *call)
 {
     return &call->data;
+}
+
+static size_t call_come(const psd_call *call)
+{
+    struct psd_calls *c = call->calls;
+    (void)pthread_mutex_lock(&c->mutex);
+    const size_t come = call->come;
+    (void)pthread_mutex_unlock(&c->mutex);
+    return come;
 }
 
 static const char *call_asker(const psd_call *call)
@@ -370,7 +388,7 @@ static void read_done(struct psd_copy *copy, const struct psi_err *err)
     psi_free(r);
 }
 
-/* Put a request of a call into a list for the task's thread, unless the call or the task has ended. */
+/* Put a call's request into `list`, for the task's thread. FAILED_PRECONDITION: the call has ended. CANCELLED: the task ends. */
 static ps_status ask_task(psd_call *call, struct psi_list *list, struct psi_list *link, uint64_t *out_call)
 {
     struct psd_calls *c = call->calls;
@@ -385,7 +403,8 @@ static ps_status ask_task(psd_call *call, struct psi_list *list, struct psi_list
     return st;
 }
 
-enum { READ_BYTES_MIN = offsetof(psd_call_read, have_creation) }; /* size of the struct in an older header */
+/* size of psd_call_read in the oldest version that is accepted: it lacked have_creation */
+enum { READ_BYTES_MIN = offsetof(psd_call_read, have_creation) };
 
 static ps_status call_read(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx)
 {
@@ -464,8 +483,8 @@ static ps_status call_draft(psd_call *call, const psd_call_draft *what, psd_call
     if (w == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
-    (void)snprintf(w->container_text, sizeof(w->container_text), "%s", what->container); /* fits */
-    (void)snprintf(w->name_text, sizeof(w->name_text), "%s", what->name);                /* fits */
+    (void)snprintf(w->container_text, sizeof(w->container_text), "%s", what->container);
+    (void)snprintf(w->name_text, sizeof(w->name_text), "%s", what->name);
     if (what->key != NULL) {
         memcpy(w->key, what->key, sizeof(w->key));
     }
@@ -575,6 +594,19 @@ static void writing_heard(struct psd_calls *c, struct psd_writing *w)
     }
 }
 
+/* Take the next ended call out of `over`, to report its end to the core. NULL: there is none. */
+static struct psd_call *next_over(struct psd_calls *c)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->over) {
+        struct psd_call *call = PSI_CONTAINER_OF(it, struct psd_call, link);
+        if (c->wake_open && (call->come == call->in_bytes || atomic_load(&call->cancelled))) {
+            return call;
+        }
+    }
+    return NULL;
+}
+
 static void on_wake(uv_async_t *async)
 {
     struct psd_calls *c = async->data;
@@ -587,12 +619,11 @@ static void on_wake(uv_async_t *async)
     }
     for (;;) {
         (void)pthread_mutex_lock(&c->mutex);
-        struct psi_list *link = c->wake_open ? psi_list_first(&c->over) : NULL;
+        struct psd_call *call = next_over(c);
         (void)pthread_mutex_unlock(&c->mutex);
-        if (link == NULL) {
+        if (call == NULL) {
             return;
         }
-        struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
         c->task.finished(c->ctx, call->id, call->kernel_ns, call->status, call->status != PS_OK ? call->reason : PS_REASON_NONE,
                          call->out_bytes, call->error);
         (void)pthread_mutex_lock(&c->mutex);
@@ -610,7 +641,7 @@ void psd_calls_open(struct psd_calls *c, uv_loop_t *loop, const struct psd_calls
         return;
     }
     int rc = uv_async_init(loop, &c->wake, on_wake);
-    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
+    PSI_ASSERT(rc == 0); /* cannot fail: the loop has already opened the descriptor that uv_async_init() needs */
     c->wake.data = c;
     c->wake_open = true;
 }
@@ -629,7 +660,8 @@ void psd_calls_attach(struct psd_calls *c, const psd_call_task *task)
                                                  .queued_ns = call_queued_ns,
                                                  .identity = call_identity,
                                                  .draft = call_draft,
-                                                 .publish = call_publish};
+                                                 .publish = call_publish,
+                                                 .come = call_come};
     c->attached = true;
     if (c->table.attach != NULL) {
         c->table.attach(c->table.ctx, &functions, task);
@@ -644,16 +676,49 @@ void psd_calls_detach(struct psd_calls *c)
     c->attached = false;
 }
 
+static struct psd_call *call_find(struct psd_calls *c, uint64_t id)
+{
+    for (uint32_t i = 0; i < c->calls_max; i++) {
+        if (c->pool[i].id == id) {
+            return &c->pool[i];
+        }
+    }
+    return NULL;
+}
+
+/* Call when the last input byte of an early call has come: enters run() again, or reports the end that the program has set. */
+static void call_whole(struct psd_calls *c, struct psd_call *call)
+{
+    (void)pthread_mutex_lock(&c->mutex);
+    call->come = call->in_bytes;
+    if (call->state == CALL_PENDING) {
+        call_queue(c, call);
+    } else if (call->state == CALL_OVER) {
+        PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
+    } else {
+        call->again = call->begun;
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+}
+
 void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
 {
+    struct psd_call *early =
+        psd_call_row_is_early(&c->table, effect->call_row) && effect->kind == PSD_EFFECT_CALL ? call_find(c, effect->call) : NULL;
+    if (early != NULL) {
+        call_whole(c, early);
+        return;
+    }
     struct psi_list *link = psi_list_first(&c->free_list);
-    PSI_ASSERT(link != NULL && effect->call_row < c->table.count); /* the core has at most calls_max calls */
+    /* a record is free, because the core runs at most calls_max calls */
+    PSI_ASSERT(link != NULL && effect->call_row < c->table.count);
     struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
     (void)pthread_mutex_lock(&c->mutex);
     call->id = effect->call;
     call->row = psd_call_row_of(&c->table, effect->call_row);
     call->in = effect->call_in;
     call->in_bytes = effect->call_in_bytes;
+    call->come = effect->call_come;
     call->out = effect->call_out;
     call->out_capacity = effect->call_out_bytes;
     call->data = NULL;
@@ -669,12 +734,12 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
     atomic_store(&call->cancelled, false);
     const bool wakes = call_put(c, call);
     (void)pthread_mutex_unlock(&c->mutex);
-    if (wakes) { /* after unlocking: the thread finds the mutex free. c is still there, because only this thread ends it */
+    if (wakes) { /* the mutex is free when the thread wakes. c is valid: only this thread frees it */
         (void)pthread_cond_signal(&c->work);
     }
 }
 
-/* The caller holds the mutex, which is released while the program's cancel() runs. */
+/* Cancel a call that has not ended. The caller holds the mutex, which is released while the program's cancel() runs. */
 static void cancel_call(struct psd_calls *c, struct psd_call *call)
 {
     atomic_store(&call->cancelled, true);
@@ -692,14 +757,15 @@ static void cancel_call(struct psd_calls *c, struct psd_call *call)
     } else if (call->state == CALL_PENDING) {
         call_queue(c, call);
     } else {
-        call->again = true; /* run() may have checked for cancellation a moment earlier */
+        call->again = true; /* enter run() again: it may have asked cancelled() just before the call was cancelled */
     }
 }
 
 /* Cancel the call with this id, or with 0 all calls. */
 static void cancel_calls(struct psd_calls *c, uint64_t id)
 {
-    for (uint32_t i = 0; c->pool != NULL && i < c->calls_max; i++) { /* records stay in place while cancel() runs */
+    /* visits the array, not a list: lists change while cancel_call() has unlocked */
+    for (uint32_t i = 0; c->pool != NULL && i < c->calls_max; i++) {
         struct psd_call *call = &c->pool[i];
         if (call->id != 0 && (id == 0 || call->id == id) && call->state != CALL_OVER && !atomic_load(&call->cancelled)) {
             cancel_call(c, call);
@@ -711,6 +777,11 @@ void psd_calls_cancel(struct psd_calls *c, uint64_t id)
 {
     (void)pthread_mutex_lock(&c->mutex);
     cancel_calls(c, id);
+    struct psd_call *call = call_find(c, id);
+    if (call != NULL && call->state == CALL_OVER && call->come < call->in_bytes) {
+        atomic_store(&call->cancelled, true);
+        PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
+    }
     (void)pthread_mutex_unlock(&c->mutex);
 }
 
@@ -726,11 +797,12 @@ void psd_calls_close(struct psd_calls *c)
     struct psi_err err;
     while ((asked = next_of(c, &c->reads)) != NULL) {
         struct psd_reading *r = PSI_CONTAINER_OF(asked, struct psd_reading, link);
-        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "copy of '%s': the task ends", r->name_text)); /* told to whoever asked */
+        /* read() has returned PS_OK, which promises its caller one call of done() */
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "copy of '%s': the task ends", r->name_text));
         read_done(&r->copy, &err);
     }
     while ((asked = next_of(c, &c->writes)) != NULL) {
-        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: the task ends")); /* told to whoever asked */
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: the task ends")); /* its caller was promised one call of done() */
         writing_end(PSI_CONTAINER_OF(asked, struct psd_writing, link), NULL, &err);
     }
     if (open) {

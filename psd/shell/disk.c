@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * disk.h: two threads, one queue.
+/* The disk of a server (disk.h): two threads, one queue.
  *
- * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c).
- * Operations run one at a time, except that two READs may run together, so that a checkpoint is read with two CPUs. They are
- * reported in order: the loop is woken, for writes once for up to 16, after 10 ms, or when nothing is queued -> on_wake() on the
- * task's thread gives the record back and tells the core. Failure modes: a disk's error is the operation's error. A slow disk
- * holds up only requests that wait for it: the loop never waits for the threads, except at the end, for a bounded time.
- */
+ * Happy path: psd_disk_run() takes a record of the pool and queues it, and a thread carries it out (psd/durable/files.c).
+ * Operations run one at a time, except that two READs may run together, so that a checkpoint is read with two CPUs. Ended
+ * operations are reported to the loop in order. Ended writes are reported in batches: after a write the loop is woken if 16 ended
+ * operations are unreported, 10 ms have passed since the last report, or the queue is empty. After any other operation the loop
+ * is woken at once. on_wake() on the task's thread then gives the record back and tells the core. Failure modes: a disk's error
+ * is the operation's error. A slow disk holds up only requests that wait for it: the loop never waits for the threads, except at
+ * the end, for a bounded time. */
 #include "disk.h"
 
 #include "common/list.h"
@@ -21,13 +21,13 @@
 #include <time.h>
 
 enum {
-    THREADS = 2,       /* one is enough if the system has no more */
-    TOLD_MAX = 16,     /* most ended writes that are reported together */
-    TOLD_NS = 10000000 /* longest time between two reports, so that a slow disk's progress frees memory for waiting requests */
+    THREADS = 2,       /* threads to start; the disk also works if only one can be started */
+    TOLD_MAX = 16,     /* so many ended writes are reported at once, at the latest */
+    TOLD_NS = 10000000 /* ns between two reports at most: requests may be waiting for the memory of the written data */
 };
 
 struct job {
-    struct psi_list link; /* in the list of its state */
+    struct psi_list link; /* link in free_list, queue, begun or `over` */
     struct psd_disk_op op;
     ps_status status;
     size_t bytes;
@@ -36,24 +36,24 @@ struct job {
 };
 
 struct psd_disk {
-    struct psd_place place; /* top -1: the file system is the caller's */
-    struct psd_files files; /* for the threads, from start on */
+    struct psd_place place; /* place.top -1: the caller of psd_disk_new_on() brought a file system, and `place` is not used */
+    struct psd_files files; /* from psd_disk_start() on, only the disk threads use it */
     psd_disk_over_fn over_fn;
     void *ctx;
     uv_async_t wake;
     pthread_t threads[THREADS];
     uint32_t thread_count;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;    /* an operation may begin, stopping, ended */
+    pthread_cond_t changed;    /* signalled when an operation may begin, `stopping` is set, or a thread has ended */
     struct psi_list free_list; /* task's thread only */
-    struct psi_list queue;     /* under mutex, as all that follows */
-    struct psi_list begun;     /* several READs or one other operation; ended READs stay behind one that has not ended */
-    struct psi_list over;
-    uint32_t running;
+    struct psi_list queue;     /* operations that have not begun; from here on the fields are used under mutex */
+    struct psi_list begun;     /* READs, or one other operation. An ended READ stays until those before it have ended */
+    struct psi_list over;      /* ended operations in the order of the queue, until on_wake() gives them to the core */
+    uint32_t running;          /* threads that have not ended */
     bool wake_open, stopping;
-    uint32_t untold; /* ended operations not yet reported to the loop */
+    uint32_t untold; /* number of ended operations for which the loop was not woken yet */
     uint64_t told_ns;
-    void (*release)(void *arg); /* set when the threads are left behind */
+    void (*release)(void *arg); /* frees what the threads use, if psd_disk_end() could not wait for them */
     void *release_arg;
     struct job pool[PSD_DISK_OPS_MAX];
 };
@@ -77,7 +77,7 @@ static struct psd_disk *make_disk(struct psi_err *err)
     }
     d->place.top = -1;
     d->place.lock = d->place.above = -1;
-    (void)pthread_mutex_init(&d->mutex, NULL); /* cannot fail with default attributes, nor can the next ones */
+    (void)pthread_mutex_init(&d->mutex, NULL);
     (void)pthread_condattr_init(&clock);
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&d->changed, &clock);
@@ -154,7 +154,7 @@ static void carry_out(struct psd_disk *d, struct job *job)
     uint32_t writer = job->op.file.writer;
     job->err = (struct psi_err){.code = PS_OK};
     job->status = psd_files_run(&d->files, &job->op, &job->bytes, &job->err);
-    if (job->status != PS_OK && p->top >= 0) { /* say whose directory it is: other tasks' lie beside ours */
+    if (job->status != PS_OK && p->top >= 0) { /* name the directory, which may be another task's */
         psi_err_prefix(&job->err, "%.*s/%s-%u", (int)(strrchr(p->path, '/') - p->path), p->path, p->job,
                        writer == 0 ? p->task : writer - 1);
     }
@@ -167,14 +167,14 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* True if the loop should be woken now; consecutive writes are reported together. */
+/* True if the loop is to be woken now to report the end of job. Ends of WRITEs that follow one another are reported together. */
 static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 {
     return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || d->untold == TOLD_MAX ||
            now_ns() - d->told_ns >= TOLD_NS;
 }
 
-/* job has ended: report what is over, in order. */
+/* Note that job has ended. Then move ended operations from the head of `begun` to `over`, so that they are reported in order. */
 static void end_job(struct psd_disk *d, struct job *job)
 {
     struct psi_list *link = psi_list_first(&d->begun);
@@ -208,10 +208,10 @@ static void *run_jobs(void *arg)
         end_job(d, job);
     }
     d->running--;
-    bool left = d->running == 0 && d->release != NULL;
+    bool ends_alone = d->running == 0 && d->release != NULL;
     (void)pthread_cond_broadcast(&d->changed);
     (void)pthread_mutex_unlock(&d->mutex);
-    if (left) {
+    if (ends_alone) {
         d->release(d->release_arg);
         destroy(d);
     }
@@ -229,7 +229,8 @@ static void on_wake(uv_async_t *async)
             return;
         }
         struct job job = *PSI_CONTAINER_OF(link, struct job, link);
-        psi_list_push_back(&d->free_list, link); /* before the callback: the core may ask for as many again */
+        /* before the callback, because the core may start new operations there and need all records */
+        psi_list_push_back(&d->free_list, link);
         d->over_fn(d->ctx, job.op.id, job.status, job.err.reason, job.bytes, job.err.text);
     }
 }
@@ -241,10 +242,10 @@ ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn o
     d->over_fn = over;
     d->ctx = ctx;
     int rc = uv_async_init(loop, &d->wake, on_wake);
-    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
+    PSI_ASSERT(rc == 0); /* cannot fail: the loop has already opened the descriptor that uv_async_init() needs */
     d->wake.data = d;
     d->wake_open = true;
-    sigfillset(&all); /* also SIGXFSZ: a write beyond RLIMIT_FSIZE must give EFBIG */
+    sigfillset(&all); /* no signal on these threads; blocking SIGXFSZ makes a write beyond RLIMIT_FSIZE fail with EFBIG */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     (void)pthread_mutex_lock(&d->mutex);
     for (rc = 0; rc == 0 && d->thread_count < THREADS; d->thread_count += rc == 0) {
@@ -259,14 +260,16 @@ ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn o
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
 {
     struct psi_list *link = psi_list_pop_front(&d->free_list);
-    PSI_ASSERT(link != NULL); /* the core has at most PSD_DISK_OPS_MAX operations */
+    PSI_ASSERT(link != NULL); /* a record is free, because the core has at most PSD_DISK_OPS_MAX operations */
     PSI_CONTAINER_OF(link, struct job, link)->op = *op;
     PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
     if (may_begin(
-            d)) { /* otherwise the working thread takes it next: a wake-up for each operation would cost as much as some writes */
-        (void)pthread_cond_signal(&d->changed); /* one thread is enough: until it is closed nobody else waits for it */
+            /* otherwise the busy thread takes it next: waking a thread for each operation would cost as much as a small write */
+            d)) {
+        /* wakes a disk thread: no other thread waits for `changed` before psd_disk_close() */
+        (void)pthread_cond_signal(&d->changed);
     }
     (void)pthread_mutex_unlock(&d->mutex);
 }
@@ -301,20 +304,20 @@ bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *ar
     (void)pthread_mutex_lock(&d->mutex);
     while (d->running > 0 && pthread_cond_timedwait(&d->changed, &d->mutex, &until) == 0) {
     }
-    bool left = d->running > 0;
-    if (left) {
+    bool threads_run = d->running > 0;
+    if (threads_run) {
         d->release_arg = arg;
         d->release = release;
     }
-    for (uint32_t i = 0; left && i < d->thread_count; i++) {
+    for (uint32_t i = 0; threads_run && i < d->thread_count; i++) {
         (void)pthread_detach(d->threads[i]);
     }
     (void)pthread_mutex_unlock(&d->mutex);
-    if (!left) {
+    if (!threads_run) {
         for (uint32_t i = 0; i < d->thread_count; i++) {
             (void)pthread_join(d->threads[i], NULL);
         }
         destroy(d);
     }
-    return !left;
+    return !threads_run;
 }

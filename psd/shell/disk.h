@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The disk threads of one server: the core's operations (psd/disk.h), from effect DISK to psd_task_disk_done(), one after the
- * other; READs that follow each other two at a time.
+/* The disk threads of one server carry out the core's operations (psd/disk.h), from effect DISK to psd_task_disk_done(): one at a
+ * time, except that two READs next to each other in the queue run together.
  *
- * new -> start (loop) -> run ... -> close -> the loop has ended -> end. All functions are for the task's thread.
- */
+ * new -> start (loop) -> run ... -> close -> the loop has ended -> end. All functions are for the task's thread. */
 #ifndef PSD_SHELL_DISK_H
 #define PSD_SHELL_DISK_H
 
@@ -13,11 +11,12 @@
 
 #include <uv.h>
 
-enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* descriptors that it may have open */
+enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* descriptors that a disk may have open */
 
 struct psd_disk;
 
-/** An operation has ended. Never called from within psd_disk_run(). error [NUL-terminated] if st is not PS_OK. */
+/** Called on the loop when operation `id` has ended, never from within psd_disk_run(). bytes: written by a LIST or READ to
+ * its memory. error: NUL-terminated, unless st is PS_OK. */
 typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 
 /** Open and lock the task's directory below dir, and remove what is not whole in it. *out_disk: free with psd_disk_end().
@@ -29,7 +28,7 @@ PSI_MUST ps_status psd_disk_new_on(const struct psd_fs *fs, struct psd_disk **ou
 /** Start the threads. Errors: RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn over, void *ctx, struct psi_err *err);
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op);
-/** Operations that have not begun never will; nothing is reported any more. Idempotent; NULL is fine. */
+/** From now on no queued operation begins, and the ends of operations are not reported. Idempotent; NULL is fine. */
 void psd_disk_close(struct psd_disk *d);
 /** Wait at most wait_ms for the operations that have begun, and free d. False: they have not ended in time. The threads are then
  * left behind. When the operations have ended, the last thread calls release(arg), gives up the directory and frees d. Until then

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * IP addresses of the cluster's hosts. See hosts.h.
+/* Which IP addresses the cluster's hosts have: some handshake slots are reserved for them.
  *
- * Happy path: the cluster spec -> literal addresses, and names -> psd_hosts_look_up() starts a thread, which resolves one name
- * after the other -> its list of addresses takes the place of the last one -> psd_hosts_have() searches both lists. A peer that
- * is in neither list starts the next look-up, so a host that has got another address is found again, and a cluster without
- * strangers looks nothing up.
- * Failure modes: a name that does not resolve keeps the addresses that it had; no thread or no memory: the list stays as it is,
- * and the next look-up tries again. A look-up that outlives psd_hosts_free() frees what it has.
- */
+ * Happy path: the cluster spec gives IP addresses (literals), and host names. psd_hosts_look_up() starts a thread, which looks up
+ * all names one by one; its list of addresses then replaces the old list. psd_hosts_have() searches the literals and that list. A
+ * peer that is in neither starts the next look-up, so a host that has got another address is found again, and without strangers
+ * nothing is looked up again. Failure modes: a name that does not resolve keeps the addresses that it had; no thread or no
+ * memory: the list stays as it is, and the next look-up tries again. A look-up may outlive psd_hosts_free(). */
 #include "hosts.h"
 
 #include "common/mem.h"
@@ -21,25 +18,26 @@
 
 enum { HOST_BYTES = 48 }; /* "[" INET6_ADDRSTRLEN "]" */
 
-/* An address that a name had. */
+/* An address that a host name has. */
 struct found {
-    char host[HOST_BYTES]; /* first: lists are searched by it */
-    size_t name;           /* number of the name */
+    char host[HOST_BYTES]; /* must be first: by_text() compares structs as if they were this text */
+    size_t name;           /* index of the name in psd_hosts.names */
 };
 
 struct psd_hosts {
     psd_hosts_resolve_fn resolve;
-    char (*literals)[HOST_BYTES]; /* [literal_count] sorted, in the form of a peer's address without its port */
+    /* [literal_count] IP addresses of the cluster spec, sorted, written like a peer's address without port */
+    char (*literals)[HOST_BYTES];
     size_t literal_count;
     char **names; /* [name_count] host names, each once */
     size_t name_count;
     bool looked; /* looked_ms is set */
     uint64_t looked_ms;
     pthread_mutex_t mutex;
-    struct found *found; /* [found_count] sorted by host. Under the mutex; replaced by the look-up thread only */
+    struct found *found; /* [found_count] sorted by host. Under the mutex; only the look-up thread replaces it */
     size_t found_count;
-    bool running; /* under the mutex: a look-up thread uses this object */
-    bool freed;   /* under the mutex: the look-up thread must free this object */
+    bool running; /* under the mutex: the look-up thread is running */
+    bool freed;   /* under the mutex: the owner has gone, so the look-up thread frees this object */
 };
 
 static int by_text(const void *a, const void *b)
@@ -52,7 +50,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* "127.0.0.1" from "127.0.0.1:2222", "[::1]" from "[::1]:2222"; an IPv4 address mapped to IPv6 gives the IPv4 address. */
+/* Write the host of a peer's address into out: "127.0.0.1" of "127.0.0.1:2222", "[::1]" of "[::1]:2222", "10.0.0.7" of
+ * "[::ffff:10.0.0.7]:2222". */
 static void host_of(const char *peer, char out[HOST_BYTES])
 {
     static const char mapped[] = "[::ffff:";
@@ -60,7 +59,7 @@ static void host_of(const char *peer, char out[HOST_BYTES])
     const char *from = is_mapped ? peer + sizeof(mapped) - 1 : peer;
     const char *end = strrchr(from, is_mapped ? ']' : ':');
     size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
-    (void)snprintf(out, HOST_BYTES, "%.*s", (int)n, from); /* IP addresses fit; others are in no list */
+    (void)snprintf(out, HOST_BYTES, "%.*s", (int)n, from); /* an IP address fits; a longer text cannot be in a list anyway */
 }
 
 static void host_of_socket(const struct psi_sockaddr *socket, char out[HOST_BYTES])
@@ -95,7 +94,7 @@ void psd_hosts_free(struct psd_hosts *h)
     }
 }
 
-/* Note the host of one task. */
+/* Put the host of the task address `text` into h->literals if it is an IP address, otherwise into h->names. */
 static ps_status note_host(struct psd_hosts *h, const char *text, struct psi_err *err)
 {
     struct psi_address address;
@@ -115,7 +114,6 @@ static ps_status note_host(struct psd_hosts *h, const char *text, struct psi_err
     return PS_OK;
 }
 
-/* Sort both lists, and leave each name once. */
 static void sort_hosts(struct psd_hosts *h)
 {
     size_t count = 0;
@@ -141,7 +139,7 @@ ps_status psd_hosts_new(const struct psi_cluster *c, psd_hosts_resolve_fn resolv
     if (h == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster's addresses");
     }
-    (void)pthread_mutex_init(&h->mutex, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&h->mutex, NULL);
     h->resolve = resolve;
     h->literals = psi_calloc(tasks, sizeof(*h->literals));
     h->names = psi_calloc(tasks, sizeof(*h->names));
@@ -164,7 +162,7 @@ ps_status psd_hosts_new(const struct psi_cluster *c, psd_hosts_resolve_fn resolv
 
 /* ---- the look-up thread ---- */
 
-/* Append the addresses of name i to list, which has room for them: those of now, or those that it had. Returns the count. */
+/* Append to list the addresses of host name i or, if it cannot be looked up now, those that it had. Returns how many. */
 static size_t look_at(const struct psd_hosts *h, size_t i, struct found *list)
 {
     struct psi_address address = {.kind = PSI_ADDRESS_TCP, .port = 1};
@@ -179,7 +177,7 @@ static size_t look_at(const struct psd_hosts *h, size_t i, struct found *list)
         }
         return count;
     }
-    for (size_t k = 0; k < h->found_count; k++) { /* only this thread writes found */
+    for (size_t k = 0; k < h->found_count; k++) { /* no lock: only this thread writes `found` */
         if (h->found[k].name == i) {
             list[had++] = h->found[k];
         }
@@ -203,7 +201,7 @@ static void *look_up(void *arg)
     for (size_t i = 0; i < h->name_count && list != NULL && !is_freed(h); i++) {
         count += look_at(h, i, list + count);
     }
-    struct found *old = list; /* without a list the last one stays */
+    struct found *old = list; /* freed below: the list that the new one replaces; NULL if there was no memory for a new one */
     if (list != NULL) {
         qsort(list, count, sizeof(*list), by_text);
     }

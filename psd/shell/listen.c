@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The listening sockets of one task.
+/* The listening sockets of one task.
  *
- * Happy path: the address of the cluster spec -> its socket addresses -> all are loopback -> one socket each.
- * Failure modes: without keys and certificates an address that other machines reach is refused before anything is bound, also
- * for inherited sockets. Of a name with several addresses (::1 where IPv6 is off) one must be bound. Any other error refuses the
- * start, and what was opened is closed. If a port is in use, the error says by what (port.c).
- */
+ * Happy path: each address of --listen, and the task's own address if --listen has no TCP address, resolves to socket addresses,
+ * and each of these gets a socket. Failure modes: an address that other machines reach is refused, also for inherited sockets,
+ * unless the task has keys or certificates, or --insecure_any_peer. If a name has several socket addresses, some may fail (::1
+ * where IPv6 is off), but one must be bound. Any other error refuses the start, and what was opened is closed. If a port is in
+ * use, the error says what holds it (port.c). */
 #include "listen.h"
 
 #include "common/net/listener.h"
@@ -45,7 +44,7 @@ static ps_status full(struct psi_err *err)
     return psi_fail(err, PS_INVALID_ARGUMENT, "more than %d listening addresses", PSD_LISTEN_MAX);
 }
 
-/* Open one address of the list: a name may have several socket addresses. */
+/* Open a listening socket for each socket address of a, one entry of the list; a name may have several socket addresses. */
 static ps_status open_one(struct psd_listen *l, const struct psi_address *a, unsigned unix_mode, bool any_peer,
                           struct psi_err *err)
 {
@@ -70,13 +69,13 @@ static ps_status open_one(struct psd_listen *l, const struct psi_address *a, uns
         st = psi_listen_open(&found[i], unix_mode, &s->fd, err);
         if (st == PS_OK) {
             s->address = found[i];
-            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* the port that was chosen */
+            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* learns the port that the system chose */
             note_file(s);
             l->count++;
             opened++;
             if (a->kind == PSI_ADDRESS_TCP && a->port == 0) {
                 l->any_port = true;
-                break; /* another address would get another port */
+                break; /* a socket for a further address would get a different port */
             }
         } else if (st != PS_INVALID_ARGUMENT && st != PS_UNAVAILABLE) {
             bool port = st == PS_ALREADY_EXISTS && a->kind == PSI_ADDRESS_TCP;
@@ -123,7 +122,7 @@ ps_status psd_listen_open(struct psd_listen *l, const char *text, const char *ho
     }
     if (!tcp) {
         struct psi_address a;
-        ps_status st = psi_address_parse(home, false, &a, err);
+        ps_status st = psi_address_parse(home, true, &a, err);
         if (st != PS_OK) {
             return st;
         }
@@ -205,7 +204,7 @@ void psd_listen_close(struct psd_listen *l)
         struct psd_listen_socket *s = &l->sockets[i];
         struct stat st;
         if (s->made_file && lstat(s->address.u.un.sun_path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino) {
-            PSI_IGNORE(unlink(s->address.u.un.sun_path)); /* a file left over would be taken for stale and replaced */
+            PSI_IGNORE(unlink(s->address.u.un.sun_path)); /* an error is ignored: the next start replaces a stale file */
         }
         if (s->fd >= 0) {
             PSI_IGNORE(close(s->fd));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listening sockets of one task: which addresses, whether they are allowed, opened or inherited. */
+/* The listening sockets of one task: opens them or takes inherited ones, and checks that their addresses are allowed. */
 #ifndef PSD_LISTEN_H
 #define PSD_LISTEN_H
 
@@ -12,7 +12,7 @@ enum { PSD_LISTEN_MAX = 16 };
 struct psd_listen_socket {
     int fd; /* -1: taken by psd_listen_take() */
     struct psi_sockaddr address;
-    bool made_file; /* Unix: remove the file at the end, if dev and ino still match */
+    bool made_file; /* a Unix socket whose file this task has made: removed at the end if dev and ino are still those below */
     dev_t dev;
     ino_t ino;
 };
@@ -28,18 +28,18 @@ struct psd_listen {
  * Open the sockets of `text` ("h:p,unix:PATH", may be NULL), and of `home` unless text has a TCP address.
  * home      the task's own address.
  * any_peer  allow addresses that other machines reach: whoever connects shows a key or a certificate, or is trusted.
- * Errors: as psi_listen_open(); PERMISSION_DENIED: other machines reach the address, and any_peer is false. Nothing is open
- * then.
+ * Errors: as psi_listen_open(); PERMISSION_DENIED: other machines reach the address, and any_peer is false. After an
+ * error nothing is open.
  */
 PSI_MUST ps_status psd_listen_open(struct psd_listen *l, const char *text, const char *home, unsigned unix_mode, bool any_peer,
                                    struct psi_err *err);
 /** Take inherited sockets. Errors: those of psd_listen_open(), and a descriptor that does not listen; all are closed then. */
 PSI_MUST ps_status psd_listen_adopt(struct psd_listen *l, const int *fds, size_t count, bool any_peer, struct psi_err *err);
-/** Other machines can reach one of the sockets. */
+/** True if other machines can reach one of the sockets. */
 bool psd_listen_is_open(const struct psd_listen *l);
-/** The address to tell others: the first TCP one, otherwise the first. n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
+/** Returns in buf the address that others are told: the first TCP address, or without TCP the first. n > PS_ADDRESS_BYTES_MAX. */
 const char *psd_listen_address(const struct psd_listen *l, char *buf, size_t n);
-/** Socket i goes to the caller. */
+/** Give socket i to the caller, who closes it. Returns the descriptor. */
 int psd_listen_take(struct psd_listen *l, size_t i);
 /** Remove our Unix socket files, and close the sockets that were not taken. */
 void psd_listen_close(struct psd_listen *l);

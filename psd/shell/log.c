@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Log lines of the core. Happy path: fields -> one logfmt line. Failure: lines of an event that peers can cause as often as they
- * like come a few times a second at most; the next one written says how many were left out. An audit line is never left out: it
- * is written at every log level but off.
- */
+/* Log lines of the core. Happy path: fields become one logfmt line. Failure: of an event that peers can cause as often as they
+ * like, a few lines a second are written; the next written line says how many were left out. An audit line is written at
+ * every log level but off, and never left out, unless it is about a peer that was refused: such lines are limited like others. */
 #include "log.h"
 
 #include <stdio.h>
@@ -14,11 +12,11 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
 {
     struct timespec now;
     (void)data;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U, buf, n);
 }
 
-/* The row of an event that peers can cause, and how many lines of it are written in a second. -1: any other event. */
+/* Find the row of an event that peers can cause, and how many lines of it are written in a second. -1: any other event. */
 static int peer_event(const char *event, uint32_t *out_lines)
 {
     static const struct {
@@ -30,7 +28,9 @@ static int peer_event(const char *event, uint32_t *out_lines)
         {"hello_refused", 1},
         {"hello_deadline", 1},
         {"tls_refused", PSD_CLIENT_EVENT_LINES},
-        {"key_ends", PSD_CLIENT_EVENT_LINES}, /* of many lines at once */
+        {PSD_AUDIT_REFUSED_EVENT, PSD_CLIENT_EVENT_LINES},
+        {PSD_AUDIT_STRANGER_EVENT, PSD_CLIENT_EVENT_LINES},
+        {"key_ends", PSD_CLIENT_EVENT_LINES}, /* one change of a key file can cause many of these lines */
         {"task_refused", 1},
         {"list_rejected", 1},
         {"segment_deadline", 1},
@@ -83,7 +83,8 @@ void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, co
     uint32_t lines = 0;
     int row = peer_event(e->event, &lines);
     struct psi_log audit = *log;
-    if (strcmp(e->event, PSD_AUDIT_EVENT) == 0 && log->level < PSI_LOG_OFF) {
+    const bool audits = strncmp(e->event, PSD_AUDIT_EVENT, strlen(PSD_AUDIT_EVENT)) == 0;
+    if (audits && log->level < PSI_LOG_OFF) {
         audit.level = PSI_LOG_DEBUG;
         log = &audit;
     }
@@ -105,5 +106,5 @@ void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, co
         }
         l->rows[row].unsaid = 0;
     }
-    psi_log_fields(log, level, e->event, fields, count, e->text);
+    psi_log_fields(log, level, audits ? PSD_AUDIT_EVENT : e->event, fields, count, e->text);
 }

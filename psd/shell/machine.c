@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Memory limit and inherited sockets.
+/* Memory limit and inherited sockets.
  *
  * Happy path: /proc/self/cgroup names the cgroup; memory.max (version 2) or memory.limit_in_bytes (version 1) of this and every
- * cgroup above are read, and the lowest counts.
- * Failure modes: what cannot be read is no limit; the machine's memory is always known.
- */
+ * cgroup above are read, and the lowest counts. Failure modes: a file that cannot be read sets no limit. */
 #include "machine.h"
 
 #include "common/name.h"
@@ -19,7 +16,7 @@
 
 enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024, KEPT_BYTES = 1 << 20 };
 
-/* The limit in one file. UINT64_MAX: "max", or none. */
+/* Read the limit in one file. UINT64_MAX: the file says "max", or cannot be read. */
 static uint64_t read_limit(const char *path)
 {
     char line[64] = "";
@@ -34,7 +31,7 @@ static uint64_t read_limit(const char *path)
     return good && psi_number_read(line, strlen(line), UINT64_MAX, &value) && value > 0 ? value : UINT64_MAX;
 }
 
-/* The lowest limit from `group`, which begins with '/', up to the root of the hierarchy mounted at `root`. */
+/* Find the lowest limit from `group`, which begins with '/', up to the root of the hierarchy mounted at `root`. */
 static uint64_t lowest_limit(const char *root, const char *group, const char *file)
 {
     char path[PATH_MAX_BYTES * 2];
@@ -114,7 +111,7 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
 void psd_machine_keep_little(void)
 {
 #ifdef __GLIBC__
-    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* on failure memory goes back later */
+    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* on failure free memory goes back to the system later */
     PSI_IGNORE(mallopt(M_MXFAST, 0)); /* on failure the next large piece waits until all freed small ones are joined */
 #endif
 }
@@ -122,6 +119,6 @@ void psd_machine_keep_little(void)
 void psd_machine_give_back(void)
 {
 #ifdef __GLIBC__
-    PSI_IGNORE(malloc_trim(0)); /* no matter whether there was any */
+    PSI_IGNORE(malloc_trim(0)); /* the result only says whether there was any memory to give */
 #endif
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * place.h: the system's directory of a task.
+/* A task's directory in the file system (place.h).
  *
- * Happy path: mkdir DIR and DIR/<job>-<index>, 0700, each synced if new -> owner and permissions are checked -> the file `lock`
- * in it is locked (flock), and then names this process -> calls.
- * Failure modes: a wrong directory is an error for the person who chose it, with a remedy. A lock ends with its process, however
- * that ends; a held one is waited for a while. The file stays.
- */
+ * Happy path: DIR and DIR/<job>-<index> are made, 0700, and synced. Owner and permissions are checked. The file `lock` in the
+ * directory is locked (flock), and then names this process. The directory is reached through the psd_fs. Failure modes: a wrong
+ * directory is an error for the person who chose it, with a remedy. If another process has the lock, this one waits up to
+ * LOCK_WAIT_MS. */
 #include "place.h"
 
 #include <dirent.h>
@@ -22,7 +20,7 @@
 
 enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 20 };
 
-/* Make a directory unless it exists. Its name is synced in both cases: whoever made it may have been killed before the sync. */
+/* Make a directory unless it exists. Its name is synced in both cases: whoever made it may have been killed before its sync. */
 static int make_dir_at(int at, const char *name)
 {
     bool made = mkdirat(at, name, 0700) == 0;
@@ -35,7 +33,7 @@ static int make_dir_at(int at, const char *name)
     if (above >= 0) {
         rc = fsync(above) == 0 || errno == EINVAL ? 0 : -errno;
     } else if (!made) {
-        rc = 0; /* opening it reports what is wrong; the directory above may be closed to us */
+        rc = 0; /* not an error: the directory above may be unreadable; if `name` itself is, the caller fails to open it */
     }
     if (above >= 0) {
         (void)close(above);
@@ -71,7 +69,7 @@ static ps_status check_ours(const struct psd_place *p, struct psi_err *err)
     return PS_OK;
 }
 
-/* The text in the lock's file, which names its holder; "" if there is none. */
+/* Read who holds the lock, from the text in its file; "" if there is none. */
 static void read_holder(int fd, char *text, size_t n)
 {
     ssize_t got = pread(fd, text, n - 1, 0);
@@ -79,7 +77,7 @@ static void read_holder(int fd, char *text, size_t n)
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* Another server of this process holds the lock: it does not end while this one waits. */
+/* True if a server of this process has the lock. It would not give the lock up while this thread waits, so waiting is useless. */
 static bool is_ours(int fd)
 {
     char text[256], own[32];
@@ -93,13 +91,14 @@ static int lock_now(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno;
 }
 
-/* Returns 0 or -errno. A process that was just killed holds the lock until the system has freed its memory. */
+/* Take the lock, waiting up to LOCK_WAIT_MS while another process has it: a killed process keeps it until the system has freed
+ * its memory. Returns 0 or -errno. */
 static int lock_or_wait(int fd)
 {
     static const struct timespec pause = {.tv_nsec = LOCK_LOOK_MS * 1000L * 1000L};
     int rc = lock_now(fd);
     for (int ms = 0; rc == -EWOULDBLOCK && ms < LOCK_WAIT_MS && !is_ours(fd); ms += LOCK_LOOK_MS) {
-        (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
+        (void)nanosleep(&pause, NULL); /* sleep: nothing reports that the lock is free; the server does nothing else yet */
         rc = lock_now(fd);
     }
     return rc;
@@ -131,7 +130,7 @@ static ps_status take_lock(struct psd_place *p, const char *who, struct psi_err 
     return PS_OK;
 }
 
-/* Name of a task's directory in DIR. It fits: a job's name is letters, digits and _. */
+/* Write the name of a task's directory into buf, which has room: a job's name is letters, digits and _. */
 static void name_of(const char *job, uint32_t task, char *buf, size_t n)
 {
     (void)snprintf(buf, n, "%s-%u", job, task);
@@ -195,8 +194,8 @@ static int rc_or_errno(int rc)
     return rc < 0 ? -errno : rc;
 }
 
-/* Check that the path still leads to this directory, as for the next start. -ESTALE: it was moved, removed, replaced or mounted
- * over, so that nobody would find what is written here. If the path is relative, DIR is that of the start. */
+/* Check that the path still leads to this directory, because the next start will use the path. -ESTALE: it was moved, removed,
+ * replaced or mounted over, so what is written here would not be found. Of a relative path only the last name is checked. */
 static int check_there(const struct psd_place *p)
 {
     struct stat here, there;
@@ -242,7 +241,7 @@ static int place_open_file(void *ctx, int dir, const char *name, bool make)
     if (rc < 0) {
         return rc;
     }
-    int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* opening a FIFO must not hang */
+    int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* O_NONBLOCK: opening a FIFO must not wait */
     int fd = rc_or_errno(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
     struct stat st;
     if (fd >= 0 && !make && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
@@ -255,7 +254,7 @@ static int place_open_file(void *ctx, int dir, const char *name, bool make)
 static void place_close(void *ctx, int fd)
 {
     (void)ctx;
-    (void)close(fd); /* what has to be on disk was synced */
+    (void)close(fd); /* errors do not matter: what must be on disk was synced */
 }
 
 static int64_t place_write(void *ctx, int fd, const void *p, size_t n, uint64_t offset)
@@ -282,7 +281,7 @@ static int place_sync(void *ctx, int fd)
 {
     const struct psd_place *p = ctx;
     int rc = fd == PSD_FS_TOP ? fsync(p->top) : fsync(fd);
-    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system keeps nothing on disk */
+    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system cannot sync this */
     return rc == 0 && fd == PSD_FS_TOP ? check_there(p) : rc;
 }
 
@@ -311,7 +310,7 @@ static int place_each(void *ctx, int dir, psd_fs_entry_cb cb, void *arg)
     int rc = 0;
     while (rc == 0) {
         errno = 0;
-        const struct dirent *e = readdir(d); /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+        const struct dirent *e = readdir(d); /* NOLINT(concurrency-mt-unsafe): no other thread has this stream */
         if (e == NULL) {
             rc = -errno;
             break;

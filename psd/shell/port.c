@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What holds a TCP port: the rows of /proc/net/tcp and tcp6 with that port at the local end, and the process that has a row's
- * inode among its descriptors.
+/* Finds out what holds a TCP port, for the error text of a failed bind: looks for sockets with that local port in /proc/net/tcp
+ * and tcp6, and for the process that has such a socket open.
  *
- * Happy path: a row counts where its local address is the wanted one, or where either of the two is the address of all
- * interfaces. A listener counts before a connection, and a connection before one that has ended. The row gives the state, and
- * /proc/PID/fd the process. The text names both. Failure modes: no /proc, or processes of other users: the text says less.
+ * Happy path: a row matches if its local address is the wanted one, or if the row's or the wanted address is that of all
+ * interfaces. Of several rows a listener is reported rather than a connection, and a connection rather than one in TIME_WAIT. The
+ * row has the state and the inode of the socket; the process is the one with that inode in /proc/PID/fd. The error text has what
+ * was found. Failure modes: no /proc, or a process of another user: the text says less.
  *
  * A row: "  0: 0100007F:08AE 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 ...": number, local
  * end, other end, state, queues, timer, retransmits, uid, timeout, inode. An address is printed as one or four 32-bit words,
- * each in the byte order of the machine.
- */
+ * each in the byte order of the machine. */
 #include "port.h"
 
 #include <arpa/inet.h>
@@ -20,7 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512, FIELDS = 10 /* up to the inode */ };
+enum {
+    STATE_TIME_WAIT = 6,
+    STATE_LISTEN = 10,
+    STATES = 13,
+    ROW_BYTES = 512,
+    FIELDS = 10 /* number of fields of a row up to the inode */
+};
 
 /* Names of the states in the kernel's tcp_states.h. */
 static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN_SENT",    "SYN_RECV",   "FIN_WAIT1",
@@ -32,7 +37,7 @@ struct end {
     unsigned port;
 };
 struct holder {
-    unsigned state; /* 0: none was found */
+    unsigned state; /* state of the socket; 0: none was found */
     unsigned long inode;
     struct end other;
 };
@@ -50,7 +55,7 @@ static bool is_any(const struct in6_addr *host)
     return IN6_IS_ADDR_UNSPECIFIED(host) || memcmp(host, &any4, sizeof(any4)) == 0;
 }
 
-/* Read "0100007F:08AE", one end of a connection; IPv6 has four words before the colon. */
+/* Read one end of a connection, as "0100007F:08AE"; an IPv6 address has four such words before the colon. */
 static bool read_end(const char *text, struct end *out)
 {
     const char *colon = strchr(text, ':');
@@ -82,7 +87,8 @@ static const char *end_text(const struct end *end, char *buf, size_t n)
     return buf;
 }
 
-/* The row with the highest rank is named: a listener before a connection, a connection before an ended one. */
+/* Rank the state in a row of the kernel's list of sockets; the row with the highest rank is reported: a listener before a
+ * connection, a connection before an ended one. 0: no row. */
 static int rank(unsigned state)
 {
     switch (state) {
@@ -97,7 +103,8 @@ static int rank(unsigned state)
     }
 }
 
-/* Put the row of highest rank into *found. False: the list could not be read. */
+/* Find in `list`, a file of sockets, the row of address `wanted` with the highest rank(). It replaces *found if it ranks higher
+ * than *found. False: the list could not be read. */
 static bool find_holder(const char *list, const struct end *wanted, struct holder *found)
 {
     char row[ROW_BYTES];
@@ -146,7 +153,7 @@ static bool has_socket(const char *pid, unsigned long inode)
     return has;
 }
 
-/* The process that has this socket, as "process 812 (psd)". "": no process that this user may see. */
+/* Write the process that has this socket into buf, as "process 812 (psd)". "": no process that this user may see. */
 static const char *process_text(unsigned long inode, char *buf, size_t n)
 {
     DIR *dir = inode != 0 ? opendir("/proc") : NULL;

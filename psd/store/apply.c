@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a mutation with a body does to its variable: one segment at a time, and at its end.
+/* What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
- * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
- * stack. Values of ADD are added segment by segment. Values of ASSIGN, gradients and values of ADD for an atomic variable, and
- * gradients for an optimizer that needs norms of them, are gathered in staging memory and take effect at LAST. Gradients of
- * CONTRIBUTE wait for their round in the area of their member. Pushes of some rows are in rows.c.
+ * Happy path: a gradient is applied segment by segment while it is in cache; float16 is first widened in a block on the stack.
+ * Values of ADD are added segment by segment. Values of ASSIGN, gradients and values of ADD for an atomic variable, and gradients
+ * for LARS, are gathered in staging memory and take effect with the last segment. Gradients for LAMB are measured, and change
+ * slots, with each segment. LAMB and LARS make passes over all elements after the last segment: at once or, if the value
+ * is large, in slices (rpc/moves.c). Gradients of CONTRIBUTE stay in their member's area until the round's FLIP. Mutations of
+ * rows are in rows.c.
  *
- * Failure: none; what does not fit was refused before (psd/rpc/push.c).
- */
+ * Failure: none; psd/rpc/push.c has refused mutations that do not fit their variable. */
 #include "mutate.h"
+#include "overlay.h"
 
 #include "common/half.h"
 
 #include <string.h>
 
-/* elements converted at a time: 16 KiB of stack, so that they are in the first-level cache when they are applied */
+/* elements converted at a time: 16 KiB of float32 on the stack, which stay in the first-level cache */
 enum { BLOCK_ELEMENTS = 4096 };
+
+static void slots_at(const struct psd_variable *v, uint64_t first, uint64_t count, void *slots[PSD_OPTIM_SLOTS_MAX])
+{
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
+        slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + psd_variable_span(v, 1 + i, first, count).at;
+    }
+}
 
 void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count)
 {
@@ -24,13 +32,12 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
     const uint64_t step = v->row_elements;
     const bool widen = wire != v->dtype && wire != PS_BF16;
     const uint64_t most = !widen ? count : step > BLOCK_ELEMENTS ? step : BLOCK_ELEMENTS / step * step;
-    _Alignas(64) float block[PS_SEGMENT_BYTES / sizeof(float)]; /* a row of an optimizer by row may take all of it */
+    /* room for a whole row, which an optimizer by row needs at once and which may fill a segment */
+    _Alignas(64) float block[PS_SEGMENT_BYTES / sizeof(float)];
     while (count > 0) {
         const uint64_t take = count < most ? count : most;
         void *slots[PSD_OPTIM_SLOTS_MAX];
-        for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-            slots[i] = v->slots[i] == NULL ? NULL : (uint8_t *)v->slots[i] + psd_variable_span(v, 1 + i, first, take).at;
-        }
+        slots_at(v, first, take, slots);
         if (widen) {
             psi_half_widen(wire, grad, block, take);
         }
@@ -43,18 +50,33 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
     }
 }
 
-/* Apply a gradient that was staged, in the dtype of its variable. What an optimizer with norms makes of it takes its place. */
-static void apply_staged(struct psd_progress *g)
+/* Add the squares of elements [first, first + count) to the norms in g->scalars. grad is in the variable's dtype; LAMB also
+ * changes its slots by grad. */
+static void measure(struct psd_progress *g, uint64_t first, const void *grad, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
-    struct psd_optim_norms norms = {0};
-    if (!psi_optimizer_is_whole(v->optimizer.kind)) {
-        psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
-        return;
+    void *slots[PSD_OPTIM_SLOTS_MAX];
+    slots_at(v, first, count, slots);
+    psd_optim_measure_segment(v->optimizer.kind, v->dtype, &g->scalars, (const uint8_t *)v->value + first * v->element_bytes,
+                              slots, grad, count);
+}
+
+/* measure() for a segment in the wire dtype g->wire, which is converted to the variable's dtype first. */
+static void measure_segment(struct psd_progress *g, uint64_t first, const uint8_t *grad, uint64_t count)
+{
+    const struct psd_variable *v = g->variable;
+    const bool widen = g->wire != v->dtype;
+    _Alignas(64) float block[BLOCK_ELEMENTS];
+    while (count > 0) {
+        const uint64_t take = widen && count > BLOCK_ELEMENTS ? BLOCK_ELEMENTS : count;
+        if (widen) {
+            psi_half_widen((ps_dtype)g->wire, grad, block, take);
+        }
+        measure(g, first, widen ? (const void *)block : grad, take);
+        first += take;
+        grad += take * g->unit;
+        count -= take;
     }
-    psd_optim_measure(v->optimizer.kind, v->dtype, &g->scalars, v->value, v->slots, g->staging, g->staging, v->elements, &norms);
-    psd_optim_scale(v->optimizer.kind, v->dtype, &norms, &g->scalars);
-    psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
 }
 
 static void changed(const struct psd_variable *v, uint64_t first, uint64_t count)
@@ -62,13 +84,32 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
     psd_sums_changed(&psd_variable_own(v)->sums, v->value, v->bytes, first * v->element_bytes, count * v->element_bytes);
 }
 
-/* Add delta, elements [first, first + count) of an ADD, to the variable, or subtract it. */
+void psd_apply_move(struct psd_progress *p, uint64_t count)
+{
+    const struct psd_variable *v = p->variable;
+    /* without staging the gradient was used when it came, and is not read here: slot 0 only stands in as a valid pointer */
+    const uint8_t *grad = p->staging != NULL ? p->staging : v->slots[0];
+    if (psd_progress_measures(p)) {
+        const uint64_t first = psd_progress_passed(p);
+        measure(p, first, grad + first * v->element_bytes, count);
+    } else {
+        const uint64_t first = psd_progress_moved(p);
+        if (first == 0) {
+            psd_optim_last_pass(v->optimizer.kind, v->dtype, &p->scalars);
+        }
+        psd_apply_gradient(p, first, grad + first * v->element_bytes, v->dtype, count);
+        changed(v, first, count);
+    }
+    p->scalars.moved += (double)count;
+}
+
+/* Add delta, elements [first, first + count) of an ADD, to the variable; a negative scale subtracts it. */
 static void add(const struct psd_progress *g, uint64_t first, const uint8_t *delta, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
     bool known = psd_add(v->dtype, (uint8_t *)v->value + first * v->element_bytes, delta, count, g->scale < 0 ? -1 : 1);
     changed(v, first, count);
-    PSI_ASSERT(known); /* admission refuses other dtypes */
+    PSI_ASSERT(known); /* psd_add() fails only for dtypes that were refused when the push began */
 }
 
 static void stage(const struct psd_progress *g, void *staging, uint64_t first, const uint8_t *p, uint64_t count)
@@ -86,7 +127,11 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count, b
     struct psd_progress *g = n->progress;
     const struct psd_variable *v = g->variable;
     if (psd_push_is_rows(g->kind)) {
-        if (g->staging != NULL) {
+        if (g->kind == PSD_CONTRIBUTE_ROWS) {
+            if (g->area != NULL) {
+                psd_overlay_contribute(g, n->offset, p, count);
+            }
+        } else if (g->staging != NULL) {
             psd_rows_stage(g, n->offset, p, count);
         } else {
             psd_rows_apply(g, p, count, last);
@@ -98,6 +143,8 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count, b
         }
     } else if (g->staging != NULL) {
         stage(g, g->staging, n->offset, p, count);
+    } else if (psd_progress_moves_last(g)) { /* LAMB: the gradient is measured, not gathered */
+        measure_segment(g, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
         psd_apply_gradient(g, n->offset, p, (ps_dtype)g->wire, count);
         changed(v, n->offset, count);
@@ -130,7 +177,7 @@ static void finish_assign(struct psd_store *s, const struct psd_record *record, 
     g->staging = NULL;
 }
 
-/* A slot's value takes effect, with the power that belongs to the slot; 0 where none does. */
+/* Make the gathered values a slot of v. If the slot has a power (such as Adam's beta1^t), its bits came in chief_number. */
 static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_variable *v)
 {
     uint32_t slot = psd_push_slot(g->kind);
@@ -139,7 +186,7 @@ static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_
     memcpy(&v->optim_state.powers[slot - 1], &g->chief_number, sizeof(v->optim_state.powers[0]));
 }
 
-/* A push, an add or a slot's assign has changed a value that a chief gave and did not seal. No later chief may replace it. */
+/* Note that a push, an add or a slot's assign has changed v: from now on no chief may replace its value, even if unsealed. */
 static void changed_by_others(struct psd_variable *v)
 {
     if (!v->sealed) {
@@ -147,7 +194,8 @@ static void changed_by_others(struct psd_variable *v)
     }
 }
 
-/* The result is a little-endian u64. 1: the contribution was dropped: its round is over, or its member has left the group. */
+/* End a contribution. n->result, a little-endian u64, tells the client whether it counts (0), or was dropped (1), because its
+ * round is over or its member has left. */
 static void finish_contribution(struct psd_progress *g, struct psd_number *n)
 {
     n->result_bytes = sizeof(uint64_t);
@@ -155,8 +203,7 @@ static void finish_contribution(struct psd_progress *g, struct psd_number *n)
     n->result[0] = !psd_area_end(g, true);
 }
 
-void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
-                      const struct psd_optim_scalars *scalars)
+void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n)
 {
     struct psd_progress *g = n->progress;
     struct psd_variable *v = psd_variable_own(g->variable);
@@ -165,18 +212,19 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     } else if (psd_push_slot(g->kind) != 0) {
         finish_slot(s, g, v);
         changed_by_others(v);
-    } else if (g->kind == PSD_CONTRIBUTE) {
+    } else if (psd_push_contributes(g->kind)) {
         finish_contribution(g, n);
     } else {
         v->version++;
         changed_by_others(v);
     }
     if (psd_push_is_applied(g->kind)) {
-        if (g->staging != NULL) { /* the gradient was staged until now */
-            g->scalars = *scalars;
-        }
-        if (g->staging != NULL && !psd_push_is_rows(g->kind)) {
-            apply_staged(g);
+        if (psi_optimizer_is_whole(v->optimizer.kind)) {
+            while (psd_progress_left(g) > 0) {
+                psd_apply_move(g, psd_progress_left(g));
+            }
+        } else if (g->staging != NULL && !psd_push_is_rows(g->kind)) { /* the whole gradient was gathered until now */
+            psd_apply_gradient(g, 0, g->staging, v->dtype, v->elements);
             changed(v, 0, v->elements);
         }
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
@@ -186,7 +234,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     if (psd_push_is_rows(g->kind) && g->staging != NULL) {
         psd_rows_apply_staged(g);
     }
-    if (g->kind == PSD_ADD && g->staging != NULL) { /* the variable is atomic: the values to add were staged until now */
+    if (g->kind == PSD_ADD && g->staging != NULL) { /* the variable is atomic, so the values to add were gathered until now */
         add(g, 0, g->staging, v->elements);
     }
     if (g->kind == PSD_ADD && v->bytes <= PS_RESULT_BYTES_MAX) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A shared block is 64 KiB aligned at 64 KiB, so that a piece finds its block by masking; its first 64 bytes are the head.
- * Large pieces are anonymous mappings, rounded up to blocks: the kernel hands out zeroed pages at the first touch.
- */
+/* A shared block has 64 KiB, aligned at 64 KiB, so a piece's address, masked, gives its block. The first 64 bytes of a block are
+ * its head. Large pieces are anonymous mappings, rounded up to blocks: the kernel hands out zeroed pages at the first touch. */
 #include "arena.h"
 
 #include "common/mem.h"
@@ -12,21 +10,21 @@
 
 struct block {
     struct psi_list link;
-    void *free_list; /* linked through their first bytes */
-    uint32_t used;   /* pieces handed out */
-    uint32_t next;   /* first piece never handed out */
+    void *free_list; /* free pieces, linked through their first bytes */
+    uint32_t used;   /* number of pieces in use */
+    uint32_t next;   /* index of the first piece that was never in use */
     uint32_t piece_bytes;
     uint32_t class_index;
 };
 enum { HEAD_BYTES = 64, UNIT_BYTES = 64 };
 _Static_assert(sizeof(struct block) <= HEAD_BYTES, "block head");
 
-/* Units are of 64 bytes. A class has 1 to 4 units, or 5 to 8 of them << shift. */
+/* The size class of a piece. Pieces of a class have 1 to 4 units of 64 bytes, or (5 to 8) << shift units. */
 static uint32_t class_of(uint64_t bytes)
 {
     uint32_t units = (uint32_t)((bytes + UNIT_BYTES - 1) / UNIT_BYTES);
     if (units <= 4) {
-        return units == 0 ? 0 : units - 1; /* a piece of 0 bytes needs an address, because NULL means that there is no value */
+        return units == 0 ? 0 : units - 1; /* 0 bytes get a piece too, because NULL as a value means that there is no value */
     }
     uint32_t shift = 29 - (uint32_t)__builtin_clz(units - 1);
     return 4 * shift + ((units - 1) >> shift);
@@ -42,7 +40,7 @@ static uint32_t pieces_of(uint32_t piece_bytes)
     return (uint32_t)((PSD_ARENA_BLOCK_BYTES - HEAD_BYTES) / piece_bytes);
 }
 
-/* A piece above a quarter of a block gets whole blocks of its own. */
+/* True for a piece above a quarter of a block, which gets whole blocks of its own. */
 static bool is_large(uint64_t bytes)
 {
     return bytes > PSD_ARENA_BLOCK_BYTES / 4;
@@ -78,7 +76,7 @@ static void free_blocks(struct psi_list *head)
     }
 }
 
-/* Head of a large piece that was freed and is kept for reuse. */
+/* Written into the first bytes of a large piece that was freed and is kept for reuse. */
 struct kept {
     struct psi_list link;
     uint64_t bytes; /* in whole blocks */
@@ -133,7 +131,7 @@ static struct block *block_new(struct psd_arena *a)
     return PSI_CONTAINER_OF(link, struct block, link);
 }
 
-/* No piece of b is in use, and b is in no list. */
+/* Free b, which has no piece in use and is in no list. */
 static void block_free(struct psd_arena *a, struct block *b)
 {
     if (a->spare_count == PSD_ARENA_SPARE_MAX) {
@@ -191,7 +189,7 @@ static void free_small(struct psd_arena *a, void *p)
     }
 }
 
-/* Take a kept piece of this size, counted in whole blocks. NULL: none is kept. */
+/* Find a large piece that was freed and kept for reuse, and that has exactly the needed number of blocks. NULL: there is none. */
 static void *take_kept(struct psd_arena *a, uint64_t bytes)
 {
     struct psi_list *it = NULL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The memory that changes need. Happy path: psd_change_reserve() gets what the commit of a change makes, so that the commit
- * cannot fail. Failure: RESOURCE_EXHAUSTED, and nothing is reserved.
- */
+/* The memory that changes need. Happy path: psd_change_reserve() allocates the objects that the commit of a change adds to the
+ * state, so that the commit cannot fail. Failure: RESOURCE_EXHAUSTED or FAILED_PRECONDITION, and nothing is reserved. */
 #include "mutate.h"
 #include "rows.h"
 #include "psd/state.h"
@@ -23,6 +21,7 @@ struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_varia
     if (p != NULL) {
         memset(p, 0, sizeof(*p));
         psi_list_init(&p->link);
+        psi_list_init(&p->moves);
         p->variable = psd_variable_ref(v);
     }
     return p;
@@ -33,7 +32,8 @@ void psd_progress_free(struct psd_task *t, struct psd_progress *p)
     if (p->staging != NULL) {
         psd_variable_unstage_kept(&t->store, p->variable, p->staging, p->staging_bytes, &p->kept);
     }
-    PSI_IGNORE(psd_area_end(p, false)); /* false: its contribution was not complete */
+    PSI_IGNORE(psd_area_end(p, false)); /* false: the contribution is not complete */
+    psi_list_remove(&p->moves);
     psd_variable_unref(&t->store, p->variable);
     psi_list_push_front(&t->free_progress, &p->link);
 }
@@ -136,15 +136,21 @@ static ps_status reserve_attempt(struct psd_task *t, struct psd_change *c, struc
 {
     const struct psd_queue *q = c->attempt.variable->queue;
     ps_status st = c->kind == PSD_CHANGE_ENQUEUE ? psd_queue_reserve(&t->store, q, 1, err) : PS_OK;
+    if (st == PS_OK && c->kind == PSD_CHANGE_ENQUEUE) {
+        st = psd_queue_reserve_sum(&t->store, q, c->attempt.element, &c->attempt.sum, err);
+    }
     if (st == PS_OK && c->attempt.reserved == NULL) {
         c->attempt.reserved = psd_attempt_find(c->attempt.record, c->attempt.id);
     }
     if (st == PS_OK && c->attempt.reserved == NULL) {
         c->attempt.reserved = psd_attempt_new(&t->store);
     }
-    return st != PS_OK || c->attempt.reserved != NULL
-               ? st
-               : psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': memory", c->attempt.variable->name);
+    if (st != PS_OK || c->attempt.reserved != NULL) {
+        return st;
+    }
+    psd_element_free(&t->store, c->attempt.sum);
+    c->attempt.sum = NULL;
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED, "queue '%s': memory", c->attempt.variable->name);
 }
 
 static ps_status reserve_write(struct psd_task *t, struct psd_change *c, struct psi_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chiefs of containers, in one map. psd/directory/chief.c and psd/rpc/init.c decide who gets which number. */
+/* The chiefs of containers, in a map by container. psd/directory/chief.c and psd/rpc/init.c decide who gets which number. */
 #include "chiefs.h"
 
 #include "common/mem.h"
@@ -41,7 +41,7 @@ ps_status psd_chief_reserve(struct psi_map *chiefs, const char *container, bool 
 
 void psd_chief_asked(const struct psd_chief *chief, uint64_t now_ms)
 {
-    ((struct psd_chief *)(uintptr_t)chief)->asked_ms = now_ms; /* volatile: whoever finds the record may write it */
+    ((struct psd_chief *)(uintptr_t)chief)->asked_ms = now_ms; /* the field is volatile, so const records may change it */
 }
 
 void psd_chief_note_saved(const struct psd_chief *chief)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The chiefs of containers: for each container the highest chief number that this task has seen, and who has it. The
- * directory also
- * notes which session was given the lease. A chief is kept over a reset of its container, and changes in psd_commit() only.
- */
+/* The chiefs of containers: a chief is the session that sets the container's model up, and has a lease for this. The directory
+ * gives each new chief a higher number than all before. For each container a task remembers the highest number seen, and the
+ * session with this number; the directory also remembers which session has the lease. A reset of a container keeps its chief. */
 #ifndef PSD_CHIEFS_H
 #define PSD_CHIEFS_H
 
@@ -14,35 +12,34 @@
 struct psd_chief {
     /* remembered: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t number;     /* highest seen or given; 0: a session has only asked for a number */
-    char text[96];       /* who has the number, for errors; empty: not known */
-    uint8_t session[16]; /* directory: session that was given the lease last; zeros: none */
+    uint64_t number;     /* highest number seen or given; 0: a session has asked to be chief, and none has become it */
+    char text[96];       /* name of the session with `number`, for errors; "": not known */
+    uint8_t session[16]; /* directory: the session that last became chief (got the lease); zeros: none */
     /* volatile: */
-    uint64_t asked_ms;  /* directory: when the lease was first asked for and not granted; 0: nobody has asked */
-    bool saved;         /* directory: only a checkpoint says this number, and nothing lived when that checkpoint was loaded */
-    uint64_t cut;       /* serial of the last cut that has this record (cut.h) */
-    uint8_t failed[16]; /* directory: session under which the container's rounds failed last */
+    uint64_t asked_ms; /* directory: when a session first asked in vain to be chief; 0: never */
+    /* directory: `number` comes from a checkpoint that was loaded while no session was the container's chief */
+    bool saved;
+    uint64_t cut;       /* serial of the last cut (state saved for a checkpoint: cut.h) that contains this record */
+    uint8_t failed[16]; /* directory: the chief under which the container's rounds failed last */
 };
 
-/* Budget bytes of a record with its map entry. A full budget refuses no record, because a process with a model must be able
- * to go on. There are PS_CHIEFS_MAX at most. */
+/* Budget bytes of a record with its map entry. A full budget refuses no record: without a chief training would stop. */
 enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
 
-/** NULL: this task knows of no chief of the container. */
+/** Find the record of the container's chief. NULL: this task knows no chief of the container. */
 const struct psd_chief *psd_chief_find(const struct psi_map *chiefs, const char *container);
-/** Directory: a session was given the lease in this life of the directory. */
+/** Directory: true if this directory process has made a session chief of the container. */
 bool psd_chief_is_given(const struct psd_chief *chief);
-/** Allocate a record for one more container or, if `instead`, in place of another container's. RESOURCE_EXHAUSTED, also above
- * PS_CHIEFS_MAX. */
+/** Allocate a record for one more container. instead: the record will replace the record of another container, so PS_CHIEFS_MAX
+ * is not checked. RESOURCE_EXHAUSTED: no memory, or PS_CHIEFS_MAX records exist. */
 ps_status psd_chief_reserve(struct psi_map *chiefs, const char *container, bool instead, struct psd_chief **out,
                             struct psi_err *err) PSI_MUST;
-/** Note when the lease was first asked for. */
 void psd_chief_asked(const struct psd_chief *chief, uint64_t now_ms);
-/** Note that only a checkpoint says the number. NULL is fine. */
+/** Set psd_chief.saved; chief NULL: do nothing. */
 void psd_chief_note_saved(const struct psd_chief *chief);
-/** Directory: note that the rounds of the session that has the lease have failed. NULL is fine. */
+/** Directory: note that synchronous rounds have failed under the present chief; chief NULL: do nothing. */
 void psd_chief_note_failure(const struct psd_chief *chief);
-/** psd_chief_note_failure() has noted the session that has the lease now. */
+/** True if the present chief is the one that psd_chief_note_failure() has noted. */
 bool psd_chief_has_failed(const struct psd_chief *chief);
 /** The highest number seen for the container; 0: none. */
 uint64_t psd_chief_number(const struct psi_map *chiefs, const char *container);

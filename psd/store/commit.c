@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psd_commit() carries out a change by its kind, with the memory that psd_change_reserve() got. Kinds that need more than a line
- * have a function each, in the order of enum psd_change_kind. Variables, records and names change in their own files.
+/* psd_commit() carries out a change by its kind, with the memory that psd_change_reserve() got. Kinds that need more than a line
+ * have functions here, in the order of enum psd_change_kind. These functions call functions of other files (mutate.h).
  *
- * Failure: none. A change that does not fit the state is a bug of its handler, and ends the program.
- */
+ * Failure: none. A change that does not fit the state is a bug of its handler, and an assertion ends the program. */
 #include "commit.h"
 
 #include "mutate.h"
@@ -30,8 +28,6 @@ static uint32_t peer_index(const struct psd_task *t, const char *job, uint32_t t
     return index;
 }
 
-/* ---- variables ---- */
-
 static void init(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_variable *v = psd_variable_own(c->init.variable);
@@ -43,12 +39,13 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
-    if (c->init.runs && psd_variable_is_provisional(v)) { /* no ASSIGN gave this value */
+    /* an older chief's value, which an ASSIGN may have given, is replaced by the initializer's: `given` is no longer true */
+    if (c->init.runs && psd_variable_is_provisional(v)) {
         v->given = false;
         memset(v->giver, 0, sizeof(v->giver));
     }
     if (!v->sealed && (c->init.runs || (v->chief_value != 0 && c->init.chief_number > v->chief_value))) {
-        v->chief_value = c->init.chief_number; /* a value that an older chief gave, too: this chief declares it ready */
+        v->chief_value = c->init.chief_number;
     }
     n->state = PS_NUMBER_APPLIED;
     n->position = t->position;
@@ -71,7 +68,7 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (chief != NULL) {
         memcpy(chief->container, c->chief.container, strlen(c->chief.container) + 1);
         ps_status st = psi_map_put(&t->chiefs, chief->container, strlen(chief->container), chief, NULL, NULL);
-        PSI_ASSERT(st == PS_OK); /* reserved by psd_change_reserve() */
+        PSI_ASSERT(st == PS_OK); /* cannot fail: reserved by psd_change_reserve() */
         psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
     } else {
         chief = psi_map_find(&t->chiefs, c->chief.container, strlen(c->chief.container));
@@ -79,12 +76,12 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (c->chief.record != NULL) {
         memcpy(chief->session, c->chief.record->session, sizeof(chief->session));
     } else if (c->chief.number > chief->number) {
-        /* the session that was given the lease has a lower number, and must claim it again */
+        /* a higher number was given out: the session that is chief by the old one is chief no longer, until it asks again */
         memset(chief->session, 0, sizeof(chief->session));
     }
     chief->saved = chief->saved && c->chief.number == chief->number;
     chief->number = c->chief.number;
-    PSI_IGNORE(snprintf(chief->text, sizeof(chief->text), "%s", c->chief.text)); /* cut is fine */
+    PSI_IGNORE(snprintf(chief->text, sizeof(chief->text), "%s", c->chief.text)); /* a longer name is cut */
 }
 
 static void seal(const struct psd_change *c)
@@ -95,8 +92,6 @@ static void seal(const struct psd_change *c)
         v->chief_value = c->seal.chief_number;
     }
 }
-
-/* ---- sessions and their numbers ---- */
 
 static void session(struct psd_task *t, const struct psd_change *c)
 {
@@ -130,36 +125,58 @@ static void begin(struct psd_task *t, const struct psd_change *c)
     psi_list_push_back(&r->progress, &p->link);
     r->progress_count++;
     t->progress_count++;
-    if (psd_progress_streams(p)) {
+    if (psd_number_may_show(n)) {
         psd_variable_own(p->variable)->in_progress++;
-    } else if (p->kind == PSD_CONTRIBUTE) {
+    } else if (psd_push_contributes(p->kind)) {
         psd_area_begin(p);
     }
 }
 
-/* End the progress of n; the caller sets the new state. */
+/* End and free the mutation in progress of n; the caller sets n->state. */
 static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_number *n)
 {
     struct psd_progress *p = n->progress;
+    if (psd_number_may_show(n)) {
+        psd_variable_own(p->variable)->in_progress--;
+    }
     n->progress = NULL;
     psi_list_remove(&p->link);
     r->progress_count--;
     t->progress_count--;
-    if (psd_progress_streams(p)) {
-        psd_variable_own(p->variable)->in_progress--;
-    }
     psd_progress_free(t, p);
+}
+
+static void finish(struct psd_task *t, struct psd_record *r, struct psd_number *n)
+{
+    psd_apply_finish(&t->store, r, n);
+    n->position = t->position;
+    n->state = PS_NUMBER_APPLIED;
+    progress_end(t, r, n);
 }
 
 static void segment(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_number *n = psd_number_own(c->segment.number);
+    struct psd_progress *p = n->progress;
     psd_apply_segment(n, c->segment.bytes, c->segment.count, c->segment.last);
+    if (c->segment.scalars != NULL) {
+        p->scalars = *c->segment.scalars;
+    }
+    if (psd_number_may_show(n) && !psd_progress_streams(p)) {
+        /* BEGIN does not count a push that changes the value only after its last byte: it is counted now */
+        psd_variable_own(p->variable)->in_progress++;
+    }
     if (c->segment.last) {
-        psd_apply_finish(&t->store, c->segment.record, n, c->segment.scalars);
-        n->position = t->position;
-        n->state = PS_NUMBER_APPLIED;
-        progress_end(t, c->segment.record, n);
+        finish(t, c->segment.record, n);
+    }
+}
+
+static void move(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_number *n = psd_number_own(c->move.number);
+    psd_apply_move(n->progress, c->move.count);
+    if (psd_progress_left(n->progress) == 0) {
+        finish(t, c->move.record, n);
     }
 }
 
@@ -179,14 +196,12 @@ static void abandon(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_number *n = psd_record_take(c->end.record, c->end.number);
     if (n->progress != NULL) {
-        PSI_IGNORE(psd_apply_torn(n)); /* the client is not told the new version */
+        PSI_IGNORE(psd_apply_torn(n)); /* returns whether v has a new version: no answer tells the client */
         progress_end(t, c->end.record, n);
     }
     n->state = PS_NUMBER_ABANDONED;
     n->applied = (uint8_t)c->end.applied;
 }
-
-/* ---- queues ---- */
 
 static struct psd_attempt *attempt_begun(const struct psd_change *c)
 {
@@ -229,8 +244,6 @@ static void set_step(struct psd_task *t, const struct psd_change *c)
     q->step = c->set_step.step;
 }
 
-/* ---- rounds ---- */
-
 static void rounds(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_container *in = psd_container_own(c->rounds.container);
@@ -266,8 +279,6 @@ static void round_leave(struct psd_task *t, const struct psd_change *c)
     psd_member_leave(&t->store, g, psd_member_own(psd_member_find(g, c->member.id)));
 }
 
-/* ---- names and resets ---- */
-
 static void reset(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_reset *r = c->reset.reserved;
@@ -280,7 +291,7 @@ static void reset(struct psd_task *t, const struct psd_change *c)
     r->pending = true;
 }
 
-/* Free a reset that no task has to do anything for any more. */
+/* Free r if it is not pending and no task still owes it. */
 static void reset_settle(struct psd_task *t, struct psd_reset *r)
 {
     bool owed = r->pending;
@@ -309,22 +320,23 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
-/* A push with staging changes its variable with its last segment; a contribution changes it with its round. */
+/* True if the segment changes the model: a gathered push does so only with its last segment, a contribution not before the
+ * FLIP. */
 static bool segment_changes_model(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
-    return p->kind != PSD_CONTRIBUTE && (c->segment.last || (p->staging == NULL && c->segment.count > 0));
+    return !psd_push_contributes(p->kind) && (c->segment.last || (p->staging == NULL && c->segment.count > 0));
 }
 
-/* A push that ends in its middle has changed the variable, and counts as a version. */
+/* True if refusing or abandoning the number changes the model: a partly applied push then gives its variable a new version. */
 static bool end_changes_model(const struct psd_change *c)
 {
     const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
     return n != NULL && psd_number_is_torn(n);
 }
 
-/* The end of an attempt changes the model if elements leave for good: an acknowledged request took them out of a queue. An item
- * of work stays until its WORK_END. */
+/* True if the end of the attempt changes the queue as a checkpoint has it, because elements are freed or go back to the queue.
+ * WORK: items are not freed. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
     const struct psd_attempt *a =
@@ -333,7 +345,7 @@ static bool attempt_end_changes_model(const struct psd_change *c)
            (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
 }
 
-/* True if the change concerns the container of a session, which no checkpoint has. */
+/* True if c changes a container that belongs to one client session: no checkpoint contains such containers. */
 static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
 {
     const struct psd_number *n = NULL;
@@ -350,6 +362,8 @@ static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
         return psd_variable_of_session(c->init.variable);
     case PSD_CHANGE_SEGMENT:
         return psd_variable_of_session(c->segment.number->progress->variable);
+    case PSD_CHANGE_MOVE:
+        return psd_variable_of_session(c->move.number->progress->variable);
     case PSD_CHANGE_WRITE:
         return psd_variable_of_session(c->write.variable);
     case PSD_CHANGE_REFUSE:
@@ -361,8 +375,8 @@ static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
     }
 }
 
-/* True if the change makes a later checkpoint differ. Values, slots, powers, seals, names, queues, work, accumulators and rates
- * do. Records of sessions, positions, chiefs' numbers and groups do not. */
+/* True if a checkpoint after c has another model than one before c: c changes values, slots, powers, seals, variables, queues,
+ * accumulators or rates. False for changes of sessions' records, chiefs' numbers and groups. */
 static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 {
     if (is_of_session(t, c)) {
@@ -398,6 +412,7 @@ static bool changes_model(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_QUEUE_CLOSE:
     case PSD_CHANGE_WORK_FILLED:
     case PSD_CHANGE_ROUND_FLIP:
+    case PSD_CHANGE_MOVE:
     case PSD_CHANGE_WRITE:
         return true;
     default:
@@ -408,7 +423,7 @@ static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 static void write_value(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_variable *v = psd_variable_own(c->write.variable);
-    struct psd_kept *nobody = NULL; /* the staged value is in no cut */
+    struct psd_kept *nobody = NULL; /* NULL: no cut needs the new value, because it did not exist at the cut's instant */
     psd_apply_value(&t->store, v, c->write.value, v->bytes, &nobody, c->write.giver, 0);
 }
 
@@ -457,6 +472,9 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_SEGMENT:
         segment(t, c);
         break;
+    case PSD_CHANGE_MOVE:
+        move(t, c);
+        break;
     case PSD_CHANGE_REFUSE:
         refuse(t, c);
         break;
@@ -480,7 +498,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         reset_end(t, c);
         break;
     case PSD_CHANGE_ENQUEUE:
-        psd_queue_put(&t->store, attempt_begun(c), c->attempt.element);
+        psd_queue_put(&t->store, attempt_begun(c), c->attempt.element, c->attempt.sum);
         break;
     case PSD_CHANGE_DEQUEUE:
         psd_queue_take(attempt_begun(c), c->attempt.index);
@@ -513,7 +531,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         round_leave(t, c);
         break;
     case PSD_CHANGE_ROUND_FLIP:
-        psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.step, c->flip.scalars);
+        psd_rounds_flip(c->flip.container->rounds, c->flip.members, c->flip.count, c->flip.step, c->flip.factor, c->flip.scalars);
         break;
     case PSD_CHANGE_RATE:
         psd_variable_own(c->rate.variable)->rate = c->rate.rate;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The walk of a cut, and what it does before a change: see cut.h.
+/* The walk of a cut: see cut.h.
  *
- * Happy path: begin -> variables (their definitions, and which memory is theirs) -> headers of the files of values, which
- * give each byte its place -> records, chiefs, names, elements of queues -> blocks of values -> their CRCs -> the last entry.
- * What a change touches is encoded before that change. The walk passes it over later, because it has the cut's serial.
- * Failure: without memory the cut fails and does nothing any more until psd_cut_end().
+ * Happy path: the walk encodes, in this order: variables, noting the memory to copy; headers of the files of values, which fix
+ * the offset of each value; records, chiefs, names, elements of queues; then it copies the blocks of values, and encodes their
+ * CRCs and the last entry. An object that a change touches is encoded before the change. The walk skips the object later,
+ * because the object has the cut's serial. Failure: without memory the cut fails and does nothing any more until psd_cut_end().
  *
- * Elements of a queue have no number. The elements of the instant that are not encoded are one run of the queue's line, which
- * shrinks only from its front; new elements and those that come back have the cut's serial. Elements of a SHUFFLE that are
- * not encoded have never moved.
- */
+ * The entry of an element has the element's index in the queue at the cut's instant. In the list psd_queue.elements, the elements
+ * of the instant that are not encoded yet follow one another, and only their first can be taken; elements inserted or given back
+ * later have the cut's serial. In the array of a SHUFFLE, an element that is not encoded has its index of the instant. */
 #include "cut_internal.h"
 
 #include "mutate.h"
+#include "overlay.h"
 #include "psd/state.h"
 
 #include "common/crc32c.h"
@@ -22,10 +21,10 @@
 #include <string.h>
 
 enum {
-    MEMORY_MIN = 1 << 20, /* room for some blocks of each kind */
-    TEXT_BYTES = 2048,    /* cost of making the text of a tensor, as bytes of a turn */
-    LOOK_BYTES = 64,      /* cost of passing something over, as bytes of a turn */
-    WALK_MAX = 8 << 20,   /* bytes waiting to be written at which the walk stops */
+    MEMORY_MIN = 1 << 20, /* a cut's memory limit is at least this: enough for some blocks of values and of the state file */
+    TEXT_BYTES = 2048,    /* cost of making a tensor's text for a header, in bytes of psd_cut_turn()'s budget */
+    LOOK_BYTES = 64,      /* cost of a step that encodes nothing, in bytes of psd_cut_turn()'s budget */
+    WALK_MAX = 8 << 20,   /* encoding and copying pause while this many bytes wait to be written */
     SUMS_AT_ONCE = 4096
 };
 
@@ -53,7 +52,7 @@ static void let_go(struct psd_cut *cut, const struct psd_variable *v)
     psd_variable_unref(cut->store, v);
 }
 
-/* Keep the value (which 0) or a slot (from 1 on) of v, with its place in the file. */
+/* Note that the cut must copy the value (which 0) or a slot (from 1 on) of v, and decide where in the file the copy will lie. */
 static void keep_value(struct psd_cut *cut, struct psd_variable *v, uint32_t which, uint32_t file)
 {
     struct psd_cut_model *m = &cut->models[file - 1];
@@ -114,7 +113,8 @@ static void note(struct psd_cut *cut, struct psd_container *c, const struct psd_
 {
     bool bare = v->queue == NULL && !v->initialised;
     bool pushed = v->queue == NULL && v->pushes > 0;
-    c->cut_notes |= (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u) | (pushed ? PS_NOTE_TRAINED : 0u);
+    c->cut_notes |=
+        PS_NOTE_NAMED | (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u) | (pushed ? PS_NOTE_TRAINED : 0u);
     if (bare && c->cut_bare == NULL) {
         c->cut_bare = psi_strndup(v->name, strlen(v->name));
         if (c->cut_bare == NULL) {
@@ -134,6 +134,8 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
     if (v->cut == cut->serial || v->gone || psd_variable_of_session(v)) {
         return;
     }
+    /* rows of the last round may still lie in an overlay; they must be in the variable's own memory, which the cut copies */
+    psd_overlay_settle(v);
     psd_cut_container(cut, v->container);
     note(cut, v->container, v);
     v->cut = cut->serial;
@@ -151,7 +153,7 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
     spend(cut, LOOK_BYTES);
 }
 
-/* Keep what push p has staged so far. Staging behind that is undefined. */
+/* Note that the cut must copy the elements that the push p of r has gathered so far. The rest of p->staging is undefined. */
 static void keep_staged(struct psd_cut *cut, const struct psd_record *r, struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
@@ -243,7 +245,7 @@ static struct psd_element *at_link(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psd_element, link);
 }
 
-/* Encode the next element of the line. False: none is left. */
+/* Encode the next element of psd_queue.elements. False: no element from the cut's instant is left. */
 static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
 {
     const struct psd_queue *of = q->variable->queue;
@@ -251,14 +253,15 @@ static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
         return false;
     }
     struct psi_list *link = q->next, *after = link->next;
-    bool over = after == &of->elements || at_link(after)->cut == cut->serial; /* the elements behind it came after the instant */
+    /* over: all elements behind `link` came into the queue, or back into it, after the cut's instant */
+    bool over = after == &of->elements || at_link(after)->cut == cut->serial;
     q->next = over ? NULL : after;
     element(cut, q, at_link(link), q->index++, false);
     return true;
 }
 
-/* Encode the next element of an array, from q->index on. done: a WORK queue whose line and all records are encoded. Items
- * that are not encoded by then were done at the instant. */
+/* Encode the next element of psd_queue.array, from q->index on. done: it is a WORK queue whose queued and held items are encoded
+ * already, so each item that is left was done at the cut's instant. */
 static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint64_t count, bool done)
 {
     struct psd_element **array = q->variable->queue->array;
@@ -273,7 +276,7 @@ static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint6
     return q->index < count;
 }
 
-/* Encode one more element, or pass some over. False: none is left. */
+/* Encode the next element of the queue, or skip elements that are in the cut already. False: none is left. */
 static bool queue_step(struct psd_cut *cut, struct psd_cut_queue *q)
 {
     const struct psd_queue *of = q->variable->queue;
@@ -312,11 +315,11 @@ void psd_cut_before_take(struct psd_cut *cut, const struct psd_variable *v, uint
     }
     if (of->spec.kind != PSI_QUEUE_SHUFFLE) {
         if (!q->in_line && q->next == psi_list_first(&of->elements)) {
-            PSI_IGNORE(element_in_line(cut, q)); /* false: the next element came after the instant */
+            PSI_IGNORE(element_in_line(cut, q)); /* the result is false if all other elements came after the cut's instant */
         }
         return;
     }
-    const uint64_t moved[2] = {index, of->size - 1}; /* the last element takes the place of the one taken */
+    const uint64_t moved[2] = {index, of->size - 1}; /* the DEQUEUE moves the last element to the taken element's place */
     for (int i = 0; i < 2; i++) {
         if (of->array[moved[i]]->cut != cut->serial) {
             element(cut, q, of->array[moved[i]], moved[i], false);
@@ -330,7 +333,7 @@ static void next_stage(struct psd_cut *cut)
     cut->outer = cut->inner = 0;
 }
 
-/* Encode the next variable of the container that `outer` is at, or go on to the next container. */
+/* Encode the next variable of the container at the cursor cut->outer, or advance to the next container. */
 static void variables_step(struct psd_cut *cut)
 {
     uint64_t after = cut->outer;
@@ -341,8 +344,16 @@ static void variables_step(struct psd_cut *cut)
         return;
     }
     psd_cut_container(cut, c);
+    uint64_t inner = cut->inner;
     if (!((struct psd_container *)c)->of_session &&
-        psi_map_next(&((struct psd_container *)c)->variables, &cut->inner, NULL, NULL, &v)) {
+        psi_map_next(&((struct psd_container *)c)->variables, &inner, NULL, NULL, &v)) {
+        const struct psd_variable *of = v;
+        const bool kept = of->cut == cut->serial; /* encoded already, and skipped below */
+        if (!kept && of->part != NULL && !psd_overlay_home(of->part->rounds, PSD_CUT_BLOCK_BYTES)) { /* rows are left */
+            spend(cut, PSD_CUT_BLOCK_BYTES);
+            return;
+        }
+        cut->inner = inner;
         psd_cut_variable(cut, v);
         return;
     }
@@ -350,7 +361,7 @@ static void variables_step(struct psd_cut *cut)
     cut->inner = 0;
 }
 
-/* The header has the tensor of k: give back the variable, which was held for its name. */
+/* Release k's reference to its variable: the name is in the file's header now. */
 static void name_over(struct psd_cut *cut, struct psd_kept *k)
 {
     const struct psd_variable *v = k->variable;
@@ -401,7 +412,7 @@ static void map_step(struct psd_cut *cut, const struct psi_map *map)
     if (!psi_map_next(map, &cut->outer, NULL, NULL, &value)) {
         next_stage(cut);
     } else if (cut->stage == PSD_CUT_RECORDS) {
-        spend(cut, sizeof(struct psd_record)); /* the walk reads a whole record, which may be longer than its entry */
+        spend(cut, sizeof(struct psd_record)); /* estimated cost of a record; entries have different lengths */
         psd_cut_record(cut, value);
     } else if (cut->stage == PSD_CUT_CHIEFS) {
         psd_cut_chief(cut, value);
@@ -542,12 +553,12 @@ bool psd_cut_has_work(const struct psd_task *t)
     if (cut == NULL || cut->st != PS_OK || cut->stage == PSD_CUT_OVER) {
         return false;
     }
-    /* freed memory that the cut owns does not count: walking on is what frees it */
+    /* uncopied_bytes (memory kept for blocks still to be copied) may not stop the walk: only the walk copies those blocks */
     uint64_t most = cut->o.memory_bytes / 2 < WALK_MAX ? cut->o.memory_bytes / 2 : WALK_MAX;
-    if (cut->stage <= PSD_CUT_TEXTS) { /* until bytes have places, no copy can be written */
+    if (cut->stage <= PSD_CUT_TEXTS) { /* until then no copy can be written, because the offsets in the files are not known */
         return cut->state_bytes <= most;
     }
-    return cut->held_bytes - cut->owned_bytes <= most;
+    return cut->held_bytes - cut->uncopied_bytes <= most;
 }
 
 void psd_cut_turn(struct psd_task *t, uint64_t bytes)
@@ -577,7 +588,7 @@ const struct psd_cut_write *psd_cut_next(struct psd_task *t)
     }
     struct psd_cut_write *w = PSI_CONTAINER_OF(link, struct psd_cut_write, link);
     if (w->file != 0 && link == psi_list_last(&cut->writes) && w->bytes < PSD_CUT_BLOCK_BYTES && psd_cut_has_work(t)) {
-        return NULL; /* more bytes may be put behind it */
+        return NULL; /* a later step may append bytes to this write */
     }
     if (w->place != PSD_CUT_IN_FILE) {
         const struct psd_cut_model *m = &cut->models[w->file - 1];
@@ -646,22 +657,31 @@ bool psd_cut_is_full(const struct psd_store *s)
     return s->cut != NULL && s->cut->st == PS_OK && s->cut->held_bytes >= s->cut->o.memory_bytes;
 }
 
-uint64_t psd_cut_missing(const struct psd_store *s, const struct psd_variable *v, uint64_t at, uint64_t bytes)
+static uint64_t missing_of(const struct psd_store *s, const struct psd_variable *v, uint64_t at, uint64_t bytes, bool moves)
 {
+    uint64_t missing = 0;
     if (s->cut == NULL || s->cut->st != PS_OK || v->gone || !v->initialised) {
         return 0;
     }
-    if (v->cut != s->cut->serial) {
-        return bytes * (1 + psd_optim_slot_count(&v->optimizer));
-    }
-    uint64_t missing = 0;
-    for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
+    for (uint32_t i = 0; i <= psd_optim_slot_count(&v->optimizer); i++) {
         const struct psd_span span = i == 0 || v->row_elements == 1
                                          ? (struct psd_span){.at = at, .bytes = bytes}
                                          : psd_variable_span(v, i, at / v->element_bytes, bytes / v->element_bytes);
-        missing += psd_kept_missing(v->kept[i], span.at, span.bytes);
+        if (!moves || psd_variable_moves_array(v, i)) {
+            missing += v->cut != s->cut->serial ? bytes : psd_kept_missing(v->kept[i], span.at, span.bytes);
+        }
     }
     return missing;
+}
+
+uint64_t psd_cut_missing(const struct psd_store *s, const struct psd_variable *v, uint64_t at, uint64_t bytes)
+{
+    return missing_of(s, v, at, bytes, false);
+}
+
+uint64_t psd_cut_missing_move(const struct psd_store *s, const struct psd_variable *v, uint64_t at, uint64_t bytes)
+{
+    return missing_of(s, v, at, bytes, true);
 }
 
 bool psd_cut_holds_move(const struct psd_store *s, const struct psd_variable *v, const struct psd_record *r)
@@ -669,7 +689,7 @@ bool psd_cut_holds_move(const struct psd_store *s, const struct psd_variable *v,
     return psd_cut_is_full(s) && (v->cut != s->cut->serial || r->cut != s->cut->serial || v->queue->kept != NULL);
 }
 
-/* Encode what the walk does not visit: the head, the numbers of the task, the resets that are not done. */
+/* Encode what must be saved at once, because the walk does not visit it: the head, the task's numbers, unfinished resets. */
 static void instant(struct psd_cut *cut)
 {
     struct psd_task *t = cut->task;
@@ -743,7 +763,7 @@ void psd_cut_cancel(struct psd_task *t)
     if (cut == NULL) {
         return;
     }
-    psd_cut_fail(cut, PS_CANCELLED, "it was given up"); /* from now on freed memory is not kept */
+    psd_cut_fail(cut, PS_CANCELLED, "it was given up"); /* from now on no freed memory is kept for this cut */
     while ((link = psi_list_first(&cut->queues)) != NULL) {
         queue_over(cut, PSI_CONTAINER_OF(link, struct psd_cut_queue, link));
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a cut does before a change: it encodes or copies all that the change touches, as it was at the instant.
- * Happy path: kind by kind, what psd_commit() is about to write. Failure: as in cut.c.
- */
+/* Before a change is carried out, a cut encodes or copies all that the change will touch, so that the cut has it as it was at the
+ * instant when the cut began. Happy path: psd_commit() calls psd_cut_before(), which knows for each kind of change what the
+ * change will write. Failure: without memory the cut fails, and the change goes on (cut.c). */
 #include "cut_internal.h"
 
 #include "mutate.h"
@@ -11,6 +10,8 @@
 
 #include <string.h>
 
+enum { AHEAD = 16 /* each row is prefetched this many rows before it is copied */ };
+
 static void change_all(const struct psd_variable *v)
 {
     for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
@@ -18,7 +19,7 @@ static void change_all(const struct psd_variable *v)
     }
 }
 
-/* Encode v and, if v is a queue, what sessions hold of it. */
+/* Encode v and, if v is a queue, the records of all sessions that have taken elements of v or inserted some. */
 static void before_drop(struct psd_cut *cut, const struct psd_variable *v)
 {
     struct psi_list *it = NULL;
@@ -55,23 +56,35 @@ static void before_init(struct psd_cut *cut, const struct psd_change *c)
     }
 }
 
-/* Elements [first, first + count) of the value, and what the slots have for them, are about to change. */
+/* Copy elements before they change: [first, first + count) of the value, and the same elements of the first `slots` slots. */
 static void change_elements(const struct psd_variable *v, uint32_t slots, uint64_t first, uint64_t count)
 {
     for (uint32_t i = 0; i <= slots; i++) {
-        const struct psd_span span = psd_variable_span(v, i, first, count);
-        psd_kept_change(v->kept[i], span.at, span.bytes);
+        if (v->kept[i] != NULL) {
+            const struct psd_span span = psd_variable_span(v, i, first, count);
+            psd_kept_change(v->kept[i], span.at, span.bytes);
+        }
     }
 }
 
-/* A segment of rows is about to change what it names. */
+/* Prefetch the cache lines that change_elements() will read for element `first`. */
+static void fetch_elements(const struct psd_variable *v, uint64_t first)
+{
+    for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
+        if (v->kept[i] != NULL) {
+            psd_kept_fetch(v->kept[i], psd_variable_span(v, i, first, v->row_elements).at);
+        }
+    }
+}
+
+/* Copy for the cut the rows of value and slots that a segment of rows is about to change. */
 static void before_rows(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
     const struct psd_variable *v = p->variable;
     const uint64_t columns = psd_rows_columns(v);
     if (psd_rows_move_all(p)) {
-        const uint64_t first = (p->last_index + 1) * columns; /* 0, if none has come */
+        const uint64_t first = (p->last_index + 1) * columns; /* 0 if no row has come: last_index is UINT64_MAX */
         const uint64_t end = c->segment.last || c->segment.count == 0
                                  ? v->elements
                                  : (psi_rows_index(c->segment.bytes, c->segment.count - 1) + 1) * columns;
@@ -79,8 +92,11 @@ static void before_rows(const struct psd_change *c)
         return;
     }
     for (uint64_t i = 0; i < c->segment.count; i++) {
-        change_elements(v, p->kind == PSD_PUSH_ROWS ? PSD_OPTIM_SLOTS_MAX : 0, psi_rows_index(c->segment.bytes, i) * columns,
-                        columns);
+        if (i + AHEAD < c->segment.count) {
+            fetch_elements(v, psi_rows_index(c->segment.bytes, i + AHEAD) * columns);
+        }
+        change_elements(v, psd_push_applies_rows(p->kind) ? PSD_OPTIM_SLOTS_MAX : 0,
+                        psi_rows_index(c->segment.bytes, i) * columns, columns);
     }
 }
 
@@ -90,7 +106,7 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     const struct psd_variable *v = p->variable;
     bool streams = psd_push_streams(p->kind, v);
     psd_cut_record(cut, c->segment.record);
-    if (p->kind == PSD_CONTRIBUTE) {
+    if (psd_push_contributes(p->kind)) {
         return;
     }
     if (c->segment.last || psd_progress_streams(p)) {
@@ -98,13 +114,25 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     }
     if (streams && p->staging == NULL && psd_push_is_rows(p->kind)) {
         before_rows(c);
+    } else if (c->segment.last && psd_progress_moves_last(p)) {
+        change_all(v);
     } else if (streams && p->staging == NULL) {
         change_elements(v, PSD_OPTIM_SLOTS_MAX, c->segment.number->offset, c->segment.count);
     } else if (streams ? c->segment.last : p->kind == PSD_ADD) {
         psd_cut_variable(cut, v);
         change_all(v);
-        if (p->kept != NULL) { /* an optimizer with norms changes the staged gradient */
-            psd_kept_change(p->kept, 0, p->kept->bytes);
+    }
+}
+
+static void before_move(struct psd_cut *cut, const struct psd_change *c)
+{
+    const struct psd_progress *p = c->move.number->progress;
+    psd_cut_record(cut, c->move.record);
+    psd_cut_variable(cut, p->variable);
+    for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX && !psd_progress_measures(p); i++) {
+        if (psd_variable_moves_array(p->variable, i)) {
+            const struct psd_span span = psd_variable_span(p->variable, i, psd_progress_moved(p), c->move.count);
+            psd_kept_change(p->variable->kept[i], span.at, span.bytes);
         }
     }
 }
@@ -136,7 +164,7 @@ static void before_chief(struct psd_cut *cut, const struct psd_change *c)
     }
 }
 
-/* Encode the names of container `of`, or only the name `only`. */
+/* Encode one name of the directory's table: `only` of container `of`. only NULL: all names of the container. */
 static void before_names(struct psd_cut *cut, const char *of, const char *only)
 {
     struct psd_directory *d = &cut->task->names;
@@ -214,7 +242,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_RATE:
         psd_cut_variable(cut, c->rate.variable);
         break;
-    case PSD_CHANGE_WRITE: /* the whole old value is let go */
+    case PSD_CHANGE_WRITE: /* no block is copied: the cut gets the old value's memory when it is freed (psd_kept_let_go()) */
         psd_cut_variable(cut, c->write.variable);
         break;
     case PSD_CHANGE_CHIEF:
@@ -232,6 +260,9 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_SEGMENT:
         before_segment(cut, c);
         break;
+    case PSD_CHANGE_MOVE:
+        before_move(cut, c);
+        break;
     case PSD_CHANGE_REFUSE:
     case PSD_CHANGE_ABANDON:
         before_end(cut, c);
@@ -246,7 +277,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
         before_names(cut, c->name.container, c->name.name);
         break;
     case PSD_CHANGE_RESET:
-    case PSD_CHANGE_RESET_TASK: /* resets were encoded at the instant */
+    case PSD_CHANGE_RESET_TASK: /* psd_cut_begin() has encoded all resets */
         break;
     case PSD_CHANGE_RESET_END:
         before_names(cut, c->reset.container, NULL);
@@ -270,7 +301,8 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_ROUNDS:
     case PSD_CHANGE_ROUND_JOIN:
-    case PSD_CHANGE_ROUND_LEAVE: /* a cut has no groups; freeing their memory calls psd_kept_let_go() */
+    /* a checkpoint has no groups, so nothing is encoded. Memory of a group that the cut needs stays by psd_kept_let_go() */
+    case PSD_CHANGE_ROUND_LEAVE:
         break;
     case PSD_CHANGE_ROUND_FLIP:
         before_flip(cut, c->flip.container->rounds);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a cut share: cut.c and cut_before.c, which choose, and kept.c and cut_write.c, which copy and pack. */
+/* Declarations shared by the files that write a cut: the task's state at one instant, for a checkpoint. cut.c and cut_before.c
+ * choose what to encode and copy, kept.c copies blocks, cut_grains.c copies parts of blocks, cut_write.c makes writes,
+ * cut_memory.c has their memory. */
 #ifndef PSD_CUT_INTERNAL_H
 #define PSD_CUT_INTERNAL_H
 
@@ -7,8 +9,8 @@
 #include "entry.h"
 
 enum psd_cut_stage {
-    PSD_CUT_VARIABLES, /* values have no place in a file before all variables are known */
-    PSD_CUT_TEXTS,     /* of headers; until they end, values have no place in a file */
+    PSD_CUT_VARIABLES, /* encode variables, and note the values and slots to copy */
+    PSD_CUT_TEXTS,     /* make the texts of the headers; then the offset of each value in its file is known */
     PSD_CUT_HEADERS,
     PSD_CUT_RECORDS,
     PSD_CUT_CHIEFS,
@@ -22,109 +24,123 @@ enum psd_cut_stage {
 
 /* A queue with elements that are not encoded yet. */
 struct psd_cut_queue {
-    /* volatile: */
     struct psi_list link;
     const struct psd_variable *variable; /* holds one reference */
-    struct psi_list *next;               /* first element of the line that is not encoded; SHUFFLE: unused */
-    uint64_t index;                      /* place of `next` at the instant; for an array: cursor of the walk */
+    struct psi_list *next;               /* first element in psd_queue.elements that is not encoded; unused for SHUFFLE */
+    /* walk through psd_queue.elements: index of `next` at the cut's instant; walk through psd_queue.array: index in the array */
+    uint64_t index;
     uint64_t size;
-    bool in_line; /* the line is encoded; WORK: done items are left */
+    bool in_line; /* all elements in psd_queue.elements are encoded. A WORK queue's done items, in psd_queue.array, come next */
 };
 
+/* The file that has the values of one container: a header, and behind it the values, sorted into places (enum psd_cut_place). */
 struct psd_cut_model {
-    /* volatile: */
     const char *container;
-    uint64_t place_bytes[PSD_CUT_IN_FILE]; /* of each place, so far */
-    uint64_t data_start;                   /* offset of values; known once all variables are */
+    uint64_t place_bytes[PSD_CUT_IN_FILE]; /* for each section of the file: bytes of its values so far */
+    uint64_t data_start;                   /* offset of the values behind the header; known after PSD_CUT_TEXTS */
     uint64_t tensors;
     struct psi_buf header;
     uint32_t header_sum;
 };
 
 struct psd_cut {
-    /* volatile: */
     struct psd_task *task;
     struct psd_store *store;
     struct psd_cut_options o;
-    uint64_t serial; /* marks what the cut has */
+    /* number of this cut. An object that the cut has encoded has the number in its field `cut`, and is skipped from then on */
+    uint64_t serial;
     ps_status st;
     struct psi_err err;
     enum psd_cut_stage stage;
     uint64_t outer, inner;
-    struct psi_list *at; /* cursor in `kept` */
+    struct psi_list *at; /* PSD_CUT_TEXTS: next array of `kept` (struct psd_kept) whose text in the header is to be made */
     uint64_t left;
-    uint64_t held_bytes; /* in writes and in owned memory */
-    uint64_t owned_bytes;
+    /* bytes in writes, in memory that was freed and that the cut now owns, and in grains (copied parts of blocks) */
+    uint64_t held_bytes;
+    /* part of held_bytes: memory that its owner has freed, and grains. Both stay until the walk has copied their blocks */
+    uint64_t uncopied_bytes;
     uint64_t held_bytes_max;
-    uint64_t state_bytes; /* in sealed blocks that are not written */
+    uint64_t state_bytes; /* bytes in blocks of the state file that are full and not written yet */
     uint64_t stuck_since_ms;
-    bool moved;             /* something was written since the last tick */
-    struct psi_list sealed; /* blocks of the state file, ready to be taken */
-    struct psi_list writes; /* bytes of values, ready to be taken */
-    struct psi_list taken;
-    struct psi_list kept;   /* struct psd_kept, in the order of tensors */
-    struct psi_list copied; /* struct psd_kept, copied, whose CRCs are not encoded */
+    bool moved;             /* the disk has finished a write since psd_cut_tick() was called last */
+    struct psi_list sealed; /* blocks of the state file that psd_cut_next() can give out */
+    struct psi_list writes; /* writes to files of values that psd_cut_next() can give out */
+    struct psi_list taken;  /* writes that psd_cut_next() has given out */
+    struct psi_list kept;   /* arrays (struct psd_kept) that the walk has still to copy, in the order of tensors */
+    struct psi_list copied; /* arrays (struct psd_kept) that are copied, but whose CRCs are not encoded */
     struct psi_list queues;
-    struct psd_arena arena; /* of slabs; keeps some that were freed */
+    struct psd_arena arena; /* gives memory to slabs (several blocks in one piece) and grains, and keeps freed slabs for reuse */
     struct psi_list slabs;
     struct psd_cut_model *models; /* [file - 1] */
     size_t model_count, model_capacity;
-    /* the state file */
-    struct psi_buf entry;        /* entry that is being encoded */
-    struct psd_cut_write *block; /* block that is being filled */
+    struct psi_buf entry;
+    struct psd_cut_write *block;
     uint64_t block_count;
     uint64_t entry_count;
     uint32_t entry_sum; /* CRC32C of all entries */
     uint32_t state_sum; /* CRC32C of all blocks, without their own CRCs */
 };
 
-/* ---- cut.c: each encodes the thing as it is now, unless the cut has it already ---- */
+/* ---- cut.c: each function encodes an object as it is now, unless this cut has encoded it already ---- */
 void psd_cut_container(struct psd_cut *cut, struct psd_container *c);
-/** Also encodes the variable's container. From now on the variable's memory is kept. */
+/** Encode the variable, after its container. From now on the cut keeps value and slots until they are copied. */
 void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of);
-/** Also encodes the variables that the record refers to. */
 void psd_cut_record(struct psd_cut *cut, struct psd_record *r);
 void psd_cut_chief(struct psd_cut *cut, struct psd_chief *c);
 void psd_cut_name(struct psd_cut *cut, struct psd_name *n);
-/** The element of v with this index is about to be taken. */
 void psd_cut_before_take(struct psd_cut *cut, const struct psd_variable *v, uint64_t index);
 void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v);
 
 /* ---- cut_before.c ---- */
-/** c is about to be carried out. */
+/** Call before the change c is carried out: saves for the cut what c will overwrite. */
 void psd_cut_before(struct psd_task *t, const struct psd_change *c);
 
 /* ---- cut_memory.c ---- */
-/** Count `bytes` more, or fewer, of copies and of memory that only the cut uses: in the cut's limit and the task's budget. */
+/** psd_cut_hold() adds `bytes` to the memory that the cut holds (psd_cut.held_bytes), which counts in the task's budget;
+ * psd_cut_let_go() subtracts `bytes`. */
 void psd_cut_hold(struct psd_cut *cut, uint64_t bytes);
 void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes);
-/** A write with room for `capacity` bytes of the file, PSD_CUT_BLOCK_BYTES at most. NULL: no memory. */
+/** Allocate a write with room for `capacity` bytes of the file, at most PSD_CUT_BLOCK_BYTES; in no list. NULL: no memory. */
 struct psd_cut_write *psd_cut_write_new(struct psd_cut *cut, uint32_t file, uint32_t capacity);
-/** Give more room to a write of values. False: no memory, and w is as before. */
+/** Give more room to w, a write of values. False: no memory, and w is unchanged. */
 bool psd_cut_write_grow(struct psd_cut *cut, struct psd_cut_write *w, uint32_t capacity) PSI_MUST;
 void psd_cut_write_free(struct psd_cut *cut, struct psd_cut_write *w);
 
+/* ---- cut_grains.c ---- */
+/** Keep the part of a block that `change` (offset and length in the block) is about to overwrite, as copied grains, unless *held
+ * has it already. False: the caller must copy the whole block now, and put the grains in *held back into the copy. */
+bool psd_cut_grains_keep(struct psd_cut *cut, struct psd_cut_grains **held, const uint8_t *block, uint64_t block_bytes,
+                         struct psd_span change);
+/** Prefetch the cache lines that psd_cut_grains_keep() will read for a change at this offset in the block. g may be NULL. */
+void psd_cut_grains_fetch(const struct psd_cut_grains *g, uint64_t at);
+/** Number of bytes that psd_cut_grains_keep() would copy, or block_bytes if it would return false. g may be NULL. */
+uint64_t psd_cut_grains_missing(const struct psd_cut_grains *g, uint64_t block_bytes, struct psd_span change);
+/** Overwrite parts of a copy of the block by the grains, which have the older bytes. */
+void psd_cut_grains_restore(const struct psd_cut_grains *g, uint8_t *block, uint64_t block_bytes);
+void psd_cut_grains_free(struct psd_cut *cut, struct psd_cut_grains *g);
+
 /* ---- cut_write.c ---- */
 void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why);
-/** Copy n bytes to `at` in this place of the file. */
+/** Copy n bytes from p into memory that is to be written to the file, at offset `at` of its section `place`. */
 void psd_cut_put(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, const void *p, uint64_t n);
-/** To encode an entry: k is ready to write. Nothing else is encoded before its end. */
+/** Begin an entry of the state file, and make k write into it. psd_cut_entry_end() must come before the next entry begins. */
 void psd_cut_entry_begin(struct psd_cut *cut, struct psi_code *k);
 void psd_cut_entry_end(struct psd_cut *cut, struct psi_code *k, enum psi_state_kind kind);
-/** The last block of the state file, padded. */
 void psd_cut_state_end(struct psd_cut *cut);
-/* psd_kept.put of values, and of what a push has staged */
-void psd_cut_put_values(struct psd_kept *k, uint64_t at, uint64_t n);
-void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n);
-/** A file of values with room for `tensors` more of this container. 0: the cut has failed. */
+/* Functions for psd_kept.put: the first for a variable's value or slot, the second for the staging of a push. */
+void psd_cut_put_values(struct psd_kept *k, uint64_t at, const uint8_t *p, uint64_t n);
+void psd_cut_put_staged(struct psd_kept *k, uint64_t at, const uint8_t *p, uint64_t n);
+/** Index of a file of values of this container with room for `tensors` more tensors; if no file has room, a new one is added.
+ * 0: the cut has failed. */
 uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container, uint64_t tensors);
-/** Where a place begins among the values; PSD_CUT_IN_FILE: length of all values. */
+/** The file's values are sorted into sections (`place`) by the size of their elements. Returns the offset of this section from
+ * the end of the header. PSD_CUT_IN_FILE, which stands behind the last section: the length of all values. */
 uint64_t psd_cut_place_at(const struct psd_cut_model *m, enum psd_cut_place place);
-/** Add k's tensor to its header. All tensors are added in one pass, after the last one is known. */
+/** Add k's tensor to the header of its file. Call it when all variables are encoded, because offsets depend on all of them. */
 void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k);
-/** All tensors are added: end the headers. From now on bytes have their places. */
+/** Call when all tensors are added to the headers of their files. From now on the offset of each value in its file is known. */
 void psd_cut_headers_end(struct psd_cut *cut);
-/** Free the writes of a list, and the block of the state that is being filled. */
+/** Free the writes in the list `head`, and the block of the state file that is being filled. */
 void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head);
 
 #endif

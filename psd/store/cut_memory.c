@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Memory of what a cut writes. Blocks of values, of 64 KiB, are parts of slabs, which the system makes of huge pages: the first
- * touch of a block by itself costs several times its copy. Anything else is malloc's.
+/* Memory of what a cut writes. Blocks of 64 KiB, of values or of the state file, are parts of slabs of 4 MiB, for which the
+ * system uses huge pages: page faults of a separate block take several times as long as copying it. Other memory is from malloc.
  *
- * Happy path: new -> filled -> written -> free; a slab of which nothing is used goes back. Failure: NULL.
- */
+ * Happy path: psd_cut_write_new() -> written -> psd_cut_write_free(); a slab is freed with its last block. Failure: NULL. */
 #include "cut_internal.h"
 
 #include "common/mem.h"
@@ -29,12 +27,11 @@ void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes)
 }
 
 struct psd_cut_slab {
-    struct psi_list link; /* in psd_cut.slabs while it has a free block */
+    struct psi_list link; /* in psd_cut.slabs while the slab has a free block */
     uint8_t *memory;
     uint64_t free_bits;
 };
 
-/* Find or make a slab with a free block. */
 static struct psd_cut_slab *slab_of(struct psd_cut *cut)
 {
     struct psi_list *link = psi_list_first(&cut->slabs);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a cut writes: entries into blocks of the state file, values and headers into files of values (docs/DURABILITY.md has the
- * bytes). Happy path: bytes are copied to the end of the newest write where they follow it, else into one of their own. Failure:
- * without memory the cut fails, and from then on nothing is copied.
- */
+/* What a cut writes: entries into blocks of the state file, values and headers into files of values (docs/DURABILITY.md has the
+ * bytes). Happy path: bytes that follow the newest write are copied to its end, other bytes into a new write. Failure: without
+ * memory the cut fails, and from then on nothing is copied. */
 #include "cut_internal.h"
 
 #include "common/crc32c.h"
@@ -14,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENTRY_KEPT_BYTES ((size_t)1 << 20) /* kept for the next entry */
-#define TENSORS_MAX ((uint64_t)90000)      /* in a file: their texts, of at most 500 bytes each, fit in a header */
+#define ENTRY_KEPT_BYTES ((size_t)1 << 20) /* the buffer is reused for the next entry, unless it has grown beyond this */
+#define TENSORS_MAX ((uint64_t)90000)      /* most tensors of a file: with at most 500 bytes of text each, they fit in a header */
 
 void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
 {
@@ -37,7 +35,7 @@ static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum 
     return w;
 }
 
-/* Make room for n bytes more in w. NULL: no memory, and w is as before. */
+/* Make room for n more bytes in w, and return w. NULL: no memory, and w is unchanged. */
 static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w, size_t n)
 {
     size_t want = w->bytes + n;
@@ -53,7 +51,7 @@ static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w,
     return w;
 }
 
-/* The newest write, if these bytes follow it and fit. NULL: they do not. */
+/* The newest write, grown by n bytes, if the bytes at `at` follow it in the file. NULL: they do not follow it, or no memory. */
 static struct psd_cut_write *followed(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, uint64_t n)
 {
     struct psi_list *link = psi_list_last(&cut->writes);
@@ -94,8 +92,6 @@ void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head)
         cut->block = NULL;
     }
 }
-
-/* ---- the state file ---- */
 
 static void seal(struct psd_cut *cut)
 {
@@ -140,7 +136,7 @@ void psd_cut_entry_begin(struct psd_cut *cut, struct psi_code *k)
 {
     psi_buf_clear(&cut->entry);
     *k = (struct psi_code){.out = &cut->entry, .version = PSI_STATE_VERSION, .what = "state", .st = cut->st, .err = &cut->err};
-    if (k->st == PS_OK) { /* its head comes when its length is known */
+    if (k->st == PS_OK) { /* leave room for the entry's head: psd_cut_entry_end() writes it, with the entry's length */
         k->st = psi_buf_reserve(&cut->entry, PSI_STATE_ENTRY_HEAD_BYTES, k->err);
         cut->entry.len = k->st == PS_OK ? PSI_STATE_ENTRY_HEAD_BYTES : 0;
     }
@@ -231,7 +227,7 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
     ps_shape shape = psd_variable_shape(v);
     if (k->which > 0) {
         const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, k->which - 1);
-        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", slot->name)); /* fits */
+        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", slot->name)); /* cannot be cut: slots have short names */
         shape = psi_slot_shape(slot, &shape);
     }
     add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &shape, begin, k->bytes);
@@ -255,9 +251,9 @@ void psd_cut_headers_end(struct psd_cut *cut)
     }
 }
 
-void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n)
+void psd_cut_put_staged(struct psd_kept *k, uint64_t at, const uint8_t *p, uint64_t n)
 {
-    struct psi_state_staged x = {.number = k->number, .offset = at, .bytes = n, .data = k->memory + at};
+    struct psi_state_staged x = {.number = k->number, .offset = at, .bytes = n, .data = p};
     struct psi_code code;
     memcpy(x.session, k->session, sizeof(x.session));
     psd_cut_entry_begin(k->cut, &code);
@@ -265,10 +261,10 @@ void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n)
     psd_cut_entry_end(k->cut, &code, PSI_STATE_STAGED);
 }
 
-/* A blob of strings is two tensors: offsets, then bytes. */
-void psd_cut_put_values(struct psd_kept *k, uint64_t at, uint64_t n)
+/* Copy a piece of a value or slot to its place in the file. A value of strings (k->split != 0) fills two tensors: the table of
+ * offsets, of k->split bytes, and the texts. */
+void psd_cut_put_values(struct psd_kept *k, uint64_t at, const uint8_t *p, uint64_t n)
 {
-    const uint8_t *p = k->memory + at;
     uint64_t first = k->split == 0 ? n : at >= k->split ? 0 : k->split - at < n ? k->split - at : n;
     psd_cut_put(k->cut, k->file, k->place, k->at + at, p, first);
     psd_cut_put(k->cut, k->file, PSD_CUT_IN_1, k->split_at + at + first - k->split, p + first, n - first);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How saved variables are dealt over several tasks (docs/DURABILITY.md §9), one saved part after the other. Each task reads all
- * states and takes its own share, so the dealing depends on the states alone, on whatever machine.
- */
+/* Deal the variables of a checkpoint out to several tasks (docs/DURABILITY.md §9). A part is what one task has saved; parts are
+ * dealt one after the other. Each loading task reads the state files of all parts, and takes its own share. */
 #ifndef PSD_STORE_DEAL_H
 #define PSD_STORE_DEAL_H
 
@@ -14,19 +12,19 @@ struct psd_store;
 struct psd_variable;
 
 struct psd_deal {
-    /* volatile: */
-    uint32_t tasks;        /* 0: nothing is dealt, all stays together */
-    uint32_t place;        /* of the task that takes its share, from 0 on */
-    uint32_t home;         /* place of the task that keeps what is not dealt */
-    const uint32_t *index; /* [tasks], of the caller: index, in the job, of the task at each place */
-    uint64_t *has; /* [tasks], of the caller: bytes each place has of parts dealt before; all tasks deal the parts in one order */
+    uint32_t tasks;        /* number of tasks; 0: nothing is dealt out, this task takes all variables */
+    uint32_t place;        /* place of the task that calls psd_deal(): tasks are numbered from 0 to tasks - 1 */
+    uint32_t home;         /* place of the task that gets all that is not dealt out: queues, records of sessions and so on */
+    const uint32_t *index; /* [tasks], owned by the caller: index within its job of the task at each place */
+    /* [tasks], owned by the caller: bytes dealt to each place so far, from all parts; all tasks deal the parts in one order */
+    uint64_t *has;
 };
 
 typedef void (*psd_deal_cb)(void *ctx, const struct psd_variable *v);
 
-/** Call others() for each variable of s that goes to another place. A pinned variable goes to its task, if that has a place.
- * Queues stay at home. The others go, largest first, to the place with the fewest bytes. RESOURCE_EXHAUSTED: nothing was
- * called. */
+/** Deal out the variables of s, and call others() for each variable that goes to another place than how->place. A pinned variable
+ * goes to its task, if the task has a place. Queues go to how->home. Other variables go, largest first, to the place with the
+ * fewest bytes. RESOURCE_EXHAUSTED: others() was not called. */
 ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_deal_cb others, void *ctx,
                    struct psi_err *err) PSI_MUST;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See entry.h: writing. Happy path: the members of a thing in the order of its rows, and then the entries of its lists. Failure:
- * no memory. */
+/* Writes the entries of a state file: an object's members in the order of state_rows.h, then its lists. Failure: no memory. */
 #include "entry.h"
 
 #include "psd/state.h"
@@ -26,7 +25,7 @@ void psd_entry_put_container(struct psi_code *k, const struct psd_container *c)
     psi_state_container(k, &x);
 }
 
-/* done: write it as an item that was done at the instant of the cut, which has no deliveries. */
+/* The members of an entry for e. done: e was a done item of a WORK queue at the cut's instant, so its deliveries are 0. */
 static struct psi_state_element element(const struct psd_element *e, bool done)
 {
     return (struct psi_state_element){
@@ -96,11 +95,9 @@ void psd_entry_put_element(struct psi_code *k, const struct psd_variable *v, con
     psi_state_queued(k, &x);
 }
 
-/* ---- records ---- */
-
 static void outcome(struct psi_code *k, const struct psd_number *n)
 {
-    /* a push to a container of a session is in no checkpoint */
+    /* torn: no checkpoint has the containers of sessions, so a push to one cannot continue after a load, and ends as abandoned */
     bool torn = n->progress != NULL && psd_variable_of_session(n->progress->variable);
     struct psi_state_outcome x = {.number = n->number,
                                   .offset = n->offset,
@@ -202,8 +199,6 @@ void psd_entry_put_record(struct psi_code *k, const struct psd_record *r)
     pushes(k, r);
     attempts(k, r);
 }
-
-/* ---- the directory ---- */
 
 void psd_entry_put_chief(struct psi_code *k, const struct psd_chief *c)
 {

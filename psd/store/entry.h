@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Entries of a state file: what a task remembers, thing by thing, in the layout of common/state_rows.h. psd_entry_put_...() write
- * a thing. psd_entry_take_...() read one and make it in the task, within the memory that its creation would have reserved,
- * whatever its bytes say. An entry comes after the entries that it refers to: a record after the variables that it pushes to or
- * has elements of. Head, file, sums and end are no things of the task; cut_write.c and load.c handle them.
+/* Entries of a state file. Each entry has one object that a task remembers, in the layout of common/state_rows.h.
+ * psd_entry_put_...() write an object. psd_entry_take_...() read an object and add it to the task, with the memory that a change
+ * would have reserved for it. An entry comes after the entries that it refers to: a record after the variables that it pushes to
+ * and the queues that it has elements of. cut.c and load.c handle the other entries: HEAD, FILE, SUMS and END.
  *
- * Failure: DATA_LOSS, RESOURCE_EXHAUSTED in k->st; the task that is being read must then be freed.
- */
+ * Failure: DATA_LOSS, RESOURCE_EXHAUSTED in k->st; the task that is being read must then be freed. */
 #ifndef PSD_ENTRY_H
 #define PSD_ENTRY_H
 
@@ -16,27 +14,25 @@
 
 void psd_entry_put_task(struct psi_code *k, const struct psd_task *t);
 void psd_entry_put_container(struct psi_code *k, const struct psd_container *c);
-/** file: the file that has its value; 0: no value. */
+/** Write v. file: number of the file that has its value; 0: v has no value. */
 void psd_entry_put_variable(struct psi_code *k, const struct psd_variable *v, uint32_t file);
-/** index: its place in the queue, from 0 on; any for an item that is done. */
+/** Write e, an element of the queue v. index: place of e in the queue, from 0 on; ignored if done: e is an item that is done. */
 void psd_entry_put_element(struct psi_code *k, const struct psd_variable *v, const struct psd_element *e, uint64_t index,
                            bool done);
-/** Write a record, without attempts at dropped queues and without pushes to containers of sessions. */
+/** Write the record of a session. Left out: attempts at dropped queues, and pushes to containers that no checkpoint has. */
 void psd_entry_put_record(struct psi_code *k, const struct psd_record *r);
-/** t: the task of the directory, whose peers own the names. */
+/** Write n, a name of the directory's table. t: the directory's own task, among whose peers is n's owner. */
 void psd_entry_put_name(struct psi_code *k, const struct psd_task *t, const struct psd_name *n);
 void psd_entry_put_chief(struct psi_code *k, const struct psd_chief *c);
 void psd_entry_put_reset(struct psi_code *k, const struct psd_task *t, const struct psd_reset *r);
 
-/** Read a variable; *out_file: the file of its value. NULL: the entry is wrong. If it has a value, call psd_entry_value() next.
- */
+/** Read a variable. *out_file: number of the file of its value; psd_entry_value() must follow; 0: no value. NULL: k failed. */
 const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct psd_task *t, uint32_t *out_file);
-/** Allocate its value and slots, to be filled. RESOURCE_EXHAUSTED. */
+/** Allocate value and slots of v, to be filled. RESOURCE_EXHAUSTED. */
 ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
-/** Read any other thing of the task. Names and resets of tasks that the cluster no longer has are left out, because those tasks
- * never list. */
+/** Read an entry of any other kind into t. Names and resets of tasks that have left the cluster are skipped. */
 void psd_entry_take(struct psi_code *k, struct psd_task *t, enum psi_state_kind kind);
-/** After the last entry: check that the counts of the queues match their elements. */
+/** Call after the last entry: checks that each queue has as many elements as its entry says. */
 void psd_entry_complete(struct psi_code *k, const struct psd_task *t);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reading half of entry.h. Happy path: an entry is read into the structure of its rows and checked; its variable, queue or
- * record is made with the memory that a creation would have reserved. Failure: an entry that does not fit is DATA_LOSS. */
+/* The reading half of entry.h. Happy path: an entry is read into its structure of common/state_rows.h and checked; its variable,
+ * queue or record is made with the memory that a creation would have reserved. Failure: DATA_LOSS if an entry does not fit. */
 #include "entry.h"
 
 #include "mutate.h"
@@ -10,6 +10,7 @@
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
+#include "common/sparse.h"
 #include "common/tuple.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static void no_memory(struct psi_code *k, const char *what)
     }
 }
 
-/* The variable of this creation, which an earlier entry has made; NULL: it is not known. */
+/* Find the variable with this creation number, which an earlier entry has made. NULL: there is none, or k had failed before. */
 static const struct psd_variable *variable_of(struct psi_code *k, const struct psd_task *t, uint64_t creation)
 {
     const struct psd_variable *v = good(k) ? psd_variable_by_creation(&t->store, creation) : NULL;
@@ -37,15 +38,14 @@ static const struct psd_variable *variable_of(struct psi_code *k, const struct p
     return v;
 }
 
-/* ---- the task, containers, variables ---- */
-
 static void take_task(struct psi_code *k, struct psd_task *t)
 {
     struct psi_state_task x = {.position = 0};
     psi_state_task(k, &x);
     t->position = x.position;
     t->chief_number = x.chief_number;
-    t->store.next_order = t->store.next_handle = x.next_order; /* until a variable is placed, its order is its handle */
+    /* until it comes into use, a loaded variable's handle is its psd_variable.order; then it gets a handle of the serving task */
+    t->store.next_order = t->store.next_handle = x.next_order;
     t->store.dropped = x.dropped;
     t->names.forgotten = x.forgotten;
 }
@@ -115,7 +115,7 @@ ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *of, st
                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
 }
 
-/* Set the size of its value to `bytes`. */
+/* Check that v can have a value of this size, and set the size. */
 static void take_value(struct psi_code *k, struct psd_store *s, struct psd_variable *v, uint64_t bytes)
 {
     if (v->dtype == PS_STRING ? psi_blob_size_check(bytes, v->elements, NULL) != PS_OK : bytes != v->bytes) {
@@ -126,26 +126,28 @@ static void take_value(struct psi_code *k, struct psd_store *s, struct psd_varia
         psi_code_wrong(k, "a queue with a value");
         return;
     }
-    if (bytes != v->bytes) { /* only a value of strings changes its size */
+    if (bytes != v->bytes) { /* only a value of strings may have another size than its variable was made with */
         s->promised_bytes -= psd_arena_bytes(v->bytes);
         psd_variable_resize(s, v, bytes);
         if (!psd_store_promise(s, bytes)) {
-            s->promised_bytes += psd_arena_bytes(bytes); /* freeing v gives these bytes back */
+            s->promised_bytes += psd_arena_bytes(bytes); /* freeing v subtracts these bytes */
             no_memory(k, "a value");
             return;
         }
     }
 }
 
-/* Make the element if q can have it. NULL: it cannot, or there is no memory. */
+/* Make an element from x. NULL: the element does not fit q, or no memory; k->st says which. */
 static struct psd_element *make_element(struct psi_code *k, struct psd_store *s, const struct psd_queue *q,
                                         const struct psi_state_element *x)
 {
-    bool sum = q->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    const bool sum = psi_queue_accumulates(q->spec.kind), sparse = q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR;
     if (!good(k)) {
         return NULL;
     }
-    if (psi_tuple_check(&q->spec, x->data, x->bytes, NULL) != PS_OK || x->serial == 0 || (!sum && x->serial >= q->next_serial)) {
+    const ps_status st = sparse ? psi_sparse_check(&q->spec, x->data, x->bytes, x->serial, NULL)
+                                : psi_tuple_check(&q->spec, x->data, x->bytes, NULL);
+    if (st != PS_OK || x->serial == 0 || (!sum && x->serial >= q->next_serial)) {
         psi_code_wrong(k, "an element that its queue cannot have");
         return NULL;
     }
@@ -162,7 +164,7 @@ static struct psd_element *make_element(struct psi_code *k, struct psd_store *s,
 
 static void fill_queue(struct psi_code *k, struct psd_store *s, struct psd_queue *q, const struct psi_state_queue *x)
 {
-    bool steps = q->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    bool steps = psi_queue_accumulates(q->spec.kind);
     if (x->next_serial == 0 || x->step < 0 || x->step > (steps ? PSI_STEP_MAX : 0) || (x->has_sum && !steps) ||
         (q->spec.kind == PSI_QUEUE_WORK && x->next_serial - 1 != x->size + x->taken + x->done)) {
         psi_code_wrong(k, "a queue that cannot be");
@@ -216,8 +218,6 @@ const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct ps
     return v;
 }
 
-/* ---- queues ---- */
-
 static void place(struct psi_code *k, struct psd_store *s, struct psd_queue *q, struct psd_element *e, uint64_t index, bool done)
 {
     bool work = q->spec.kind == PSI_QUEUE_WORK, shuffles = q->spec.kind == PSI_QUEUE_SHUFFLE;
@@ -254,7 +254,8 @@ static void take_element(struct psi_code *k, struct psd_task *t)
     if (v != NULL && v->queue == NULL) {
         psi_code_wrong(k, "an element of no queue");
     }
-    x.element.deliveries = x.done ? 0 : x.element.deliveries; /* files of an older psd count the deliveries of done items */
+    /* files of an older version have the deliveries of done items as well */
+    x.element.deliveries = x.done ? 0 : x.element.deliveries;
     struct psd_element *e = good(k) ? make_element(k, &t->store, v->queue, &x.element) : NULL;
     if (e != NULL) {
         place(k, &t->store, v->queue, e, x.index, x.done);
@@ -263,7 +264,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
 
 static void check_queue(struct psi_code *k, struct psd_queue *q)
 {
-    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* every place is filled */
+    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* all places of the array are filled */
         q->size = q->expects.size;
         while (psi_list_pop_front(&q->elements) != NULL) {
         }
@@ -284,8 +285,6 @@ void psd_entry_complete(struct psi_code *k, const struct psd_task *t)
         }
     }
 }
-
-/* ---- records ---- */
 
 static void take_outcome(struct psi_code *k, struct psd_record *r)
 {
@@ -324,7 +323,8 @@ static void stage(struct psi_code *k, struct psd_store *s, struct psd_progress *
 {
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (psd_progress_stages(p)) {
-        bool first = !p->variable->initialised; /* a variable with a value uses other memory for staging */
+        /* the budget has already set memory aside for a variable's first value; any other gathering needs more */
+        bool first = !p->variable->initialised;
         p->staging = first ? psd_variable_stage_first(s, p->variable, p->staging_bytes) : NULL;
         p->staging = p->staging != NULL ? p->staging : psd_store_stage(s, p->staging_bytes);
         if (p->staging == NULL) {
@@ -333,12 +333,23 @@ static void stage(struct psi_code *k, struct psd_store *s, struct psd_progress *
     }
 }
 
-/* p was read: let it continue. */
+/* True if p, a mutation from the file that fits its variable, is unfinished, as n says: elements of its body have not come, or
+ * all have come but elements of the value are still to be changed. */
+static bool may_stand(const struct psd_progress *p, const struct psd_number *n)
+{
+    const double moved = p->scalars.moved;
+    if (p->total > 0 && n->offset == p->total && psd_progress_moves_last(p)) {
+        return moved >= 0 && moved < (double)(psd_progress_passes(p) * p->total) && (double)(uint64_t)moved == moved;
+    }
+    return n->offset < p->total && moved == 0 && psd_rows_may_stand(p, n->offset);
+}
+
+/* Attach p, a mutation from the file, to its number in r, and reserve its staging memory. DATA_LOSS: p does not fit. */
 static void resume(struct psi_code *k, struct psd_task *t, struct psd_record *r, struct psd_progress *p)
 {
     struct psd_number *n = psd_number_own(psd_record_find(r, p->number));
-    if (!good(k) || n == NULL || n->state != PS_NUMBER_IN_PROGRESS || n->progress != NULL || n->offset >= p->total ||
-        !psd_progress_fits(p) || !psd_rows_may_stand(p, n->offset)) {
+    if (!good(k) || n == NULL || n->state != PS_NUMBER_IN_PROGRESS || n->progress != NULL || !psd_progress_fits(p) ||
+        !may_stand(p, n)) {
         psi_code_wrong(k, "a push in progress that cannot be");
         psd_progress_free(t, p);
         return;
@@ -349,7 +360,7 @@ static void resume(struct psi_code *k, struct psd_task *t, struct psd_record *r,
     psi_list_push_back(&r->progress, &p->link);
     r->progress_count++;
     t->progress_count++;
-    if (psd_progress_streams(p)) {
+    if (psd_number_may_show(n)) {
         psd_variable_own(p->variable)->in_progress++;
     }
 }
@@ -494,8 +505,6 @@ static void take_staged(struct psi_code *k, struct psd_task *t)
     memcpy((uint8_t *)p->staging + x.offset, x.data, x.bytes);
 }
 
-/* ---- the directory ---- */
-
 static void take_chief(struct psi_code *k, struct psd_task *t)
 {
     struct psi_state_chief x = {.container = NULL};
@@ -517,7 +526,7 @@ static void take_chief(struct psi_code *k, struct psd_task *t)
     memcpy(made->text, x.text, strlen(x.text) + 1);
     memcpy(made->session, x.session, sizeof(made->session));
     ps_status st = psi_map_put(&t->chiefs, made->container, strlen(made->container), made, NULL, NULL);
-    PSI_ASSERT(st == PS_OK); /* reserved by psd_chief_reserve() */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: reserved by psd_chief_reserve() */
     psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading of a checkpoint: see load.h. Happy path: blocks of the state file, each compared with its CRC -> entries, which make
- * the task -> of each file of values the header, then values and slots, each block compared with its CRC in the state -> done.
- * Failure: the first one ends the load. */
+/* Reading of a checkpoint: see load.h. Happy path: the blocks of the state file are read and compared with their CRCs, and
+ * their entries fill the task -> for each file of values: the header is read, then values and slots, and compared with CRCs. */
 #include "load.h"
 
 #include "cut_internal.h"
@@ -18,15 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE_BYTES ((uint64_t)4 << 20) /* read at a time: whole blocks of values, on large pages */
+#define PIECE_BYTES ((uint64_t)4 << 20) /* bytes read at a time: 64 blocks of a value */
 
 /* A value or a slot. */
 struct array {
-    uint32_t *sums; /* CRCs of its blocks, as the state file says */
+    uint32_t *sums; /* CRC of each of its blocks, from the state file */
     uint64_t sum_count;
     uint8_t *memory;
     uint64_t bytes;
-    const struct psi_tensor *tensor[2]; /* where the file has it; [1]: the bytes of strings */
+    const struct psi_tensor *tensor[2]; /* strings: [0]: the offsets, [1]: the texts; otherwise [0]: the array, [1] unused */
 };
 
 struct values {
@@ -39,7 +38,7 @@ struct values {
 
 struct file {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t bytes, header_bytes; /* prefix and padding included */
+    uint64_t bytes, header_bytes; /* length of the file; of its header with prefix and padding */
     uint32_t header_sum;
     struct values *first, *last;
 };
@@ -47,38 +46,38 @@ struct file {
 struct piece {
     uint64_t bytes;
     const struct psd_variable *variable;
-    const struct array *array; /* NULL: the file lacks it */
-    uint64_t at;               /* offset in the tensor */
-    bool blob_ends;            /* strings: the blob is complete with this piece */
+    const struct array *array; /* value or slot that the piece belongs to; NULL: the piece is of a header or of the state file */
+    uint64_t at;               /* offset in the tensor at which the read begins */
+    bool blob_ends;            /* strings: after this piece all offsets and texts of the array are read */
     uint32_t sums[PIECE_BYTES / PSD_CUT_BLOCK_BYTES];
 };
 
-/* STATE_END and VALUES_END check that nothing is behind the end of a file. */
 enum stage { BLOCKS, STATE_END, HEADER, VALUES, VALUES_END, DONE };
 
 struct psd_load {
     struct psd_task *task;
     struct psd_load_options o;
-    uint64_t budget_bytes;      /* of the task; the task has no limit until its state is read */
-    char of[PSI_TASK_NAME_MAX]; /* task that wrote the checkpoint */
+    uint64_t budget_bytes;      /* memory budget of the task, checked once the state file is read */
+    char of[PSI_TASK_NAME_MAX]; /* name of the task that wrote the checkpoint */
     enum stage stage;
-    struct piece wanted[PSD_LOAD_WANTED_MAX]; /* a ring */
+    struct piece wanted[PSD_LOAD_WANTED_MAX]; /* ring of the reads under way; the oldest is at wanted_first */
     uint32_t wanted_first, wanted_count;
     uint8_t *block;
     struct psi_state_reader state;
-    bool entry_failed; /* the error already names the checkpoint */
+    bool entry_failed; /* reading an entry failed, and the error already names the checkpoint */
     uint32_t version;  /* format of the state file */
     struct file *files;
     size_t file_count, file_capacity;
     struct psi_u64_map variables; /* creation -> struct values */
-    size_t file;                  /* index of the file that is read */
+    size_t file;                  /* index of the file that is being read */
     struct psi_buf header;
-    struct psi_safetensors table; /* tensors of the header */
+    struct psi_safetensors table; /* tensors in the header of the file */
     struct psi_map tensors;       /* name -> struct psi_tensor of the table */
-    struct values *values;        /* to be wanted next; NULL: the whole file is wanted */
+    /* next variable whose value and slots are to be read; NULL: all reads of the file have been given out */
+    struct values *values;
     uint32_t array, tensor;
-    uint64_t at;    /* offset in the tensor */
-    uint8_t behind; /* target of the read behind the end of a file: a byte there is one too many */
+    uint64_t at;
+    uint8_t behind; /* each file is read one byte beyond its expected end, into this: if the byte exists, the load fails */
 };
 
 static bool in_state(const struct psd_load *l)
@@ -107,7 +106,7 @@ static ps_status no_memory(const struct psd_load *l, struct psi_err *err)
 
 ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o, struct psd_load **out, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {1, 2}; /* need not be random: the keys are creations and names of a checkpoint */
+    static const uint64_t seed[2] = {1, 2}; /* fixed seeds suffice, because the keys come from a checkpoint */
     struct psd_load *l = psi_calloc(1, sizeof(*l));
     uint8_t *block = psi_malloc(PSI_STATE_BLOCK_BYTES);
     if (l == NULL || block == NULL) {
@@ -173,8 +172,6 @@ bool psd_load_is_done(const struct psd_load *l)
     return l->stage == DONE;
 }
 
-/* ---- entries ---- */
-
 static ps_status check_head(struct psd_load *l, const struct psi_state_head *h, struct psi_err *err)
 {
     const struct psd_task *t = l->task;
@@ -197,7 +194,7 @@ static ps_status check_head(struct psd_load *l, const struct psi_state_head *h, 
                            (unsigned long long)l->o.number, h->job, h->task, l->of);
 }
 
-/* v was read: note where its values are, and that they are to be read. */
+/* Note that the value and slots of v must be read from this file. */
 static void expect_values(struct psd_load *l, struct psi_code *k, const struct psd_variable *v, uint32_t file)
 {
     struct values *of = psi_calloc(1, sizeof(*of));
@@ -308,7 +305,7 @@ static void begin_file(struct psd_load *l)
 {
     table_free(l);
     while (l->o.deal.tasks > 0 && l->file < l->file_count && l->files[l->file].first == NULL) {
-        l->file++; /* nothing in it is for this task */
+        l->file++; /* the file has no value for this task */
     }
     l->stage = l->file < l->file_count ? HEADER : DONE;
     l->values = l->stage == HEADER ? l->files[l->file].first : NULL;
@@ -320,11 +317,11 @@ static void leave_out(void *ctx, const struct psd_variable *v)
 {
     struct psd_load *l = ctx;
     values_free(psi_u64_map_remove(&l->variables, v->creation));
-    psd_variable_own(v)->initialised = false; /* v got no value here */
+    psd_variable_own(v)->initialised = false; /* v has no value here, because another task loads it */
     psd_variable_drop(&l->task->store, psd_variable_own(v));
 }
 
-/* Drop what goes to other tasks, and allocate the rest within the task's budget. */
+/* Drop the variables that go to other tasks, and allocate memory for values and slots of the others, within the task's budget. */
 static ps_status take_memory(struct psd_load *l, struct psi_err *err)
 {
     struct psd_store *s = &l->task->store;
@@ -355,7 +352,7 @@ static ps_status take_memory(struct psd_load *l, struct psi_err *err)
     return st;
 }
 
-/* Give each variable with a value to the file that has it. DATA_LOSS: a file or a CRC is missing. */
+/* Make for each file the list of the variables whose values are in it. DATA_LOSS: a variable's file or CRC is missing. */
 static ps_status deal_values(struct psd_load *l, struct psi_err *err)
 {
     uint64_t cursor = 0;
@@ -438,7 +435,7 @@ static ps_status got_header(struct psd_load *l, struct psi_err *err)
     return st;
 }
 
-/* The tensor of this name and length; NULL: there is none. */
+/* The tensor with this name and length; NULL: there is none. */
 static const struct psi_tensor *tensor(struct psd_load *l, const char *name, const char *suffix, uint64_t bytes)
 {
     char whole[PS_NAME_BYTES_MAX + 40];
@@ -485,7 +482,7 @@ static bool blocks_good(const struct array *a)
     return true;
 }
 
-/* Compare with the CRCs of the state file. A blob of strings is compared once both of its tensors are read. */
+/* Compare values with the CRCs of the state file. Strings are compared once both offsets and texts are read. */
 static ps_status got_values(struct psd_load *l, const struct piece *piece, struct psi_err *err)
 {
     const struct psd_variable *v = piece->variable;
@@ -534,7 +531,7 @@ static void want_values(struct psd_load *l, struct psd_load_read *out)
 {
     struct values *of = l->values;
     if (of->arrays[0].tensor[0] == NULL && !find_tensors(l, of)) {
-        PSI_IGNORE(want(l, out, 0, 0, NULL)); /* psd_load_got() fails, and nothing is wanted behind it */
+        PSI_IGNORE(want(l, out, 0, 0, NULL)); /* a read of 0 bytes, after which psd_load_got() fails */
         l->values = NULL;
         return;
     }
@@ -554,7 +551,7 @@ static void want_values(struct psd_load *l, struct psd_load_read *out)
     }
 }
 
-/* Want the next piece of the header. Without memory for it nothing is read, and psd_load_got() fails. */
+/* Fill in *out to read the next piece of the header. Without memory the read has 0 bytes, and psd_load_got() fails. */
 static void want_header(struct psd_load *l, struct psd_load_read *out)
 {
     uint64_t left = l->files[l->file].header_bytes - l->header.len;
@@ -563,7 +560,7 @@ static void want_header(struct psd_load *l, struct psd_load_read *out)
     PSI_IGNORE(want(l, out, l->header.len, left, l->header.data + l->header.len));
 }
 
-/* Want one byte behind the end of the file. A file that is as long as it was has no byte there. */
+/* Fill in *out to read one byte behind the expected end of the file, where a good file has none. */
 static void want_end(struct psd_load *l, struct psd_load_read *out)
 {
     PSI_IGNORE(want(l, out, in_state(l) ? l->o.state_bytes : l->files[l->file].bytes, 0, &l->behind));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The budget of one task: bytes that are promised for values, and bytes that records and buffers take.
+/* The budget of one task: bytes that are promised for values, and bytes that records and buffers take.
  *
- * Happy path: a caller that is about to make something asks whether it fits (psd_store_missing()), makes it, and counts it.
- * Whoever frees it counts it off. Failure: what does not fit is refused before. The error says what fills the budget.
- */
+ * Happy path: before code makes an object, it asks whether the object fits (psd_store_missing()), makes it, and calls
+ * psd_store_count(); it calls psd_store_uncount() when it frees the object. Failure: an object that does not fit is not made.
+ * Some objects are made even above the budget, as comments at their constants say. The error says what fills the budget. */
 #include "mutate.h"
 
 #include <stdio.h>
@@ -22,7 +21,8 @@ void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n)
     s->counted[kind] -= n;
 }
 
-/* How much of n counted bytes of a kind is taken from the budget. */
+/* How many of n bytes of this kind the budget counts: of kinds from PSD_MEMORY_SESSIONS on, the first PSD_MEMORY_FREE_BYTES are
+ * free. */
 static uint64_t over(enum psd_memory kind, uint64_t n)
 {
     const uint64_t beside = kind >= PSD_MEMORY_SESSIONS ? PSD_MEMORY_FREE_BYTES : 0;
@@ -75,9 +75,9 @@ const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMOR
     shares[PSD_MEMORY_KINDS] = (struct share){.name = "values", .bytes = s->promised_bytes};
     qsort(shares, PSD_MEMORY_KINDS + 1, sizeof(shares[0]), by_bytes);
     text[0] = '\0';
-    for (size_t i = 0; i < 4 && shares[i].bytes > 0; i++) { /* the kinds behind the fourth are small */
+    for (size_t i = 0; i < 4 && shares[i].bytes > 0; i++) { /* only four kinds are shown, because the others are small */
         used += (size_t)snprintf(text + used, PSD_MEMORY_TEXT_BYTES - used, "%s%s %llu", i > 0 ? ", " : "", shares[i].name,
-                                 (unsigned long long)shares[i].bytes); /* fits: four of at most 45 bytes */
+                                 (unsigned long long)shares[i].bytes); /* cannot be cut: four texts of at most 45 bytes */
     }
     return text;
 }
@@ -85,8 +85,8 @@ const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMOR
 ps_status psd_store_full(const struct psd_store *s, const char *kind, const char *name, uint64_t n, struct psi_err *err)
 {
     char text[PSD_MEMORY_TEXT_BYTES];
-    const bool never = n > s->budget_bytes;     /* a request for more than the whole budget is not worth repeating */
-    PSI_IGNORE(psd_store_memory_text(s, text)); /* returns text, which is empty where nothing is taken */
+    const bool never = n > s->budget_bytes;     /* more than the whole budget: repeating the request cannot help */
+    PSI_IGNORE(psd_store_memory_text(s, text)); /* text is empty if nothing is taken */
     return psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
                        never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
                        "%s '%s' needs %llu bytes; of the memory budget of %llu bytes %llu are taken%s%s (psd --memory_budget)",

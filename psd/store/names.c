@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of the directory in one map, and resets in lists. psd/directory/create.c, reset.c and tasklink.c decide on
- * changes. */
+/* The directory's table of all variables' names, in one map; and resets, in linked lists. psd/directory decides the changes. */
 #include "mutate.h"
 
 #include "common/hash.h"
@@ -66,7 +65,6 @@ static size_t piece_bytes(const char *container, const char *name, uint32_t rank
     return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words, part);
 }
 
-/* Budget bytes of a name, with its map entry. */
 static uint64_t counted_bytes(const struct psd_name *n)
 {
     return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words, n->part)) + PSI_MAP_ENTRY_BYTES;
@@ -182,7 +180,7 @@ const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const st
     return at_name(in, n->in.next);
 }
 
-/* Make room for a name of this container. False: no memory. */
+/* Make the entry of this container in d->in, the directory's map of containers, if there is none. False: no memory. */
 static bool reserve_in(struct psd_directory *d, const char *container)
 {
     if (find_in(d, container) != NULL) {
@@ -208,7 +206,7 @@ static bool reserve_in(struct psd_directory *d, const char *container)
     return true;
 }
 
-/* Put n into the list of its container. n is new, or takes the place of was. */
+/* Put n into the list of its container's names: before `was`, the older record of this name, or at the end if `was` is NULL. */
 static void in_add(struct psd_directory *d, struct psd_name *n, struct psd_name *was)
 {
     struct psd_names_in *in = find_in(d, n->container);
@@ -255,7 +253,8 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *container, const
     return PS_OK;
 }
 
-/* Put the new record n in place of an older record of the same name, if there is one. */
+/* Put n, with this definition, into the map and its container's list. If the name had a record, it is freed, and n takes over its
+ * volatile fields. */
 static void put(struct psd_directory *d, const char *container, const char *name, const struct psd_definition *definition,
                 struct psd_name *n)
 {
@@ -266,7 +265,7 @@ static void put(struct psd_directory *d, const char *container, const char *name
     n->name = n->container + a;
     define(n, definition);
     ps_status st = psi_map_put(&d->names, n->container, a + b - 1, n, &old, NULL);
-    PSI_ASSERT(st == PS_OK); /* psd_name_reserve() made room */
+    PSI_ASSERT(st == PS_OK); /* psd_name_reserve() has made room in the map */
     psd_store_count(d->store, PSD_MEMORY_NAMES, counted_bytes(n));
     in_add(d, n, old);
     if (old != NULL) {
@@ -298,7 +297,6 @@ void psd_directory_record(struct psd_directory *d, const char *container, const 
     n->owner = owner;
 }
 
-/* Notes of a name are volatile: whoever finds a name may write them. */
 static struct psd_name *notes_of(const struct psd_name *n)
 {
     return (struct psd_name *)(uintptr_t)n;
@@ -390,7 +388,7 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)
 {
     const struct psd_names_in *in = find_in(d, container);
-    /* the count is taken first, because `in` is freed with its last name */
+    /* counted first, because `in` is freed with its last name */
     for (uint32_t left = in == NULL ? 0 : in->count; left > 0; left--) {
         psd_directory_forget(d, container, psd_names_in_first(in)->name);
     }

@@ -1,144 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory (DESIGN §10): which task has which name, with what definition, and the resets that some task still misses. Only
- * the directory task fills it. A name is recorded before its owner is asked to make the variable. A name stays when its owner
- * drops out; only the owner's own refusal takes it away. Names and resets change in psd_commit() only. Notes on lives are
- * volatile: a name that is read from a checkpoint is unconfirmed. */
+/* The directory's table of names: all variables with their owner (a ps task) and definition, and the resets that some task has
+ * not carried out. Only the directory (the first ps task) has entries. A name is recorded before its owner is asked to create the
+ * variable, and stays while the owner is away. A name is forgotten if the owner refuses to create the variable, and after a
+ * delete or reset. Which process has confirmed a name is volatile. */
 #ifndef PSD_NAMES_H
 #define PSD_NAMES_H
 
 #include "variable.h"
 
-/* The record of one name, in one piece of memory with its strings: a directory may have a million. */
+/* What a variable is in the rounds of its container: nothing, trainable, the global step, or trainable by rows. */
+enum psd_round_role { PSD_IN_NO_ROUNDS, PSD_IN_ROUNDS, PSD_IN_ROUNDS_STEP, PSD_IN_ROUNDS_ROWS };
+/* The record of one name. It lies with its strings in one piece of memory, because a directory may have a million names. */
 struct psd_name {
-    /* volatile: notes on lives */
-    uint64_t life;  /* life of the owner's process that last confirmed the name; 0: none has */
-    uint64_t asked; /* life of the process that was last asked to create it, and has not confirmed it */
-    uint64_t cut;   /* serial of the last cut that has the name (cut.h) */
+    /* volatile: which processes of the owner know the name */
+    uint64_t life;  /* life (random number) of the owner's process that last said that it has the variable; 0: none has */
+    uint64_t asked; /* life of the owner's process that was asked to create the variable and has not answered; 0: none */
+    uint64_t cut;   /* serial of the last cut (state saved for one checkpoint: cut.h) that contains the name */
     /* derived: */
-    struct psi_list in; /* in psd_names_in.all */
+    struct psi_list in;
     /* remembered: */
     const char *name;         /* lies behind `container` */
-    uint32_t owner;           /* peer index, psd/state.h */
-    uint32_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
+    uint32_t owner;           /* index of the owner in the list of tasks (peers) of psd/state.h */
+    uint32_t optimizer_words; /* bit i: 64-bit word i of the ps_optimizer is not 0, and is stored; 0: no optimizer */
     uint8_t dtype, rank;
     bool atomic, queue, part;
     /* volatile: */
-    bool sure;      /* the owner has said that it has the name */
-    uint8_t rounds; /* role in the container's group: 1 trainable, 2 the global step, 0 none */
+    bool sure;      /* some process of the owner has said that it has the variable */
+    uint8_t rounds; /* role in the container's group: enum psd_round_role */
     bool by_rounds; /* as psd_container.by_rounds */
     /* remembered: */
-    char container[]; /* with its NUL; behind it the name with its NUL, the dimensions, the stored words of the optimizer, 8
-                         bytes each, and of a part a struct psi_part */
+    /* the container's name with its NUL; behind it: the name with its NUL, the dimensions, the stored words of the optimizer
+     * (8 bytes each) and, if the variable is a part, a struct psi_part */
+    char container[];
 };
 struct psd_definition psd_name_definition(const struct psd_name *n);
 
-/* The names of one container, so that a search in one container does not go through the names of all. */
+/* The names of one container, so that a walk over a container does not go through all names. */
 struct psd_names_in {
     /* derived: */
-    struct psi_list all;       /* of psd_name.in, the oldest first */
-    uint32_t count, variables; /* names; names that are no queues */
-    bool of_session; /* `container` is named as a session's container; the volatile fields are used only then (directory/own.c) */
+    struct psi_list all;       /* all names of the container, linked by psd_name.in, the oldest first */
+    uint32_t count, variables; /* number of names; number of names of variables, not queues */
+    /* true: `container` belongs to one client session (directory/own.c). The volatile fields are for such containers only */
+    bool of_session;
     /* volatile: */
-    struct psi_list session;    /* in psd_directory.sessions; of_session false: in no list */
-    bool claimed;               /* a living session has had this container in this life of the directory */
-    uint64_t unclaimed_ms;      /* since when no living session has it, in this life of the directory; 0: one has */
-    uint8_t key[PSI_KEY_BYTES]; /* as the container's creation, or a task's list, said it */
+    struct psi_list session; /* link in psd_directory.sessions, if of_session; otherwise in no list */
+    bool claimed;            /* since the directory started, a session has shown that it owns the container */
+    /* since when the directory knows of no connected session that owns the container; 0: it knows one */
+    uint64_t unclaimed_ms;
+    uint8_t key[PSI_KEY_BYTES]; /* key that clients must show to use the container, from its creation or a task's list */
     /* derived: */
     char container[];
 };
 
 struct psd_directory {
-    struct psi_map names;     /* remembered: container \0 name -> struct psd_name */
-    struct psi_map in;        /* derived: container -> struct psd_names_in */
-    uint64_t forgotten;       /* derived: names forgotten so far */
-    uint32_t of_sessions;     /* derived: containers in `in` that belong to sessions */
-    uint32_t session_names;   /* derived: names in those containers */
-    struct psi_list sessions; /* volatile: containers of sessions, in the order in which directory/own.c looks at them */
-    struct psd_store *store;  /* volatile: of the same task; its budget counts the names */
+    struct psi_map names;   /* remembered: container \0 name -> struct psd_name */
+    struct psi_map in;      /* derived: container -> struct psd_names_in */
+    uint64_t forgotten;     /* derived: names forgotten so far */
+    uint32_t of_sessions;   /* derived: containers in `in` that belong to sessions */
+    uint32_t session_names; /* derived: names in those containers */
+    /* volatile: containers of sessions, in the order in which directory/own.c looks for those without a living session */
+    struct psi_list sessions;
+    struct psd_store *store; /* volatile: store of the same task; its budget counts the names */
 };
 
-/* A reset that is not done on all tasks. */
 enum { PSD_RESET_WHY = 200 };
 
+/* A reset of a container that not all tasks have carried out. */
 struct psd_reset {
     struct psi_list link;  /* derived: in psd_resets.all */
     struct psi_list place; /* derived: in one of psd_resets.places */
     /* remembered: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    bool pending;      /* nothing is created in the container meanwhile; once false, only `owed` is left */
-    bool *outstanding; /* per peer: must answer before the reset is done */
-    bool *owed;        /* per peer: was not connected, and will be told when it lists; lies behind outstanding in one block */
+    bool pending;      /* the container is being reset, and creations in it are refused; false: only `owed` matters any more */
+    bool *outstanding; /* [peer] true: the reset is not done before this task has answered */
+    /* [peer] true: the task was away, and TASK_RESET must still be sent to it; lies behind `outstanding`, in one allocation */
+    bool *owed;
     /* volatile: */
-    struct psi_list waiters; /* psd/session/wait.h; empty: nobody waits any more */
-    /* volatile: where tasks have disks, psd/checkpoint/bars.h */
-    uint64_t bar, bar_before; /* 0: no bar is kept */
-    uint64_t chief_number;    /* number of the chief that asked for the reset; 0: not asked as a chief */
-    char by[96];              /* who asked, for logs; "": an earlier life of the directory was asked */
-    bool emptying;            /* our own part of the container is being emptied (rpc/emptying.c) */
-    bool forgetting;          /* all tasks have done their part, and the container's names are being forgotten in slices */
-    bool noting, noted;       /* noting: our disk is being told how the reset stands; noted: the disk has noted that it is over */
-    bool taken_back;          /* the reset is not carried out, and our disk still says that it is open */
-    uint64_t again_ms;        /* when a failure is tried again; 0: no failure */
-    uint64_t bytes;           /* of the record, as malloc gives them */
-    struct psd_store *store;  /* whose budget counts the record; NULL: it is in no psd_resets */
-    char why[PSD_RESET_WHY];  /* the last disk that has not noted the reset, and why; "": every disk has noted it */
+    struct psi_list waiters; /* struct psd_need of the RESET requests that wait for the end (psd/session/wait.h) */
+    /* volatile: checkpoints up to a bar's number must not bring the container back (psd/checkpoint/bars.h) */
+    uint64_t bar, bar_before; /* number of the bar in force, and of the bar that it has replaced; 0: none */
+    uint64_t chief_number;    /* number of the chief that asked for the reset; 0: somebody else asked */
+    char by[96];              /* name of the client that asked, for logs; "": it asked an earlier process of the directory */
+    bool emptying;            /* this task's own part of the container is being emptied (owner/emptying.c) */
+    bool forgetting;          /* all tasks have done their part, and the names are being forgotten in slices */
+    /* `noting`: this task's disk is writing how far the reset is; `noted`: the disk has written that it is over */
+    bool noting, noted;
+    bool taken_back;         /* the reset was given up, but this task's disk still says that it is unfinished */
+    uint64_t again_ms;       /* time of the next try after a failure; 0: no failure */
+    uint64_t bytes;          /* size of the record as malloc gives it */
+    struct psd_store *store; /* store whose budget counts the record; NULL: the record is in no psd_resets */
+    char why[PSD_RESET_WHY]; /* text for errors and waits: why a disk last failed to write the reset; "": no disk has failed */
 };
 
-/* Resets, found by their containers. A place is a list, so that an addition takes no memory and cannot fail. */
+/* All resets, found by container in a hash table of linked lists, so that adding one allocates nothing and cannot fail. */
 enum { PSD_RESETS_MAX = 1024, PSD_RESET_PLACES = 256 };
 
 struct psd_resets {
     struct psi_list all;     /* derived: the oldest first */
-    struct psd_store *store; /* volatile: of the same task; its budget counts the records */
-    /* volatile: each task has another seed; psd_reset.place says in which list a reset is */
-    struct psi_list places[PSD_RESET_PLACES]; /* by the hash of the container */
+    struct psd_store *store; /* volatile: store of this task; its budget counts the records */
+    /* volatile: the seed is random, and each task's own; psd_reset.place links a reset into one of the lists */
+    struct psi_list places[PSD_RESET_PLACES]; /* lists of resets by the hash of the container's name */
     uint64_t seed[2];
 };
 
-/** store is of the same task, and outlives the directory. */
+/** Initialise d. store: the store of the same task, which must outlive d. */
 void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2]);
 void psd_directory_fini(struct psd_directory *d);
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
-/** The names of a container. NULL: there is none. The record is freed with the last name. */
+/** The names of a container. NULL: there are none. The record is freed with the last name. */
 const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container);
-/** Note the key of a session's container. claimed: a living session has the container now. Volatile. */
+/** Note the key of a session's container. claimed: the session that owns the container is alive, and has shown this key. */
 void psd_names_keyed(const struct psd_directory *d, const char *container, const uint8_t key[PSI_KEY_BYTES], bool claimed);
-/** The next container of a session to be looked at; it moves to the end of the list. NULL: none. Volatile. */
+/** The next container of a session to examine, which moves to the end of the list. NULL: there is none. */
 struct psd_names_in *psd_names_next_session(struct psd_directory *d);
-/** The first name of a container, and the name behind n; NULL: there is none. */
+/** psd_names_in_first(): the first name of a container; psd_names_in_next(): the name after n. NULL: there is none. */
 const struct psd_name *psd_names_in_first(const struct psd_names_in *in);
 const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const struct psd_name *n);
-/** Budget bytes of a new name; the first name of a container takes more. Only a creation asks for them: a variable that a task
- * already has is named whatever the budget is. */
+/** Budget bytes of a new name, and of its container's entry if the entry is new. Only a creation checks the budget. */
 uint64_t psd_name_bytes(const struct psd_directory *d, const char *container, const char *name,
                         const struct psd_definition *definition);
 void psd_directory_check_invariants(const struct psd_directory *d);
-/** Budget bytes of all names, counted anew. */
 uint64_t psd_directory_bytes(const struct psd_directory *d);
-/** Allocate memory for a name with this definition, so that recording the name cannot fail. *out NULL: the name is known, and
- * its memory has room for the definition. */
+/** Allocate the memory of a name with this definition, so that psd_directory_record() cannot fail. *out NULL: the name has a
+ * record of the right size already. RESOURCE_EXHAUSTED. */
 ps_status psd_name_reserve(struct psd_directory *d, const char *container, const char *name,
                            const struct psd_definition *definition, struct psd_name **out, struct psi_err *err) PSI_MUST;
-/** Notes on the owner of n. The process with this life has said that it has the name (confirm); was asked to make it (asked);
- * has it, but makes it anew (unsure). */
+/** Note about the owner's process with this random number: it has the variable of n (confirm); it was asked to create the
+ * variable (asked); it has dropped the variable, and will create it again (unsure). */
 void psd_name_confirm(const struct psd_name *n, uint64_t life);
 void psd_name_asked(const struct psd_name *n, uint64_t life);
 void psd_name_unsure(const struct psd_name *n, uint64_t life);
-/** Note the role of n in its container's group. */
 void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds);
 void psd_name_by_rounds(const struct psd_name *n, bool by_rounds);
 
-/** store, of this task, outlives the resets. It counts records as PSD_MEMORY_CONTAINERS, and refuses none: a reset makes room. */
+/** Initialise `resets`. store: the store of this task, which must outlive `resets`; its budget counts resets and refuses none. */
 void psd_resets_init(struct psd_resets *resets, struct psd_store *store, const uint64_t seed[2]);
-/** Budget bytes of all records, counted anew. */
 uint64_t psd_resets_bytes(const struct psd_resets *resets);
 void psd_resets_fini(struct psd_resets *resets);
-/** r, whose container is set, becomes the newest reset. psd_resets_remove() or psd_reset_free() takes it out. */
+/** Add r, whose container is set, as the newest reset. psd_resets_remove() or psd_reset_free() removes it. */
 void psd_resets_add(struct psd_resets *resets, struct psd_reset *r);
 void psd_resets_remove(struct psd_reset *r);
-/** The reset of this container, pending or owed to some task. NULL: there is none. */
+/** Find the reset of this container: pending, or not yet carried out by a task that was away. NULL: there is none. */
 struct psd_reset *psd_reset_record(const struct psd_resets *resets, const char *container);
-/** A reset in a cluster of peer_count tasks. NULL: no memory. */
+/** Make a reset for a cluster of peer_count tasks, in no list. NULL: no memory. */
 struct psd_reset *psd_reset_new(uint32_t peer_count);
 void psd_reset_free(struct psd_reset *r);
 

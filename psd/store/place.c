@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Move loaded containers into a task: see place.h. A container that `to` already has gets the variables of `from` in addition to
- * its own. Happy path: drop what is left out -> make entries in the task's maps for all that moves -> move memory -> move
- * containers. Failure: no memory for the entries; those that were made are removed.
- */
+/* Moves loaded containers from the task `from` into the task `to`. A container that `to` has already keeps its own variables.
+ * Happy path: drop the variables that are left out -> make entries in the task's maps for all that move -> move memory -> move
+ * containers. Each variable gets a new creation and handle, and each container that `to` lacks a new incarnation, so that no
+ * handle of a client from an earlier process is valid. Failure: no memory for the entries; those made are removed. */
 #include "place.h"
 
 #include "mutate.h"
@@ -53,18 +52,18 @@ static void places_end(const struct placing *p, uint32_t first)
     for (struct psd_container *c = next(p->from, &cursor); c != NULL; c = next(p->from, &cursor), inner = 0) {
         const struct psd_container *to = psd_container_find(&p->to->store, c->name);
         for (struct psd_variable *v = next_in(c, &inner); v != NULL; v = next_in(c, &inner)) {
-            PSI_IGNORE(psi_u64_map_remove(&p->to->store.creations, v->creation)); /* it may not be there yet */
+            PSI_IGNORE(psi_u64_map_remove(&p->to->store.creations, v->creation)); /* the entry may not exist yet */
             if (to != NULL && psd_variable_find(to, v->name) == v) {
                 PSI_IGNORE(psi_map_remove(&psd_container_own(to)->variables, v->name, strlen(v->name))); /* returns v */
             }
         }
     }
     for (uint32_t handle = first; handle < p->to->store.next_handle; handle++) {
-        PSI_IGNORE(psi_u64_map_remove(&p->to->store.handles, handle)); /* it may not be there yet */
+        PSI_IGNORE(psi_u64_map_remove(&p->to->store.handles, handle)); /* the entry may not exist yet */
     }
 }
 
-/* Make a map entry for v among the variables that `to` has. */
+/* Add v to the map of variables of the container `to`. FAILED_PRECONDITION: `to` has a variable of this name. */
 static ps_status put_beside(const struct psd_container *to, struct psd_variable *v, struct psi_err *err)
 {
     if (psd_variable_find(to, v->name) != NULL) {
@@ -107,8 +106,9 @@ static int in_order(const void *a, const void *b)
                                 : (x->handle > y->handle) - (x->handle < y->handle);
 }
 
-/* Variables keep their order of creation. Of two with an equal order, from different histories, one moves behind the other. all:
- * room for all variables of the store. */
+/* Make psd_variable.order unique again after a load: a loaded variable may have the order of one that was here. Sorted by order,
+ * then handle, the variables keep their sequence; an order that is not above the one before is raised. all: memory for a pointer
+ * to each variable of the store. */
 static void settle_orders(struct psd_store *s, struct psd_variable **all)
 {
     uint32_t count = 0;
@@ -127,9 +127,9 @@ static void settle_orders(struct psd_store *s, struct psd_variable **all)
     s->next_order = all[count - 1]->order < s->next_order ? s->next_order : all[count - 1]->order + 1;
 }
 
-/* First values to which nothing was done yet, set beside values trained since, are half a model (DESIGN §10). They count as
- * none: they are unsealed, so that a chief may give others. Where something in the container was trained before the cut, on any
- * task, the first values were constants, and count. */
+/* Decide whether initial values from the checkpoint can be used in container c, of which other tasks may have trained variables
+ * since. They can if some task had trained c before the checkpoint, or if all tasks put c into use by this load: then `restored`
+ * becomes false. Otherwise sealed initial values lose the seal, so that a chief can give others. */
 static void note_restored(const struct placing *p, const struct psd_container *c, bool trained_elsewhere)
 {
     uint64_t cursor = 0;
@@ -164,20 +164,19 @@ static void move(const struct placing *p, struct psd_container *from)
     if (psi_map_count(&to->variables) == 0) {
         psi_map_fini(&to->variables);
         to->variables = from->variables;
-    } else { /* the variables have their map entries already */
+    } else {
         psi_map_fini(&from->variables);
     }
     psi_map_init_borrowing(&from->variables, p->from->store.map_seed);
 }
 
-/* `to` is placed: note by which start and from which checkpoint. */
 static void note_placed(const struct placing *p, struct psd_container *to)
 {
     uint64_t inner = 0;
     bool trained = false;
     to->next = 0;
     to->moved = p->how->moved;
-    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* cannot fail: the container moves */
+    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* always true for a container that moves */
     for (struct psd_variable *v = next_in(to, &inner); v != NULL; v = next_in(to, &inner)) {
         v->checkpoint = v->initialised ? p->how->checkpoint : 0;
         v->checkpoint_version = v->version;

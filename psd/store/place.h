@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Move a loaded task (load.h) into a living one: containers move with their variables and memory, nothing is copied. Clients know
- * none of them yet, so each container gets a new incarnation, each variable a new creation and handle. No change (commit.h)
- * describes the move: a new history of changes begins with it. Parts of several tasks for one task are joined before. */
+/* Move the containers of a loaded task (load.h), with their variables and memory, into the task that serves; nothing is copied.
+ * No client knows the loaded containers, so each gets a new incarnation, and each variable a new creation and handle. No change
+ * (commit.h) describes the move, so a replay of changes begins after it. Parts of several tasks are joined first. */
 #ifndef PSD_STORE_PLACE_H
 #define PSD_STORE_PLACE_H
 
@@ -13,31 +13,31 @@
 struct psd_task;
 
 struct psd_placed {
-    /* volatile: */
     uint64_t checkpoint;
-    uint64_t moved; /* psd_container.moved of what is placed */
-    uint64_t start; /* the start that places; what another start has placed elsewhere was trained since */
-    /* True: the container moves. *out_start: the start that places it (psd_container.start). *out_trained: some task had trained
-     * something in it before the cut. */
+    uint64_t moved; /* new psd_container.moved: in checkpoints up to this number, other tasks have the values; 0: none */
+    /* random number of this load. A container for which wants() says another number came into use on other tasks before it */
+    uint64_t start;
+    /* True if the container is to move. *out_start: new psd_container.start. *out_trained: it was trained before the save. */
     bool (*wants)(void *ctx, const char *container, uint64_t *out_start, bool *out_trained);
-    /* True: the variable or queue is left out. */
+    /* True if this variable or queue of a container that moves is left behind. */
     bool (*leaves_out)(void *ctx, const char *container, const char *name);
     uint64_t (*random)(void *ctx);
-    void (*unsealed)(void *ctx); /* a sealed variable is placed unsealed, because its first value counts as none */
+    /* called for each variable that loses its seal (the mark that its value is complete), as its value cannot be used */
+    void (*unsealed)(void *ctx);
     void *ctx;
 };
 
-/** from: a loaded task without sessions; afterwards it has what does not move, and is only to be freed. Containers that move are
- * empty in `to`, or not there. RESOURCE_EXHAUSTED: nothing has moved; empty containers may be there. */
+/** Move the containers that `how` wants from `from`, a loaded task without sessions, to `to`, where they must be empty or absent.
+ * The caller then frees `from`, with what is left in it. RESOURCE_EXHAUSTED: nothing has moved; `to` may have new containers. */
 ps_status psd_place(struct psd_task *to, struct psd_task *from, const struct psd_placed *how, struct psi_err *err) PSI_MUST;
 
-/** Move all of `from` to `to`, two loaded parts of one checkpoint; then `from` is only to be freed. random: as in psd_placed.
- * FAILED_PRECONDITION: both have a variable or queue of one name, which is said; RESOURCE_EXHAUSTED. After an error nothing has
- * moved. */
+/** Move all of `from` to `to`, two loaded parts of one checkpoint; the caller then frees `from`. random: as in psd_placed. After
+ * an error nothing has moved: FAILED_PRECONDITION (both have a variable of the name in the error), RESOURCE_EXHAUSTED. */
 ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*random)(void *ctx), void *ctx,
                          struct psi_err *err) PSI_MUST;
 
-/** Set the psd_container.moved of containers that t makes from now on. */
+/** Set psd_store.moved of t. Checkpoints up to this number were made when values lay on other tasks than now, so containers that
+ * t makes from now on cannot be loaded from them. */
 void psd_place_moved(struct psd_task *t, uint64_t moved);
 
 #endif

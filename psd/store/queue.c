@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: an element is put at the back of its queue, taken into an attempt, and freed with it. Failure: only the budget can
- * refuse, before anything is decided: an element's memory, its place in the array, an attempt. An element that comes back needs
- * no memory: the array has a place for every element that was inserted and is not freed.
+/* Queues, elements and attempts: see queue.h.
  *
- * Counts: size + taken (+ done, WORK; + 1 for a sum) = elements that there are. `bytes` is of all of them.
- */
+ * Happy path: an element is put at the back of its queue, taken into an attempt, and freed with the attempt. Failure: no memory
+ * for an element, its place in the array or an attempt, all of which is reserved before a change is decided. Giving an element
+ * back needs no memory, because the array has a place for each element until the element is freed. A queue has size + taken
+ * elements (WORK: + done; ACCUMULATOR: + 1 with a sum), and psd_queue.bytes is the length of the data of all these elements. */
 #include "mutate.h"
+#include "sparse.h"
 
 #include "common/mem.h"
 #include "common/rng.h"
@@ -32,12 +32,13 @@ static bool is_work(const struct psd_queue *q)
 
 static bool accumulates(const struct psd_queue *q)
 {
-    return q->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    return psi_queue_accumulates(q->spec.kind);
 }
 
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id)
 {
-    for (struct psi_list *it = r->attempts.prev; it != &r->attempts; it = it->prev) { /* mostly one of the latest */
+    /* searched backwards, because the attempt is usually one of the latest */
+    for (struct psi_list *it = r->attempts.prev; it != &r->attempts; it = it->prev) {
         const struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, link);
         if (a->id == id) {
             return a;
@@ -75,7 +76,8 @@ uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random)
         return 0;
     }
     PSI_ASSERT(q->size > 0);
-    return (q->spec.seed != 0 ? drawn(q->spec.seed, q->draws) : random) % q->size; /* uneven by less than size / 2^64 */
+    /* the remainder makes lower indices likelier, but only by size / 2^64 */
+    return (q->spec.seed != 0 ? drawn(q->spec.seed, q->draws) : random) % q->size;
 }
 
 uint64_t psd_queue_length(const struct psd_queue *q)
@@ -171,7 +173,7 @@ static void array_free(struct psd_store *s, struct psd_queue *q)
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *queue, uint64_t count, struct psi_err *err)
 {
     struct psd_queue *q = psd_queue_own(queue);
-    /* WORK: the second half is where the order of an epoch is drawn */
+    /* WORK: begin_epoch() makes the next epoch's order in the second half of the array */
     uint64_t places = shuffles(q) ? q->size + q->taken + count : is_work(q) ? 2 * (psd_queue_items(q) + count) : 0;
     if (places <= q->capacity) {
         return PS_OK;
@@ -207,7 +209,7 @@ struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *
     return q;
 }
 
-/* Free e, which is neither queued nor taken any more. */
+/* Free e, an element of q that was taken out of its list or array, and subtract its bytes from q->bytes. */
 static void lose(struct psd_store *s, struct psd_queue *q, struct psd_element *e)
 {
     q->bytes -= e->bytes;
@@ -253,7 +255,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
         }
     }
     if (q->kept != NULL) {
-        return; /* a cut still needs the elements: they are freed with the queue */
+        return; /* a checkpoint being written still needs the elements: psd_queue_free() frees them later */
     }
     for (uint64_t i = 0; shuffles(q) && i < q->size; i++) {
         lose(s, q, q->array[i]);
@@ -322,7 +324,40 @@ void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id,
     PSI_ASSERT(a->record == r && a->id == id && a->variable == v && !a->done);
 }
 
-static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_element *e)
+ps_status psd_queue_reserve_sum(struct psd_store *s, const struct psd_queue *q, const struct psd_element *e,
+                                struct psd_element **out, struct psi_err *err)
+{
+    if (q->spec.kind != PSI_QUEUE_SPARSE_ACCUMULATOR || q->sum == NULL) {
+        return PS_OK;
+    }
+    const uint64_t rows = psd_sparse_joined(&q->spec, q->sum->data, e->data), bytes = psi_sparse_bytes(&q->spec, rows);
+    if (bytes == q->sum->bytes) {
+        return PS_OK; /* the sum has all rows of e already, so it does not grow */
+    }
+    *out = psd_element_new(s, bytes);
+    return *out != NULL
+               ? PS_OK
+               : psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                             "accumulator '%s': no memory for a sum of %llu rows", q->variable->name, (unsigned long long)rows);
+}
+
+/* Add e to the sum of a sparse accumulator; `longer` takes the place of the sum, if it is not NULL. */
+static void accumulate_rows(struct psd_store *s, struct psd_queue *q, const struct psd_element *e, struct psd_element *longer)
+{
+    struct psd_element *sum = q->sum;
+    if (longer == NULL) {
+        psd_sparse_add(&q->spec, sum->data, e->data);
+        return;
+    }
+    psd_sparse_join(&q->spec, sum->data, e->data, psd_sparse_joined(&q->spec, sum->data, e->data), longer->data);
+    longer->serial = sum->serial;
+    q->sum = longer;
+    q->bytes += longer->bytes;
+    lose(s, q, sum);
+}
+
+/* Add gradient e to the sum of q, and free e unless it becomes the sum. longer: memory from psd_queue_reserve_sum(), or NULL. */
+static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_element *e, struct psd_element *longer)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
     if (q->sum == NULL) {
@@ -331,17 +366,23 @@ static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_elem
         q->bytes += e->bytes;
         return;
     }
-    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* floats are always known */
+    if (q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+        accumulate_rows(s, q, e, longer);
+    } else { /* psd_add() cannot fail, because the queue was made with a float dtype */
+        PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1));
+    }
     q->sum->serial++;
     psd_element_free(s, e);
 }
 
-/* Take the reduced sum: its step is over. */
+/* Take the sum out of the accumulator q; for MEAN, divide it by the number of gradients. The global step rises by one. */
 static struct psd_element *reduce(struct psd_queue *q)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
     struct psd_element *e = q->sum;
-    if (q->spec.reduction == PSI_REDUCTION_MEAN) {
+    if (q->spec.kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+        psd_sparse_reduce(&q->spec, e->data, e->serial);
+    } else if (q->spec.reduction == PSI_REDUCTION_MEAN) {
         psd_sum_average(c->dtype, e->data, e->serial, (size_t)ps_shape_elements(&c->shape));
     }
     q->sum = NULL;
@@ -349,12 +390,12 @@ static struct psd_element *reduce(struct psd_queue *q)
     return e;
 }
 
-void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e)
+void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e, struct psd_element *longer)
 {
     struct psd_queue *q = a->variable->queue;
     a->inserted++;
     if (accumulates(q)) {
-        accumulate(s, q, e);
+        accumulate(s, q, e, longer);
         return;
     }
     e->serial = q->next_serial++;
@@ -398,13 +439,13 @@ void psd_queue_take(struct psd_attempt *a, uint64_t index)
     q->taken++;
 }
 
-/* Move e out of a, to before `first`, an element of q or the list's head. SHUFFLE: to the back. */
+/* Give e, an element of the attempt a, back to its queue: before `first`, a link in q->elements; SHUFFLE: to the back. */
 static void put_back(struct psd_attempt *a, struct psd_element *e, struct psi_list *first)
 {
     struct psd_queue *q = a->variable->queue;
     give_up(a, e);
     e->state = PSD_ELEMENT_QUEUED;
-    e->deliveries += a->done; /* an attempt that is not done has told nobody of e */
+    e->deliveries += a->done; /* if the attempt is done, the answer with e was sent, and counts as a delivery */
     if (shuffles(q)) {
         q->array[q->size] = e;
     } else {
@@ -431,14 +472,14 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     }
 }
 
-/* Queue all items, in the order of q->epoch. */
+/* Queue all items of a WORK queue again, in the order that the seed gives for the epoch q->epoch. */
 static void begin_epoch(struct psd_queue *q)
 {
     uint64_t items = psd_queue_items(q);
     struct psd_element **order = q->array + items;
     uint64_t state = drawn(q->spec.seed, q->epoch);
     memcpy(order, q->array, items * sizeof(struct psd_element *));
-    for (uint64_t i = items; q->spec.seed != 0 && i > 1; i--) { /* Fisher and Yates */
+    for (uint64_t i = items; q->spec.seed != 0 && i > 1; i--) { /* Fisher-Yates shuffle */
         uint64_t other = psi_random_below(&state, i);
         struct psd_element *e = order[i - 1];
         order[i - 1] = order[other];
@@ -473,7 +514,7 @@ void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t ser
     } else {
         give_up(a, e);
         e->state = PSD_ELEMENT_DONE;
-        e->deliveries = 0; /* deliveries count anew in the next epoch */
+        e->deliveries = 0; /* the next epoch counts deliveries from 0 */
         q->done++;
     }
     if (a->element_count == 0 && a->held) {

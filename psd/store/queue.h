@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues of one task: elements that were inserted and not taken, and attempts, which are what waiting requests have inserted or
- * taken. A queue hangs on a variable (its name, container, handle, creation, references), which has no value.
+/* Queues of one task, with their elements and attempts. An attempt is the record of the elements that a waiting request has
+ * inserted or taken. A queue belongs to a variable without a value, which gives it name, container, handle, creation and
+ * references.
  *
- * The life of an element: psd_element_new() when its bytes come -> ENQUEUE, at the back -> DEQUEUE, out of the queue into the
- * attempt of the request that takes it; `size` falls at once, so a request may gather more than the capacity -> ATTEMPT_END,
- * which frees it, or gives it back to the front, in the order in which it was taken (SHUFFLE: to the back). WORK: ATTEMPT_END
- * without give_back lets the session hold it until WORK_END marks it done or gives it back. Done items stay in memory, and are
- * all handed out again when the last one of an epoch is done.
+ * psd_element_new() makes an element when its bytes come. The change ENQUEUE puts the element at the back of the queue. DEQUEUE
+ * moves the element out of the queue into the attempt of the request that takes it; `size` falls at once, so that one request can
+ * take more elements than the capacity. ATTEMPT_END frees the elements of the attempt. With give_back it puts the elements back
+ * to the front of the queue instead, in the order in which they were taken (SHUFFLE: to the back). WORK: after an ATTEMPT_END
+ * without give_back the session holds the item until WORK_END marks it done or gives it back. Done items stay in memory, and are
+ * queued again when all items of the epoch are done.
  *
- * ACCUMULATOR: the first gradient that is put in becomes the sum, later ones are added to it and freed; a DEQUEUE takes the sum,
- * reduced, as an element, and the next gradient begins another sum. A sum that comes back is an element like those of a FIFO, and
- * is taken before the current sum.
+ * ACCUMULATOR: the first gradient that is put in becomes the sum, later gradients are added to the sum and freed; a DEQUEUE takes
+ * the sum, reduced, as an element, and the next gradient begins a new sum. A sum that is given back is taken before the current.
+ * SPARSE_ACCUMULATOR: as ACCUMULATOR, row by row (sparse.h); a gradient with rows that the sum lacks makes a longer sum, whose
+ * memory is reserved before. Comments below that name ACCUMULATOR are true of both kinds.
  *
- * A reset or delete frees what is in the queue and what sessions hold of it. What a request has taken and its client has not
- * acknowledged is freed with its attempt: the answer may be on its way.
+ * A reset or delete frees the elements in the queue and those that sessions hold. Elements that a client has taken and not
+ * acknowledged are freed with their attempt, because the answer with them may still be sent.
  *
- * psd/queue/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` belong to that file.
- */
+ * psd/queue decides when an element moves; no function here waits. Only psd/queue and psd/session put requests and queues into
+ * the lists enqueuers, dequeuers and dirty. */
 #ifndef PSD_QUEUE_H
 #define PSD_QUEUE_H
 
@@ -32,105 +34,111 @@ enum psd_element_state {
 
 /* An element and its data, in one piece of the arena. */
 struct psd_element {
-    struct psi_list link; /* derived: in queue->elements, or in the attempt that took it; SHUFFLE, queued: in no list */
+    /* derived: link in psd_queue.elements, or in the attempt that took the element; a queued element of a SHUFFLE: in no list */
+    struct psi_list link;
     /* remembered: */
-    uint64_t serial;     /* from 1 on, by insertion; ACCUMULATOR: gradients in it */
-    uint64_t bytes;      /* of data: common/tuple.h */
-    uint32_t deliveries; /* how often it came back after the request that took it was done; WORK: in this epoch; DONE: 0 */
+    uint64_t serial;     /* number by order of insertion, from 1 on; ACCUMULATOR: number of gradients in the element */
+    uint64_t bytes;      /* bytes of data, which is encoded as in common/tuple.h */
+    uint32_t deliveries; /* how often the element was given back after a client may have got it; WORK: in this epoch; DONE: 0 */
     uint32_t state;      /* derived: enum psd_element_state */
-    uint64_t cut;        /* volatile: serial of the last cut that has it (cut.h) */
+    uint64_t cut;        /* volatile: serial of the last cut (state saved for a checkpoint: cut.h) that contains the element */
     uint8_t data[];      /* remembered: 8-aligned */
 };
 
-/* What a waiting request has inserted or taken. It lives from its first element until the client's ACK; WORK: until WORK_END. */
+/* What a waiting request has inserted or taken, kept from the first element until the client's ACK; WORK: until WORK_END. */
 struct psd_attempt {
-    struct psi_list link;      /* derived: in the record, the oldest first */
-    struct psi_list of_queue;  /* derived: in queue->attempts */
+    struct psi_list link;      /* derived: link in psd_record.attempts, the oldest first */
+    struct psi_list of_queue;  /* derived: link in psd_queue.attempts */
     struct psd_record *record; /* derived: the record of the session that made the request */
     /* remembered: */
     const struct psd_variable *variable; /* holds one reference */
-    uint64_t id;                         /* of the request */
+    uint64_t id;
     uint64_t inserted;
-    struct psi_list elements; /* taken, in the order in which they came */
-    bool done;                /* the request has all that it asked for, or all that it will get */
-    bool held;                /* WORK: acknowledged, its elements wait for WORK_END */
+    struct psi_list elements; /* taken elements, in the order of taking */
+    bool done;                /* the request will insert or take no further element */
+    bool held;                /* WORK: the client has acknowledged; the session holds the elements until WORK_END */
     /* derived: */
     uint64_t element_count;
-    uint64_t bytes; /* of the data of its elements */
+    uint64_t bytes; /* bytes of the data of its elements */
 };
 
-/* The counts of a queue in a checkpoint, known before its elements are read. */
+/* Counts of a queue that is being loaded from a checkpoint, which come before its elements. */
 struct psd_queue_expects {
     /* volatile: */
     uint64_t size, done, taken;
-    uint64_t placed; /* SHUFFLE: elements in array, and while loading in elements too; `size` is 0 */
+    /* SHUFFLE: elements in psd_queue.array so far; until all are read from the checkpoint, `size` of the queue is 0 */
+    uint64_t placed;
 };
 
 struct psd_queue {
     /* remembered: */
     struct psi_queue_spec spec;
     struct psi_list elements;   /* FIFO, WORK: in their order */
-    struct psd_element **array; /* SHUFFLE: [size], what an index draws from; WORK: [next_serial - 1], all items by serial */
+    struct psd_element **array; /* SHUFFLE: [size], from which an index is drawn; WORK: [next_serial - 1], all items by serial */
     uint64_t size;
     uint64_t next_serial;
-    uint64_t draws; /* SHUFFLE: draws so far */
-    uint64_t fill_hash;
+    uint64_t draws;          /* SHUFFLE: draws so far */
+    uint64_t fill_hash;      /* WORK, once filled: hash of the items, as the client that filled the queue has sent it */
     uint64_t done;           /* WORK: items done in this epoch */
     struct psd_element *sum; /* ACCUMULATOR: NULL while it has no gradient */
-    int64_t step;
-    uint32_t epoch; /* WORK: from 0 on; spec.epochs: all are over */
+    int64_t step;            /* ACCUMULATOR: global step; gradients of an earlier step are dropped */
+    uint32_t epoch;          /* WORK: number of the epoch, from 0 on; spec.epochs: all epochs are over */
     bool closed;
-    bool filled; /* WORK */
+    bool filled; /* WORK: the queue has all its items */
     /* derived: */
-    uint64_t taken;           /* elements in attempts */
-    uint64_t bytes;           /* of the data of all its elements, taken ones too */
+    uint64_t taken;           /* number of elements that attempts have taken */
+    uint64_t bytes;           /* bytes of the data of all elements, taken ones included */
     struct psi_list attempts; /* struct psd_attempt */
     uint64_t attempt_count;
     /* volatile: */
-    uint64_t capacity;
-    uint64_t dropped;                     /* ACCUMULATOR: gradients that came too late */
+    uint64_t capacity;                    /* places of `array` */
+    uint64_t dropped;                     /* ACCUMULATOR: number of gradients that came too late */
     struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/session/wait.h, the longest waiting first */
-    struct psi_list dirty;                /* in the list of queues that psd/queue/queue.c looks at at the end of the event */
-    struct psd_cut_queue *kept;           /* a cut that has not encoded all elements yet (cut.c); NULL: none */
-    struct psd_queue_expects expects;     /* only while a checkpoint is loaded */
-    const struct psd_variable *variable;  /* the variable that the queue hangs on */
+    /* link in psd_task.moved_queues: elements or requests have come, and psd_queues_turn() serves them at the end of the event */
+    struct psi_list dirty;
+    struct psd_cut_queue *kept;       /* elements that the checkpoint being written has still to encode (cut.c); NULL: none */
+    struct psd_queue_expects expects; /* used while a checkpoint is loaded */
+    const struct psd_variable *variable;
 };
 
-/** The attempt of request `id` of r. NULL: the request has done nothing to a queue, or is acknowledged. */
+/** The record of the elements that request `id` of r has moved. NULL: it has moved none, or the client has acknowledged them. */
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
-/** True if one more element fits in the capacity. The caller checks `closed`. */
+/** True if q has room for one more element within its capacity. The caller checks `closed`. */
 bool psd_queue_has_room(const struct psd_queue *q);
-/** Elements that may be taken now. SHUFFLE keeps min_after_dequeue back while it is open; WORK has none until it is filled;
- * ACCUMULATOR: sums that came back. */
+/** Number of elements that may be taken now. SHUFFLE: min_after_dequeue elements stay while the queue is open. WORK: 0 until the
+ * queue has all its items. ACCUMULATOR: sums that were taken and given back. */
 uint64_t psd_queue_available(const struct psd_queue *q);
-/** Index that the next DEQUEUE takes. SHUFFLE, which must not be empty, draws it from (seed, draws), or without a seed from
- * `random`, 64 random bits. Otherwise 0. */
+/** Index of the element that the next DEQUEUE takes. SHUFFLE: drawn from (seed, draws) or, without a seed, from `random`, 64
+ * random bits; q must not be empty. Other kinds: 0. */
 uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random);
-/** Elements in it; ACCUMULATOR: gradients in its sum. */
+/** Number of elements in q; ACCUMULATOR: number of gradients in its sum. */
 uint64_t psd_queue_length(const struct psd_queue *q);
-/** ACCUMULATOR: count a gradient that came too late. Volatile. */
+/** ACCUMULATOR: count a gradient that was dropped because it came too late. */
 void psd_queue_note_dropped(const struct psd_queue *q);
 uint64_t psd_queue_items(const struct psd_queue *q);
 /** WORK: the item with this serial; NULL: there is none. */
 const struct psd_element *psd_queue_item(const struct psd_queue *q, uint64_t serial);
-/** WORK: the attempt of r that has the item with this serial, acknowledged or not. NULL: r has not got the item. */
+/** WORK: the attempt of r that has the item with this serial, acknowledged by the client or not. NULL: r does not have it. */
 const struct psd_attempt *psd_attempt_of_item(const struct psd_record *r, const struct psd_queue *q, uint64_t serial);
-/** WORK: the attempt of any session that has the item with this serial. Looks at all attempts of the queue. */
+/** WORK: the attempt, of any session, that has taken the item with this serial; NULL: nobody has. Slow: searches all attempts. */
 const struct psd_attempt *psd_queue_holder(const struct psd_queue *q, uint64_t serial);
 
-/* ---- memory for changes (commit.h): psd_change_reserve() gets all of it but the elements ---- */
-/** Budget bytes of an element with so many bytes of data. */
+/* ---- memory for changes (commit.h): handlers allocate elements, psd_change_reserve() all else ---- */
+/** Budget bytes of an element with this many bytes of data. */
 uint64_t psd_element_memory_bytes(uint64_t bytes);
-/** An element whose data will come: QUEUED, in no list, data undefined. NULL: the budget, or the system, has no more. */
+/** A new element: QUEUED, in no list, with undefined data. NULL: the budget, or the system, has no memory. */
 struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes);
-/** Free an element that is in no queue and no attempt. NULL is fine. */
+/** Free e, which is in no queue and in no attempt. NULL is fine. */
 void psd_element_free(struct psd_store *s, struct psd_element *e);
 
-/** The queue of v, made together with v, within the budget. NULL: no memory. */
+/** Allocate the queue of v, which is being created, within the budget. NULL: no memory. */
 struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
-/** Places for `count` elements more. Elements that come back have theirs. */
+/** Make room in q->array for `count` more elements. An element that is given back has room already. RESOURCE_EXHAUSTED. */
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, uint64_t count, struct psi_err *err) PSI_MUST;
-/** An attempt, for a request that has none. NULL: no memory. */
+/** SPARSE_ACCUMULATOR: allocate *out, for the sum of q->sum and e; *out stays as it is if q->sum has all rows of e already.
+ * RESOURCE_EXHAUSTED. */
+ps_status psd_queue_reserve_sum(struct psd_store *s, const struct psd_queue *q, const struct psd_element *e,
+                                struct psd_element **out, struct psi_err *err) PSI_MUST;
 struct psd_attempt *psd_attempt_new(struct psd_store *s);
 
 void psd_queue_check_invariants(const struct psd_queue *q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of PS_WINDOW outcomes. The client never has more than PS_WINDOW numbers unresolved, so what a new number pushes out was
- * resolved: the client has heard its outcome. */
+/* The record of a session: a ring of PS_WINDOW outcomes. A client has at most PS_WINDOW numbers whose outcomes it does not know,
+ * so it knows each outcome that a newer number replaces. */
 #include "mutate.h"
 
 #include "common/mem.h"
@@ -15,10 +15,12 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name)
         memcpy(r->session, session, sizeof(r->session));
         r->name = name;
         psi_list_init(&r->silent);
+        psi_list_init(&r->place);
         psi_list_init(&r->shown);
         psi_list_init(&r->progress);
         psi_list_init(&r->attempts);
-        psi_u64_map_init(&r->waits, (const uint64_t[2]){name, 0}); /* need not be random: a client could only slow itself down */
+        /* a client may guess this seed, but numbers that collide slow down only its own waiting requests */
+        psi_u64_map_init(&r->waits, (const uint64_t[2]){name, 0});
     }
     return r;
 }
@@ -32,6 +34,7 @@ void psd_record_free(struct psd_record *r)
     PSI_ASSERT(psi_list_empty(&r->shown));
     psi_u64_map_fini(&r->waits);
     psi_list_remove(&r->silent);
+    psi_list_remove(&r->place);
     for (uint32_t i = 0; i < PS_WINDOW; i++) {
         psi_free(r->numbers[i].text);
     }
@@ -120,7 +123,7 @@ void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const
     }
     struct psd_step *last = r->step_count == 0 ? NULL : &r->steps[r->step_count - 1];
     if (last != NULL && step < last->step) {
-        r->step_count = 0; /* the global step was assigned, or is another variable */
+        r->step_count = 0; /* older reports cannot be compared: the step was set back, or another variable is the step now */
     } else if (last != NULL && last->at_ms == now_ms) {
         last->step = step;
         return;
@@ -162,6 +165,7 @@ void psd_record_check_invariants(const struct psd_record *r)
         const struct psd_number *n = &r->numbers[p->number % PS_WINDOW];
         PSI_ASSERT(n->number == p->number && n->state == PS_NUMBER_IN_PROGRESS && n->progress == p);
         PSI_ASSERT(n->offset <= p->total);
+        PSI_ASSERT(psd_number_moves(n) ? psd_progress_left(p) > 0 : psd_progress_passed(p) == 0 && !psi_list_linked(&p->moves));
         count++;
     }
     PSI_ASSERT(count == r->progress_count);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A group at one owner: see rounds.h. Happy path: psd_rounds_set() -> members are added -> areas fill (apply.c) ->
- * psd_rounds_build() -> psd_rounds_flip(), which leaves the memory of the old values for the next round.
- * Failure: memory, where it is reserved; nothing is half built afterwards.
- */
+/* A group at one owner: see rounds.h. Happy path: psd_rounds_set() -> psd_member_add() for each member -> contributions fill the
+ * areas (apply.c) -> psd_rounds_build() -> psd_rounds_flip(), after which the memory of the old values is used for the new values
+ * of the next round. overlay.c is for rows. Failure: no memory in psd_rounds_reserve() or psd_member_reserve(). */
 #include "mutate.h"
 
 #include "kept.h"
+#include "overlay.h"
+#include "rows.h"
 
 #include "common/mem.h"
 #include "common/shape.h"
 
 #include <string.h>
 
-/* bytes of value built at a time: with the sum and the slots they stay in the second-level cache */
+/* bytes of the value that are built at a time: with their average and slots they stay in the second-level cache */
 enum { BLOCK_BYTES = 16 << 10 };
 
 bool psd_variable_in_rounds(const struct psd_variable *v)
@@ -23,7 +23,8 @@ bool psd_variable_in_rounds(const struct psd_variable *v)
 
 bool psd_variable_is_built(const struct psd_variable *v)
 {
-    return v->part != NULL && (v->part->rounds->build == PSD_BUILD_GOES || v->part->rounds->build == PSD_BUILD_READY);
+    return v->part != NULL &&
+           (v->part->rounds->build == PSD_BUILD_GOES || v->part->rounds->build == PSD_BUILD_READY || v->part->in_force);
 }
 
 bool psd_variable_in_group(const struct psd_variable *v)
@@ -40,6 +41,11 @@ ps_status psd_part_check(const struct psd_variable *v, struct psi_err *err)
     return v->initialised ? PS_OK
                           : psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                                         "UNINITIALIZED: variable '%s' has no value yet: it cannot be in rounds", v->name);
+}
+
+static uint64_t area_bytes(const struct psd_part *p)
+{
+    return p->by_rows ? psd_overlay_area_bytes(p) : p->variable->bytes;
 }
 
 ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err)
@@ -107,11 +113,11 @@ struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, ui
     return m == NULL ? NULL : &m->areas[v->part - g->parts];
 }
 
-/* Bytes of a group's record, without its members. */
 static uint64_t group_bytes(uint32_t part_count, uint32_t owner_count)
 {
     return psi_malloc_bytes(sizeof(struct psd_rounds)) +
-           psi_malloc_bytes(((size_t)part_count + 1) * (sizeof(struct psd_part) + sizeof(struct psd_optim_scalars))) +
+           psi_malloc_bytes(((size_t)part_count + 1) *
+                            (sizeof(struct psd_part) + sizeof(struct psd_optim_scalars) + sizeof(double))) +
            psi_malloc_bytes(((size_t)owner_count + 1) * sizeof(struct psd_owner));
 }
 
@@ -124,7 +130,7 @@ uint64_t psd_member_memory_bytes(const struct psd_rounds *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; g->options.mode == PSD_SYNC_ROUNDS && i < g->part_count; i++) {
-        bytes += psd_arena_bytes(g->parts[i].variable->bytes);
+        bytes += psd_arena_bytes(area_bytes(&g->parts[i]));
     }
     return bytes;
 }
@@ -132,8 +138,8 @@ uint64_t psd_member_memory_bytes(const struct psd_rounds *g)
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g)
 {
     uint64_t bytes = psd_member_memory_bytes(g) * g->member_count;
-    for (uint32_t i = 0; g->options.mode == PSD_SYNC_ROUNDS && i < g->part_count; i++) {
-        bytes += psd_variable_promised_bytes(g->parts[i].variable);
+    for (uint32_t i = 0; i < g->part_count; i++) {
+        bytes += psd_part_has_copy(&g->parts[i]) ? psd_variable_promised_bytes(g->parts[i].variable) : 0;
     }
     return bytes;
 }
@@ -154,7 +160,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
     for (uint32_t i = 0; g->parts != NULL && i < g->part_count; i++) {
         struct psd_part *p = &g->parts[i];
         if (p->variable == NULL) {
-            break; /* the group is half built */
+            break; /* psd_rounds_reserve() has failed before it made this and the later parts */
         }
         unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
@@ -165,6 +171,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
     psd_store_uncount(s, PSD_MEMORY_ROUNDS, group_bytes(g->part_count, g->owner_count));
     psi_free(g->parts);
     psi_free(g->scalars);
+    psi_free(g->sums);
     psi_free(g->owners);
     psi_free(g);
 }
@@ -203,7 +210,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     return all;
 }
 
-/* A group, without the memory of its variables. */
+/* Make the record of a group, without copies of values. NULL, or arrays in it that are NULL: no memory. */
 static struct psd_rounds *new_group(const struct psd_container *c, const struct psd_rounds_def *def)
 {
     struct psd_rounds *g = psi_calloc(1, sizeof(*g));
@@ -221,6 +228,7 @@ static struct psd_rounds *new_group(const struct psd_container *c, const struct 
     g->owner_count = def->owner_count;
     g->parts = psi_calloc((size_t)def->count + 1, sizeof(*g->parts));
     g->scalars = psi_calloc((size_t)def->count + 1, sizeof(*g->scalars));
+    g->sums = psi_calloc((size_t)def->count + 1, sizeof(*g->sums));
     g->owners = psi_calloc((size_t)def->owner_count + 1, sizeof(*g->owners));
     if (g->owners != NULL && def->owner_count > 0) {
         memcpy(g->owners, def->owners, def->owner_count * sizeof(*g->owners));
@@ -228,29 +236,48 @@ static struct psd_rounds *new_group(const struct psd_container *c, const struct 
     return g;
 }
 
+static struct psd_part part_of(const struct psd_store *s, struct psd_rounds *g, const struct psd_part_def *def)
+{
+    const struct psd_variable *v = psd_variable_by_creation(s, def->creation);
+    struct psd_part p = {.variable = v, .by_rows = def->by_rows != 0, .rounds = g};
+    if (p.by_rows) {
+        const uint64_t rows = (uint64_t)psd_variable_shape(v).dims[0];
+        p.rows_max = g->options.rows_per_step < rows ? g->options.rows_per_step : rows;
+    }
+    return p;
+}
+
+uint64_t psd_rounds_copy_bytes(const struct psd_store *s, const struct psd_rounds_def *def)
+{
+    uint64_t bytes = 0;
+    struct psd_rounds g = {.options = def->options};
+    for (uint32_t i = 0; i < def->count; i++) {
+        const struct psd_part p = part_of(s, &g, &def->parts[i]);
+        bytes += psd_part_has_copy(&p) ? psd_variable_promised_bytes(p.variable) : 0;
+    }
+    return bytes;
+}
+
 ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c, const struct psd_rounds_def *def,
                              struct psd_rounds **out, struct psi_err *err)
 {
-    uint64_t bytes = 0;
     const uint64_t records_bytes = group_bytes(def->count, def->owner_count);
     if (psd_store_missing(s, records_bytes) > 0) {
         return no_memory(s, records_bytes, c->name, "their records", err);
     }
     struct psd_rounds *g = new_group(c, def);
     psd_store_count(s, PSD_MEMORY_ROUNDS, g == NULL ? 0 : records_bytes);
-    if (g == NULL || g->parts == NULL || g->scalars == NULL || g->owners == NULL) {
+    if (g == NULL || g->parts == NULL || g->scalars == NULL || g->sums == NULL || g->owners == NULL) {
         rounds_free(s, g);
         return no_memory(s, records_bytes, c->name, "their records", err);
     }
     for (uint32_t i = 0; i < def->count; i++) {
-        g->parts[i].variable = psd_variable_by_creation(s, def->creations[i]);
-        g->parts[i].rounds = g;
-        bytes += psd_variable_promised_bytes(g->parts[i].variable);
+        g->parts[i] = part_of(s, g, &def->parts[i]);
     }
-    for (uint32_t i = 0; def->options.mode == PSD_SYNC_ROUNDS && i < def->count; i++) {
-        if (!reserve_part(s, &g->parts[i])) {
+    for (uint32_t i = 0; i < def->count; i++) {
+        if (psd_part_has_copy(&g->parts[i]) && !reserve_part(s, &g->parts[i])) {
             rounds_free(s, g);
-            return no_memory(s, bytes, c->name, "a second copy of values and slots", err);
+            return no_memory(s, psd_rounds_copy_bytes(s, def), c->name, "a second copy of values and slots", err);
         }
     }
     *out = g;
@@ -264,7 +291,7 @@ static void member_free(struct psd_store *s, const struct psd_rounds *g, struct 
     }
     for (uint32_t i = 0; m->areas != NULL && i < g->part_count; i++) {
         struct psd_kept *nobody = NULL;
-        unstage(s, m->areas[i].memory, g->parts[i].variable->bytes, &nobody);
+        unstage(s, m->areas[i].memory, area_bytes(&g->parts[i]), &nobody);
     }
     psd_store_uncount(s, PSD_MEMORY_ROUNDS, member_bytes(g->part_count));
     psi_free(m->areas);
@@ -281,7 +308,7 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
     }
     bool all = m != NULL && m->areas != NULL;
     for (uint32_t i = 0; all && g->options.mode == PSD_SYNC_ROUNDS && i < g->part_count; i++) {
-        m->areas[i].memory = psd_store_stage_raw(s, g->parts[i].variable->bytes);
+        m->areas[i].memory = psd_store_stage_raw(s, area_bytes(&g->parts[i]));
         all = m->areas[i].memory != NULL;
     }
     if (!all) {
@@ -308,6 +335,7 @@ void psd_rounds_end(struct psd_store *s, struct psd_container *c)
     if (g == NULL) {
         return;
     }
+    psd_rounds_settle(g);
     while ((it = psi_list_first(&g->members)) != NULL) {
         psd_member_leave(s, g, PSI_CONTAINER_OF(it, struct psd_member, link));
     }
@@ -318,7 +346,7 @@ void psd_rounds_end(struct psd_store *s, struct psd_container *c)
     rounds_free(s, g);
 }
 
-/* Members are ordered by task index. Two jobs may have an equal one. */
+/* True if a comes before b in a group: by task index, then by job, then by id. */
 static bool comes_before(const struct psd_member *a, const struct psd_member *b)
 {
     int order = strcmp(a->job, b->job);
@@ -342,6 +370,7 @@ static void drop_area(struct psd_area *a)
         a->from = NULL;
     }
     a->complete = false;
+    a->rows = 0;
 }
 
 static void drop_areas(const struct psd_rounds *g, struct psd_member *m)
@@ -351,12 +380,12 @@ static void drop_areas(const struct psd_rounds *g, struct psd_member *m)
     }
 }
 
-/* Drop all contributions of m to the current round. */
+/* Drop all contributions of m to the current round, and what is built from them. */
 static void withdraw(struct psd_rounds *g, struct psd_member *m)
 {
     for (uint32_t i = 0; i < g->source_count; i++) {
         if (g->sources[i] == m) {
-            psd_rounds_build_end(g); /* clears source_count */
+            psd_rounds_build_end(g); /* sets source_count to 0, so the loop ends */
         }
     }
     drop_areas(g, m);
@@ -376,6 +405,7 @@ void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id,
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m)
 {
     withdraw(g, m);
+    psd_rounds_settle(g); /* rows of an overlay in force may lie in the memory of m */
     psi_list_remove(&m->link);
     g->member_count--;
     member_free(s, g, m);
@@ -400,6 +430,7 @@ bool psd_area_end(struct psd_progress *p, bool complete)
     a->from = NULL;
     a->complete = complete;
     a->scale = complete ? p->scale : 0;
+    a->rows = complete && psd_push_is_rows(p->kind) ? p->total : 0;
     p->area = NULL;
     if (complete) {
         const struct psd_rounds *g = p->variable->part->rounds;
@@ -424,12 +455,19 @@ void psd_rounds_build_end(struct psd_rounds *g)
     g->done = 0;
     g->measured = false;
     g->norms = (struct psd_optim_norms){0};
+    g->squares = (struct psi_squares){.count = 0};
+    g->round_factor = 0;
     g->decided = false;
     take_rate(g, NULL, 0);
-    psi_list_remove(&g->building);
+    for (uint32_t i = 0; i < g->part_count; i++) {
+        psd_overlay_forget(g, i);
+    }
+    if (!psd_rounds_are_not_home(g)) { /* otherwise psd_rounds_build() has still to move rows home */
+        psi_list_remove(&g->building);
+    }
 }
 
-/* Count the variables that m has not contributed to; count 0: none. */
+/* How many variables m has not contributed to (count), and the first of these. */
 static struct psd_missing lacks(const struct psd_rounds *g, const struct psd_member *m)
 {
     struct psd_missing what = {.member = m->id};
@@ -459,7 +497,8 @@ static void note_missing(struct psd_rounds *g, struct psd_missing what)
     }
 }
 
-/* Find the named members, in the group's order, and note those that lack something. Returns their number. */
+/* Collect the contributors of a round: members of g whose ids are in `members` go to `sources`, in the group's order. Members
+ * that have not contributed to all variables, and ids that g lacks, go to g->missing. Returns the number of sources. */
 static uint32_t find_sources(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_member **sources)
 {
     uint32_t found = 0;
@@ -483,25 +522,40 @@ static uint32_t find_sources(struct psd_rounds *g, const uint64_t *members, uint
     return found;
 }
 
+bool psd_sync_is_joint(const struct psd_sync_options *o)
+{
+    return o->max_norm > 0 && o->max_norm_each == 0;
+}
+
+/* The factor by which the limit on norms scales the optimizer's step for part i; 1: no limit. */
+static float factor_of(const struct psd_rounds *g, uint32_t i)
+{
+    if (psd_sync_is_joint(&g->options)) {
+        return g->round_factor;
+    }
+    return g->options.max_norm > 0 ? psi_clip_factor(g->sums[i], g->options.max_norm) : 1;
+}
+
 static void capture(const struct psd_rounds *g, uint32_t i, struct psd_optim_scalars *out)
 {
     const struct psd_variable *v = g->parts[i].variable;
-    psd_variable_capture_at(v, g->round_step, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, out);
+    psd_variable_capture_at(v, g->round_step, g->set_rate ? g->rate : psd_variable_rate(v), factor_of(g, i), out);
 }
 
-/* True if the values that are built, or being built, are of exactly these members. */
+/* True if g has built, or is building, new values or sums from the contributions of exactly these members. */
 static bool is_of(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
 {
-    return (g->build == PSD_BUILD_GOES || g->build == PSD_BUILD_READY) && g->source_count == count &&
-           memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
+    return g->build > PSD_BUILD_MISSING && g->source_count == count && memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
 }
 
-/* True if the values were built with the scalars that are in force now. */
+/* True if the optimizers' scalars (rates and powers) have not changed since building began. */
 static bool is_current(const struct psd_rounds *g)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
         struct psd_optim_scalars now;
         capture(g, i, &now);
+        /* scale, the factor of the limit on norms, is left out: it follows from the contributions, which have not changed */
+        now.scale = g->scalars[i].scale;
         if (memcmp(&now, &g->scalars[i], sizeof(now)) != 0) {
             return false;
         }
@@ -510,16 +564,19 @@ static bool is_current(const struct psd_rounds *g)
 }
 
 void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
-                            uint64_t step)
+                            uint64_t step, float factor)
 {
     const struct psd_member *sources[PS_MEMBERS_MAX];
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
     bool same = g->missing_count == 0 && is_of(g, sources, found);
-    if (!(same && decided)) { /* a decided round is not rebuilt: another directory may not know its rate and step */
+    const bool joint = psd_sync_is_joint(&g->options);
+    const bool kept = same && decided && (!joint || g->round_factor > 0);
+    /* if kept: the order repeats an earlier one, maybe by a restarted directory that does not know rate and step: they stay */
+    if (!kept) {
         take_rate(g, rate, step);
     }
-    if (same && (decided || is_current(g))) {
+    if (kept || (same && !decided && g->round_factor == factor && is_current(g))) {
         g->decided = decided;
         return;
     }
@@ -532,41 +589,63 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     }
     memcpy(g->sources, sources, found * sizeof(*sources));
     g->source_count = found;
+    g->round_factor = factor;
     take_rate(g, rate, step);
     for (uint32_t i = 0; i < g->part_count; i++) {
         capture(g, i, &g->scalars[i]);
+        psd_overlay_begin(g, i);
     }
     g->decided = decided;
-    g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
+    if (g->options.max_norm > 0 && factor <= 0) {
+        g->build = g->part_count > 0 ? PSD_BUILD_SUMS : joint ? PSD_BUILD_SUMMED : PSD_BUILD_READY;
+    } else {
+        g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
+    }
 }
 
-/* Elements of a block; whole rows where the optimizer is by row. */
-static uint64_t block_elements(const struct psd_variable *v)
+bool psd_rounds_is_building(const struct psd_rounds *g)
 {
-    const uint64_t most = BLOCK_BYTES / v->element_bytes, step = v->row_elements;
+    return g->build == PSD_BUILD_SUMS || g->build == PSD_BUILD_GOES;
+}
+
+/* Number of elements of a block of p: whole rows, if the optimizer works by row or members contribute rows. */
+static uint64_t block_elements(const struct psd_part *p)
+{
+    const struct psd_variable *v = p->variable;
+    const uint64_t columns = p->by_rows ? psd_rows_columns(v) : 0;
+    const uint64_t most = BLOCK_BYTES / v->element_bytes, step = columns > 0 ? columns : v->row_elements;
     return step > most ? step : most / step * step;
 }
 
-/* A block of part i: elements [first, first + count), at most block_elements(), from byte `at` on. */
+/* The elements of part i that are built at a time: `count` elements, at most block_elements(), from byte `at` on. */
 struct block {
     struct psd_part *p;
     uint32_t i;
     uint64_t count, at, bytes;
-    void *slots[PSD_OPTIM_SLOTS_MAX];            /* the new ones */
-    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* a row of an optimizer by row may be larger than BLOCK_BYTES */
+    void *slots[PSD_OPTIM_SLOTS_MAX];            /* the new slots */
+    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* one row of an optimizer by row may be larger than BLOCK_BYTES */
 };
 
-static void average_block(const struct psd_rounds *g, struct block *b)
+/* grad = the average of the members' gradients for `count` elements of part i, from byte `at` on. */
+static void average_block(const struct psd_rounds *g, uint32_t i, uint64_t at, uint64_t count, uint8_t *grad)
 {
-    const struct psd_variable *v = b->p->variable;
+    const struct psd_variable *v = g->parts[i].variable;
     for (uint32_t k = 0; k < g->source_count; k++) {
-        const struct psd_area *a = &g->sources[k]->areas[b->i];
-        psd_sum_add(v->dtype, b->grad, (const uint8_t *)a->memory + b->at, a->scale, k == 0, b->count);
+        const struct psd_area *a = &g->sources[k]->areas[i];
+        psd_sum_add(v->dtype, grad, (const uint8_t *)a->memory + at, a->scale, k == 0, count);
     }
-    psd_sum_average(v->dtype, b->grad, g->source_count, b->count);
+    psd_sum_average(v->dtype, grad, g->source_count, count);
 }
 
-/* The first pass of an optimizer with norms. Its steps wait where the new values will be. */
+static void sum_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
+{
+    const struct psd_variable *v = g->parts[i].variable;
+    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES];
+    average_block(g, i, first * v->element_bytes, count, grad);
+    psi_squares_add(&g->squares, v->dtype, grad, count);
+}
+
+/* First pass of an optimizer with norms: add the block to g->norms, and store each element's step where its new value will be. */
 static void measure_block(struct psd_rounds *g, struct block *b)
 {
     const struct psd_variable *v = b->p->variable;
@@ -574,7 +653,7 @@ static void measure_block(struct psd_rounds *g, struct block *b)
                       (uint8_t *)b->p->value + b->at, b->count, &g->norms);
 }
 
-/* The new values, from the gradient or from the steps of the first pass. */
+/* Make the new values and slots of a block from b->grad or, in the second pass, from the steps that measure_block() stored. */
 static void finish_block(struct psd_rounds *g, struct block *b)
 {
     const struct psd_variable *v = b->p->variable;
@@ -589,8 +668,8 @@ static void finish_block(struct psd_rounds *g, struct block *b)
                            v->row_elements);
 }
 
-/* Build elements [first, first + count) of part i, at most block_elements(): sum, average, copies of value and slots, optimizer.
- * Of an optimizer with norms in two passes, the second one behind the last block of the first. */
+/* Build elements [first, first + count) of part i, at most block_elements(): average the gradients, copy value and slots, and run
+ * the optimizer on the copies. An optimizer with norms needs two passes over all blocks: the first ends with measure_block(). */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
     struct psd_part *p = &g->parts[i];
@@ -613,7 +692,7 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
         }
     }
     if (!g->measured) {
-        average_block(g, &b);
+        average_block(g, i, at, count, b.grad);
     }
     if (!g->measured && psi_optimizer_is_whole(v->optimizer.kind)) {
         measure_block(g, &b);
@@ -621,43 +700,89 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
     }
     finish_block(g, &b);
     const uint64_t end = at + bytes, segment = at / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
-    if (PS_SEGMENT_BYTES % (block_elements(v) * v->element_bytes) != 0) { /* blocks do not end where segments end */
+    /* where segments end within blocks, no segment is complete here, and no CRC can be computed */
+    if (PS_SEGMENT_BYTES % (block_elements(p) * v->element_bytes) != 0) {
         psd_sums_forget(&p->sums, v->bytes, at, bytes);
     } else if (end % PS_SEGMENT_BYTES == 0 || end == v->bytes) {
         psd_sums_changed(&p->sums, p->value, v->bytes, segment, end - segment);
     }
 }
 
-/* Bytes of memory that are moved for one element of v. */
+/* Bytes of memory traffic to sum up or to build one element of v. */
 static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v)
 {
+    if (g->build == PSD_BUILD_SUMS) {
+        return v->element_bytes * (uint64_t)g->source_count;
+    }
     return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(&v->optimizer)));
+}
+
+/* Call when g->squares is the sum of squares of the whole average of part g->part: notes the sum, and goes on to the next part.
+ * After the last part: with a limit on all norms together, g waits (SUMMED) for the factor from the directory. With a limit on
+ * each variable's norm, g begins to build new values. */
+static void summed(struct psd_rounds *g)
+{
+    g->sums[g->part++] = psi_squares_sum(&g->squares);
+    g->squares = (struct psi_squares){.count = 0};
+    if (g->part < g->part_count) {
+        return;
+    }
+    g->part = 0;
+    g->build = psd_sync_is_joint(&g->options) ? PSD_BUILD_SUMMED : PSD_BUILD_GOES;
+    for (uint32_t i = 0; g->build == PSD_BUILD_GOES && i < g->part_count; i++) {
+        g->scalars[i].scale = factor_of(g, i);
+        psd_overlay_begin(g, i);
+    }
+}
+
+static void built(struct psd_rounds *g)
+{
+    g->measured = !g->measured && psi_optimizer_is_whole(g->parts[g->part].variable->optimizer.kind);
+    if (g->measured) {
+        return;
+    }
+    g->norms = (struct psd_optim_norms){0};
+    if (++g->part == g->part_count) {
+        g->build = PSD_BUILD_READY;
+    }
+}
+
+/* Sum up or build the next block of part g->part. Returns its number of elements. */
+static uint64_t next_block(struct psd_rounds *g)
+{
+    const struct psd_part *p = &g->parts[g->part];
+    const uint64_t first = g->done, block = block_elements(p), left = p->variable->elements - first;
+    const uint64_t count = left < block ? left : block;
+    if (g->build == PSD_BUILD_SUMS) {
+        sum_block(g, g->part, first, count);
+    } else if (p->by_rows && count > 0) {
+        const uint64_t columns = psd_rows_columns(p->variable);
+        psd_overlay_build_copy(g, g->part, first / columns, count / columns);
+    } else {
+        build_block(g, g->part, first, count);
+    }
+    g->done += count;
+    return count;
 }
 
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes)
 {
     uint64_t moved = 0;
-    while (g->build == PSD_BUILD_GOES && (moved == 0 || moved < bytes)) {
-        const struct psd_variable *v = g->parts[g->part].variable;
-        uint64_t block = block_elements(v);
-        uint64_t left = v->elements - g->done;
-        uint64_t count = left < block ? left : block;
-        build_block(g, g->part, g->done, count);
-        moved += count * traffic(g, v);
-        g->done += count;
-        if (g->done == v->elements) {
-            g->measured = !g->measured && psi_optimizer_is_whole(v->optimizer.kind);
+    if (!psd_overlay_home(g, bytes)) {
+        return false;
+    }
+    while (psd_rounds_is_building(g) && (moved == 0 || moved < bytes)) {
+        const struct psd_part *p = &g->parts[g->part];
+        const struct psd_variable *v = p->variable;
+        const bool sums = g->build == PSD_BUILD_SUMS, rows = p->by_rows && (sums || !psd_part_has_copy(p));
+        const uint64_t count = !rows ? next_block(g) : sums ? psd_overlay_sum(g, g->part) : psd_overlay_build(g, g->part);
+        moved += (rows ? count * psd_rows_columns(v) : count) * traffic(g, v);
+        if (rows ? count == 0 : g->done == v->elements) {
             g->done = 0;
-            if (!g->measured) {
-                g->norms = (struct psd_optim_norms){0};
-                g->part++;
-            }
-        }
-        if (g->part == g->part_count) {
-            g->build = PSD_BUILD_READY;
+            (sums ? summed : built)(g);
         }
     }
-    return g->build == PSD_BUILD_READY;
+    return !psd_rounds_is_building(g);
 }
 
 static void swap_memory(void **a, void **b)
@@ -667,8 +792,7 @@ static void swap_memory(void **a, void **b)
     *b = t;
 }
 
-/* A pull that is sending v goes on with the new values: each segment is composed from v when it is written. */
-static void flip_part(struct psd_part *p, uint64_t step)
+static void swap_copy(struct psd_part *p)
 {
     struct psd_variable *v = psd_variable_own(p->variable);
     struct psd_sums sums = v->sums;
@@ -681,6 +805,17 @@ static void flip_part(struct psd_part *p, uint64_t step)
     }
     v->sums = p->sums;
     p->sums = sums;
+}
+
+/* Put the new values of part i in force. A pull under way sends the new values from its next segment on. */
+static void flip_part(struct psd_rounds *g, uint32_t i, uint64_t step)
+{
+    struct psd_variable *v = psd_variable_own(g->parts[i].variable);
+    if (psd_part_has_copy(&g->parts[i])) {
+        swap_copy(&g->parts[i]);
+    } else {
+        psd_overlay_flip(g, i);
+    }
     psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
     v->version++;
     v->pushes++;
@@ -689,30 +824,36 @@ static void flip_part(struct psd_part *p, uint64_t step)
 
 static void count_step(struct psd_variable *v)
 {
-    static const int64_t one = 1; /* little-endian, so it is an int32 too */
+    static const int64_t one = 1; /* little-endian, so its first 4 bytes are the int32 1 */
     bool known = psd_add(v->dtype, v->value, &one, 1, 1);
     PSI_ASSERT(known);
     psd_sums_changed(&v->sums, v->value, v->bytes, 0, v->bytes);
     v->version++;
 }
 
-void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, uint64_t step,
+void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, uint64_t step, float factor,
                      const struct psd_optim_scalars *scalars)
 {
-    if (g->build != PSD_BUILD_READY) { /* a replay has built nothing */
-        psd_rounds_build_begin(g, members, count, true, NULL, step);
+    const bool replayed = g->build != PSD_BUILD_READY; /* in a replay of changes nothing is built before the flip */
+    if (replayed) {
+        psd_rounds_build_begin(g, members, count, true, NULL, step, factor);
         memcpy(g->scalars, scalars, g->part_count * sizeof(*scalars));
+        g->build = g->build == PSD_BUILD_SUMS ? PSD_BUILD_GOES : g->build; /* `scalars` already include the factors */
     }
     while (!psd_rounds_build(g, UINT64_MAX)) {
         PSI_ASSERT(g->build == PSD_BUILD_GOES);
     }
     for (uint32_t i = 0; i < g->part_count; i++) {
-        flip_part(&g->parts[i], step);
+        flip_part(g, i, step);
+    }
+    if (replayed) { /* nobody calls psd_rounds_build() in a replay, so rows move home at once */
+        psd_rounds_settle(g);
     }
     if (g->step != NULL) {
         count_step(psd_variable_own(g->step));
     }
     g->committed++;
+    g->factor = factor;
     g->over = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
@@ -732,7 +873,8 @@ void psd_rounds_check_invariants(const struct psd_rounds *g)
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_part *p = &g->parts[i];
         PSI_ASSERT(p->rounds == g && p->variable->part == p && p->variable->container == g->container);
-        PSI_ASSERT(p->variable->initialised && (p->value != NULL) == (g->options.mode == PSD_SYNC_ROUNDS));
+        PSI_ASSERT(p->variable->initialised && (p->value != NULL) == psd_part_has_copy(p));
+        psd_overlay_check_invariants(g, i);
         PSI_ASSERT(i == 0 || g->parts[i - 1].variable->creation < p->variable->creation);
     }
     PSI_LIST_FOREACH(it, &g->members) {
@@ -747,5 +889,5 @@ void psd_rounds_check_invariants(const struct psd_rounds *g)
     }
     PSI_ASSERT(count == g->member_count && count <= PS_MEMBERS_MAX);
     PSI_ASSERT(g->build != PSD_BUILD_MISSING || g->source_count == 0);
-    PSI_ASSERT(g->build != PSD_BUILD_READY || g->source_count > 0);
+    PSI_ASSERT((g->build != PSD_BUILD_READY && g->build != PSD_BUILD_SUMMED) || g->source_count > 0);
 }

@@ -1,43 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rounds at one owner (DESIGN §7). A group is the trainable variables of one container and its global step, which may be on
- * several tasks; here is the part of one owner. The directory decides when a round closes. psd/rounds/rounds.h has what an owner
- * decides.
+/* Rounds at one owner (docs/ARCHITECTURE.md: The life of one round). A group has the trainable variables of one container and its
+ * global step, which may be on several tasks; this file is about one owner's variables. The directory decides when a round
+ * closes, and psd/rounds/rounds.h carries out its orders.
  *
- * The life of a round here: CONTRIBUTE of each member (BEGIN, SEGMENT) fills the member's area of each variable ->
- * psd_rounds_build(), a piece at a time: gradients are added by ascending task index of their members, divided once by their
- * number, and give new values and slots beside those in use -> FLIP: the new ones replace the old ones, for all variables of the
- * group at once, and all contributions are dropped. A replay builds at the FLIP.
+ * A round at an owner has three steps. The CONTRIBUTEs of each member (changes BEGIN, SEGMENT) fill the member's area for each
+ * variable. psd_rounds_build(), called for a piece at a time, adds the gradients by ascending task index of their members,
+ * divides the sum once by their number, and makes new values and slots from this average, beside those in use. The change
+ * FLIP replaces the old values by the new ones, for all variables at once, and drops all contributions. A replay of changes
+ * builds at the FLIP.
  *
- * Memory is reserved where it can be refused: one copy of values and slots with ROUNDS, one gradient of each variable with
- * ROUND_JOIN. A member that takes another's place takes over its memory. Contributions and rounds need no further memory.
+ * All memory is reserved by requests that can be refused: the change ROUNDS reserves one copy of values and slots, ROUND_JOIN one
+ * gradient of each variable. For a variable by rows a member reserves rows instead, and there is no copy (overlay.h). A member
+ * that replaces an earlier member takes over its memory. Contributions and rounds need no further memory.
  *
- * Bits: the sum starts with the first member's gradient times its scale. Each further gradient is multiplied and added, in the
- * variable's dtype. Then one division, then the optimizer with scale 1. Slices, segments and the order of arrival change no bit.
+ * With a limit on norms (max_norm) the averages are made once before the new values are built, to add up their squares. With
+ * max_norm_each, each variable's own sum gives its factor. Otherwise the owner stops at PSD_BUILD_SUMMED and answers the PREPARE
+ * with its sums; a BUILD then brings the joint factor, which the directory has computed from the sums of all owners. The
+ * optimizer multiplies the average by the factor, as it multiplies the gradient of a push by the push's scale.
  *
- * A group of staleness only remembers members and options for the directory: its variables are pushed to as usual.
- */
+ * Order: the sum starts with the first member's gradient times its scale. Each further gradient is multiplied and added, in the
+ * variable's dtype. Then the sum is divided, and the optimizer runs with scale 1, or the factor. Slices, segments and order of
+ * arrival change no bit of the result.
+ *
+ * A group of mode STALENESS only remembers members and options for the directory; pushes change its variables as usual. */
 #ifndef PSD_ROUNDS_H
 #define PSD_ROUNDS_H
 
 #include "common/limits.h"
 #include "common/list.h"
+#include "common/squares.h"
 #include "record.h"
 
 enum psd_sync_mode { PSD_SYNC_NONE, PSD_SYNC_ROUNDS, PSD_SYNC_STALENESS };
+/* What the sum of a row's gradients is divided by. TAKEN: the number of members in the round. HAD: the number of members that
+ * sent the row. */
+enum psd_rows_mean { PSD_ROWS_MEAN_TAKEN, PSD_ROWS_MEAN_HAD };
 enum psd_on_loss { PSD_ON_LOSS_WAIT, PSD_ON_LOSS_SHRINK, PSD_ON_LOSS_FAIL };
 
-/* The chief's options of a group. The directory checks and follows them; owners remember them for the next directory. */
+/* A group's options, set by the chief. The directory applies them. Owners keep them, to report them to a restarted directory. */
 struct psd_sync_options {
     /* remembered: */
-    uint32_t mode; /* enum psd_sync_mode */
-    uint32_t workers;
-    uint32_t replicas; /* contributions that close a round; 0: one of each worker */
-    uint32_t on_loss;  /* enum psd_on_loss */
-    uint32_t staleness;
+    uint32_t mode;          /* enum psd_sync_mode */
+    uint32_t workers;       /* number of workers that train; 0: all workers of the cluster spec */
+    uint32_t replicas;      /* number of contributions that close a round; 0: one of each worker */
+    uint32_t on_loss;       /* enum psd_on_loss */
+    uint32_t staleness;     /* STALENESS: number of steps by which a member may be ahead of the slowest one */
+    uint32_t max_norm_each; /* 1: max_norm limits each variable by itself; 0: all variables together */
+    double max_norm;        /* limit of the norm of averages; 0: no limit */
+    uint32_t rows_per_step; /* most rows that one member may contribute to one variable in one round */
+    uint32_t rows_mean;     /* enum psd_rows_mean */
 };
 
-/* A task that has variables of a group. */
 struct psd_owner {
     /* remembered: */
     char job[PS_JOB_BYTES_MAX + 1];
@@ -47,144 +60,193 @@ struct psd_owner {
 /* The contribution of one member to one variable. */
 struct psd_area {
     /* remembered: */
-    void *memory; /* as long as the value, in its dtype; filled as far as the contribution has come. NULL: staleness */
-    float scale;  /* set once complete */
+    /* the gradient so far, in the variable's dtype; by rows: with the layout in overlay.c. NULL: the group's mode is STALENESS */
+    void *memory;
+    float scale;   /* scale of the contribution; set when it is complete */
+    uint64_t rows; /* by rows: number of rows; set when the contribution is complete */
     bool complete;
-    struct psd_progress *from; /* derived: push that fills the area now; NULL: none */
+    struct psd_progress *from; /* derived: mutation that fills the area now; NULL: none */
+    uint64_t next;             /* volatile: by rows: how many of the contribution's rows are averaged */
 };
 
 struct psd_member {
-    struct psi_list link; /* derived: in the group, by ascending task index */
+    struct psi_list link; /* derived: link in psd_rounds.members, by ascending task index */
     /* remembered: */
-    uint64_t id; /* random; new at each JOIN */
+    uint64_t id; /* random number, a new one at each JOIN */
     uint8_t session[16];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    uint64_t round;         /* of the last contribution that came whole; 0: none */
-    uint64_t taken;         /* last round that took the member's contribution; 0: none */
+    uint64_t round;         /* round of the newest complete contribution to some variable; 0: none */
+    uint64_t taken;         /* last committed round that included the member's contribution; 0: none */
     struct psd_area *areas; /* [part_count] */
 };
 
 struct psd_part {
     const struct psd_variable *variable; /* remembered: */
+    bool by_rows;                        /* remembered: members contribute rows */
     struct psd_rounds *rounds;           /* derived: */
-    /* volatile: the other copy, where the next values are built */
+    uint64_t rows_max;                   /* derived: by rows: most rows that a member may contribute to a round */
+    /* volatile: by rows: new rows of a round lie in a table of their own, the overlay (overlay.h), until they are moved home:
+     * copied to the variable's own memory */
+    uint64_t fresh; /* number of rows in the overlay; grows while the round is built */
+    uint64_t home;  /* in force: how many of these rows, from the first on, were copied into the variable's own memory */
+    bool in_force;  /* the round is committed: a reader gets a row from the overlay, if the overlay has it */
+    /* volatile: the second copy of value and slots, where the next values are built. NULL: psd_part_has_copy() is false */
     void *value;
     void *slots[PSD_OPTIM_SLOTS_MAX];
-    struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of these arrays, which were in use at the instant of a cut (kept.h) */
+    /* these arrays as they were at a cut, for the checkpoint being written (kept.h); NULL: not copied */
+    struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX];
     struct psd_sums sums;
 };
 
-/* What an owner has built for the round that closes. */
+/* How far the new values of the round that is being closed are. */
 enum psd_build {
     PSD_BUILD_NONE,
-    PSD_BUILD_MISSING, /* a contribution is missing: see `missing` */
-    PSD_BUILD_GOES,
-    PSD_BUILD_READY /* the new values are complete, the old ones still in use */
+    PSD_BUILD_MISSING, /* not built: `missing` says which contributions are missing */
+    PSD_BUILD_SUMS,    /* averages are being computed, and the squares of their elements added up */
+    PSD_BUILD_SUMMED,  /* `sums` are complete; a BUILD must bring the joint factor for max_norm */
+    PSD_BUILD_GOES,    /* new values are being built */
+    PSD_BUILD_READY    /* the new values are complete; the old values are still in use */
 };
 
-/* A member that has not contributed to a variable. */
+/* A member whose contributions are missing, so that the new values of a round cannot be built. */
 struct psd_missing {
     /* volatile: */
     uint64_t member;
-    const struct psd_variable *variable; /* one of the variables; NULL: the member is not known here */
-    uint32_t count;
+    const struct psd_variable *variable; /* one of the variables without its contribution; NULL: this task has no such member */
+    uint32_t count;                      /* number of variables without its contribution */
 };
 
 struct psd_rounds {
     /* remembered: */
-    uint64_t generation; /* random, by the directory */
+    uint64_t generation; /* random number from the directory */
     struct psd_sync_options options;
-    /* members that must still join before the group opens, in the directory's last order; 0: it is open */
+    /* from the directory's last order: how many members must join before the first round begins; 0: it has begun */
     uint32_t awaited;
-    bool over;                       /* a member has finished, and no round has closed since, in the directory's last order */
-    uint64_t committed;              /* last round that is committed, 0: none; the next one is being collected */
-    const struct psd_variable *step; /* variable of the global step; NULL: it is at another task */
+    /* from the directory's last order: a member has reported the end of its training since the last committed round */
+    bool over;
+    uint64_t committed;              /* last committed round, 0: none; contributions are collected for the next one */
+    float factor;                    /* factor by which max_norm scaled all averages of the last committed round; 0: none */
+    const struct psd_variable *step; /* variable of the global step; NULL: another task has it */
     struct psi_list members;         /* struct psd_member */
-    struct psd_part *parts;          /* by ascending creation of their variables */
+    struct psd_part *parts;          /* [part_count] by ascending creation of their variables */
     uint32_t part_count;
-    uint32_t owner_count; /* tasks of the group, this one too */
+    uint32_t owner_count; /* number of tasks of the group, this task included */
     struct psd_owner *owners;
     /* derived: */
     const struct psd_container *container;
     uint32_t member_count;
-    /* volatile: the last PREPARE or COMMIT for the current round */
+    /* volatile: how far this task is with the current round, and which order (PREPARE, BUILD or COMMIT) it follows */
     enum psd_build build;
-    uint64_t life, attempt; /* of the directory that asked, and its attempt */
-    bool decided;           /* committed as soon as it is READY */
-    bool set_rate; /* GOES, READY: built with `rate`, which the variables get at the flip. rate 0: their optimizers' own */
+    /* random number of the directory process that sent the order; number of its attempt to close the round */
+    uint64_t life, attempt;
+    bool decided; /* true: the directory's decision has come, and the round is committed as soon as `build` is READY */
+    /* GOES, READY. set_rate: a SET_RATE takes effect with this round: values are built with `rate`, 0: each optimizer's own */
+    bool set_rate;
     double rate;
-    uint64_t round_step; /* GOES, READY: 1 + global step that it is built at; 0: each variable's highest so far */
+    float round_factor;  /* factor by which max_norm scales all averages of this round; 0: none, or not known yet */
+    uint64_t round_step; /* GOES, READY: 1 + global step at which the round is built; 0: each variable's highest step is used */
     uint32_t source_count;
-    const struct psd_member *sources[PS_MEMBERS_MAX]; /* GOES, READY: who is taken, by ascending task index */
+    /* from SUMS on: members whose contributions are taken, by ascending task index */
+    const struct psd_member *sources[PS_MEMBERS_MAX];
+    uint32_t share_count;
+    /* members whose areas hold the overlays in force: rows of the last round that are not all moved home */
+    const struct psd_member *shares[PS_MEMBERS_MAX];
     uint32_t missing_count;
     struct psd_missing missing[PS_MEMBERS_MAX];
-    uint32_t part;                     /* GOES: index of the part that is being built */
-    uint64_t done;                     /* GOES: elements of that part that are built in this pass */
-    bool measured;                     /* GOES: that part's optimizer needs norms, and this pass is the last one */
-    struct psd_optim_norms norms;      /* GOES: of that part, as far as the first pass has come */
-    struct psd_optim_scalars *scalars; /* [part_count]: GOES, READY: captured when building began */
-    struct psi_list building;          /* GOES: in a list of the task */
-    /* psd/rounds/rounds.c: connection of a PREPARE or COMMIT that waits for its answer; NULL: none */
+    uint32_t part;                     /* SUMS, GOES: index of the part that is being summed up or built */
+    uint64_t done;                     /* SUMS, GOES: number of this part's elements that the present pass has done */
+    struct psi_squares squares;        /* SUMS: sum of the squares of this part's average, as far as it has come */
+    double *sums;                      /* [part_count], with max_norm: sums of squares of the averages, from SUMMED or GOES on */
+    bool measured;                     /* GOES: the norms of this part are known, and its second pass is under way */
+    struct psd_optim_norms norms;      /* GOES: norms of this part, as far as the first pass has come */
+    struct psd_optim_scalars *scalars; /* [part_count] GOES, READY: each part's scalars, captured when building began */
+    /* link in psd_task.building, while values are to be built or rows to be moved home by psd_rounds_build() */
+    struct psi_list building;
+    /* psd/rounds/rounds.c: connection that waits for the answer to a PREPARE, BUILD or COMMIT, with its id and op; NULL: none */
     void *ask_conn;
     uint64_t ask_id;
     uint8_t ask_op;
 };
 
-/** Pushes to v are contributions. v may be any variable. */
+/** True if v is in a group of mode ROUNDS, so that gradients for v are contributions to a round. v may be any variable. */
 bool psd_variable_in_rounds(const struct psd_variable *v);
-/** New values of v are being built, or are READY. A change of its value now would be lost. */
+/** True if any other change of v would be lost now: a round's new values of v are built or being built, or rows of v lie in an
+ * overlay and will overwrite v's own memory. */
 bool psd_variable_is_built(const struct psd_variable *v);
-/** v is in a group, or is its global step. */
+/** True if v is in a group, or is the global step of a group. */
 bool psd_variable_in_group(const struct psd_variable *v);
-/** Check that v can be in rounds: a float variable with a value and an optimizer. FAILED_PRECONDITION, INVALID_ARGUMENT. */
+/** Check that v can be in rounds: a float variable that has a value and an optimizer. FAILED_PRECONDITION, INVALID_ARGUMENT. */
 ps_status psd_part_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
-/** Check that v can count the steps: one integer, with a value. */
+/** Check that members can contribute rows to v, which has passed psd_part_check(). INVALID_ARGUMENT, UNIMPLEMENTED. */
+ps_status psd_part_rows_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
+/** True if new values of p's variable are built in a copy of it; false: row by row in an overlay, or not at all (STALENESS). */
+bool psd_part_has_copy(const struct psd_part *p);
+/** Check that v can be the global step: one integer element that has a value. INVALID_ARGUMENT, FAILED_PRECONDITION. */
 ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
-/** The value of v, which counts steps. */
+/** The step in v, for which psd_step_check() has returned PS_OK. */
 uint64_t psd_step_value(const struct psd_variable *v);
-/** NULL: the group has no such member. */
+/** Find the member of g with this id. NULL: the group has none. */
 const struct psd_member *psd_member_find(const struct psd_rounds *g, uint64_t member);
-/** The member in the place of this job and task. NULL: nobody. */
+/** Find the member that is task `task` of job `job`. NULL: none. */
 const struct psd_member *psd_member_at(const struct psd_rounds *g, const char *job, uint32_t task);
-/** m has contributed to all variables of the group here in the current round. */
+/** True if m has contributed to all of the group's variables here in the current round. */
 bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member *m);
-/** The area for the member's contribution to v. NULL: the contribution is dropped, because its round is over or the member is not
- * in the group. The caller refuses a round that has not begun. */
+/** Find the area for the member's contribution to v. NULL: the contribution is dropped, because its round has ended or the member
+ * is not in the group. The caller refuses a round that has not begun. */
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
-/** Bytes that the group and its members have reserved. */
+/** Bytes of memory of the copies of g and of the areas of all its members. */
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g);
-/** Budget bytes of the records of all groups and members, counted anew. */
+/** Bytes of the records of all groups and members, added up anew to check what the budget has counted. */
 uint64_t psd_rounds_record_bytes(const struct psd_store *s);
 uint64_t psd_member_memory_bytes(const struct psd_rounds *g);
 
 /* ---- memory for changes (commit.h) ---- */
+struct psd_part_def {
+    /* volatile: on a stack */
+    uint64_t creation; /* creation of a variable that is in no group */
+    uint64_t by_rows;  /* 1: members contribute rows; 0: whole gradients. 64 bits wide, so that the struct has no padding */
+};
 struct psd_rounds_def {
     /* volatile: on a stack */
     struct psd_sync_options options;
     uint32_t awaited;
     uint64_t generation;
-    const uint64_t *creations; /* of its variables, ascending; none is in another group */
+    const struct psd_part_def *parts; /* by ascending creation */
     uint32_t count;
     uint32_t owner_count;
     const struct psd_owner *owners;
-    const struct psd_variable *step; /* NULL: at another task */
+    const struct psd_variable *step; /* NULL: another task has the global step */
 };
+/** Bytes of the copies of values and slots that a group of this definition needs. */
+uint64_t psd_rounds_copy_bytes(const struct psd_store *s, const struct psd_rounds_def *def);
 ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c, const struct psd_rounds_def *def,
                              struct psd_rounds **out, struct psi_err *err) PSI_MUST;
 ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, struct psd_member **out,
                              struct psi_err *err) PSI_MUST;
 
 /* ---- building (volatile: nothing remembered changes) ---- */
-/** Begin to build new values from the contributions of these members to the current round. build becomes GOES, READY if nothing
- * is left to do, or MISSING. The scalars are captured now; if decided and these members' values are already built, those stay. A
- * member named twice counts once. rate: a learning rate that replaces those in force; the caller makes it permanent at the flip;
- * 0: the optimizers' own; NULL: those in force. step: 1 + global step of the round; 0: not known. */
+/** True if max_norm limits the norm of all averages together: the directory then gives each round a factor for all variables. */
+bool psd_sync_is_joint(const struct psd_sync_options *o);
+/** Begin to build new values for the current round from the contributions of these members. A member named twice counts once.
+ * Sets g->build: MISSING if contributions are missing; SUMS if norms have a limit and `factor` is not known (SUMMED if there is
+ * nothing to sum); otherwise GOES (READY if there is nothing to build). If values are being built from exactly these members
+ * already, building goes on, and does not begin anew, in two cases: the round is certain to be committed (decided) and no joint
+ * factor is lacking; or neither the optimizers' scalars nor the factor have changed. rate: learning rate to build with, which the
+ * variables keep after the commit; 0: the optimizers' own; NULL: the rates in force. step: 1 + global step of the round; 0: not
+ * known. factor: factor of the limit on all norms together; 0: not known, so that with such a limit only sums are made. */
 void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
-                            uint64_t step);
-/** Build until about `bytes` of memory were moved. True: READY. */
+                            uint64_t step, float factor);
+/** True if g sums up averages, or builds new values: psd_rounds_build() must be called until it returns true. */
+bool psd_rounds_is_building(const struct psd_rounds *g);
+/** Do about `bytes` of memory traffic: first copy rows of the last round from overlays to their variables' own memory; when none
+ * are left, sum up or build. True: nothing is left to do. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 void psd_rounds_build_end(struct psd_rounds *g);
+/** True if new rows of the last round still lie in an overlay, and not in the variable's own memory. */
+bool psd_rounds_are_not_home(const struct psd_rounds *g);
+/** Move all rows of all overlays in force to the memory of their variables, at once. */
+void psd_rounds_settle(struct psd_rounds *g);
 
 void psd_rounds_check_invariants(const struct psd_rounds *g);
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pushes of some rows: what they are checked for, and what a segment of them does.
+/* Pushes of rows: their checks, and the effect of a segment.
  *
- * Happy path: a segment's indices are checked -> each row is given to the optimizer with its slots, added, or written; the CRCs
- * of the segments of the value in which it lies are forgotten. For an atomic variable rows are gathered, each behind its index,
- * and take effect with the last one. An optimizer that moves all rows moves those between two rows of the push, by a gradient of
- * 0, when the later one of the two comes, and those behind the last row with the last segment. Failure: indices that do not rise,
- * or that the first frame did not announce. What came before them stays.
- */
+ * Happy path: a segment's indices are checked -> by the kind of mutation, the optimizer applies each row, or the row is added or
+ * written; the CRCs of the value's segments in which the row lies are forgotten. For an atomic variable the rows are gathered,
+ * each behind its index, and take effect with the last one. Some optimizers change all rows: rows that the push lacks get a
+ * gradient of 0 before the push's next row is applied, or with the last segment. Failure: an index that does not rise, or is
+ * above the highest index that the first frame has announced; a last row with another index. Rows that are applied stay. */
 #include "rows.h"
 
 #include "commit.h"
@@ -32,14 +30,18 @@ bool psd_rows_fit(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
     const ps_shape shape = psd_variable_shape(v);
-    const bool gradient = p->kind == PSD_PUSH_ROWS;
+    const bool contributes = p->kind == PSD_CONTRIBUTE_ROWS, gradient = psd_push_is_gradient(p->kind);
     uint64_t rows = 0, columns = 0;
-    if (v->queue != NULL || !v->initialised || psd_variable_in_rounds(v) || p->kind > PSD_SCATTER_UPDATE ||
+    if (v->queue != NULL || !v->initialised || (!contributes && psd_variable_in_rounds(v)) || p->kind > PSD_PUSH_PULL_ROWS ||
         psi_rows_of(v->name, &shape, v->dtype, &rows, &columns, NULL) != PS_OK) {
         return false;
     }
     if (gradient ? !psi_wire_fits(v->dtype, p->wire) || v->optimizer.kind == PS_OPT_NONE
                  : p->wire != v->dtype || (v->dtype == PS_BOOL && p->kind != PSD_SCATTER_UPDATE)) {
+        return false;
+    }
+    const struct psd_area *a = contributes ? psd_area_find(v, p->member, p->round) : NULL;
+    if (a != NULL && (!v->part->by_rows || p->total > v->part->rows_max || a->complete || a->from != NULL)) {
         return false;
     }
     return p->total <= rows && (p->total == 0 ? p->highest == 0 : p->highest < rows && p->highest >= p->total - 1);
@@ -77,39 +79,42 @@ void psd_rows_say_partly(const struct psd_number *n, struct psi_err *err)
                    (unsigned long long)n->progress->total, (unsigned long long)n->progress->last_index);
 }
 
-/* ---- what they do ---- */
-
 static void changed(const struct psd_variable *v, uint64_t index, uint64_t row_bytes)
 {
     psd_sums_forget(&psd_variable_own(v)->sums, v->bytes, index * row_bytes, row_bytes);
 }
 
-/* Change one row, of `columns` elements, by what has come for it. */
+/* Change the variable's row `index`, of `columns` elements, by `row`, which the mutation g has for this index. */
 static void change_row(const struct psd_progress *g, uint64_t index, const uint8_t *row, uint64_t columns)
 {
     const struct psd_variable *v = g->variable;
     const uint64_t bytes = columns * v->element_bytes;
     uint8_t *place = (uint8_t *)v->value + index * bytes;
-    if (g->kind == PSD_PUSH_ROWS) {
+    if (psd_push_applies_rows(g->kind)) {
         psd_apply_gradient(g, index * columns, row, (ps_dtype)g->wire, columns);
     } else if (g->kind == PSD_SCATTER_UPDATE) {
         memcpy(place, row, bytes);
     } else {
         const bool known = psd_add(v->dtype, place, row, columns, g->kind == PSD_SCATTER_SUB ? -1 : 1);
-        PSI_ASSERT(known); /* admission refuses other dtypes */
+        PSI_ASSERT(known); /* psd_add() fails only for dtypes that were refused when the push began */
     }
 }
 
-/* Move rows [first, end), which the push does not have. Their gradient is 0, to which nothing is added: what l2 and a decay of
- * weights do is done to rows of the push. */
+struct psd_optim_scalars psd_rows_moved_scalars(const struct psd_optim_scalars *scalars)
+{
+    struct psd_optim_scalars moved = *scalars;
+    moved.l2 = 0;
+    moved.weight_decay = 0;
+    return moved;
+}
+
+/* Apply a gradient of 0 to rows [first, end), which the push does not contain. */
 static void move_rows(const struct psd_progress *g, uint64_t first, uint64_t end, uint64_t columns)
 {
     static const uint8_t zeros[PS_SEGMENT_BYTES];
     const struct psd_variable *v = g->variable;
     const uint64_t most = sizeof(zeros) / v->element_bytes;
-    struct psd_progress as = {.variable = v, .scalars = g->scalars};
-    as.scalars.l2 = 0;
-    as.scalars.weight_decay = 0;
+    const struct psd_progress as = {.variable = v, .scalars = psd_rows_moved_scalars(&g->scalars)};
     for (uint64_t at = first * columns; at < end * columns; at += most) {
         psd_apply_gradient(&as, at, zeros, v->dtype, end * columns - at < most ? end * columns - at : most);
     }
@@ -117,12 +122,12 @@ static void move_rows(const struct psd_progress *g, uint64_t first, uint64_t end
                     (end - first) * columns * v->element_bytes);
 }
 
-/* As psd_rows_apply(), of an optimizer that moves all rows; rows: those of the segment. */
+/* Apply a segment with an optimizer that changes all rows: rows that the push lacks get a gradient of 0. rows: the gradients. */
 static void apply_to_all(const struct psd_progress *g, const uint8_t *segment, const uint8_t *rows, uint64_t count, bool last)
 {
     const struct psd_variable *v = g->variable;
     const uint64_t columns = psd_rows_columns(v), wire_bytes = g->unit - PSI_INDEX_BYTES;
-    uint64_t next = g->last_index + 1; /* 0, if none has come */
+    uint64_t next = g->last_index + 1; /* 0 if no row has come: last_index is UINT64_MAX */
     for (uint64_t i = 0; i < count; i++, rows += wire_bytes) {
         const uint64_t index = psi_rows_index(segment, i);
         move_rows(g, next, index, columns);
@@ -145,7 +150,7 @@ void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t cou
         apply_to_all(g, segment, rows, count, last);
         return;
     }
-    if (g->kind == PSD_PUSH_ROWS && g->wire != PS_F16 && columns > 0) {
+    if (psd_push_applies_rows(g->kind) && g->wire != PS_F16 && columns > 0) {
         psd_optim_apply_rows(v->optimizer.kind, v->dtype, (ps_dtype)g->wire, &g->scalars, v->value, v->slots, rows, segment,
                              count, columns);
     } else {

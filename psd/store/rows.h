@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a variable at its owner (common/rows.h): what a push of some rows is checked for. mutate.h has what it does. */
+/* Checks of pushes of rows (common/rows.h) at the owner of the variable. mutate.h has the functions that carry it out. */
 #ifndef PSD_STORE_ROWS_H
 #define PSD_STORE_ROWS_H
 
@@ -10,32 +10,36 @@
 
 /** Elements of a row of v; 1 for a scalar. */
 uint64_t psd_rows_columns(const struct psd_variable *v);
-/** Bytes of a row of p in its variable. */
+/** Bytes that a row of the push p takes in its variable. */
 static inline uint64_t psd_rows_row_bytes(const struct psd_progress *p)
 {
     return (uint64_t)(p->unit - PSI_INDEX_BYTES) / psi_wire_unit((ps_dtype)p->wire) * p->variable->element_bytes;
 }
-enum { PSD_MOVED_ROWS_BYTES_MAX = 16 << 20 /* values of which a push moves all rows, so that no segment takes long */ };
-/** A push of some rows moves all rows of a variable with such an optimizer: TensorFlow's sparse form of the kind. */
+enum {
+    /* a push may change all rows only of a value of at most this size, as it changes them in one event, without a pause */
+    PSD_MOVED_ROWS_BYTES_MAX = 16 << 20
+};
+/** True for a kind of optimizer whose sparse form in TensorFlow changes all rows of the variable, not only those of the push. */
 static inline bool psd_rows_kind_moves_all(uint32_t kind)
 {
     return kind == PS_OPT_ADAM || kind == PS_OPT_ADAMW_TF || kind == PS_OPT_AMSGRAD || kind == PS_OPT_NADAM;
 }
-/** p moves all rows of its variable, not only those that it has. */
+/** True if p changes all rows of its variable, not only the rows that p contains. */
 static inline bool psd_rows_move_all(const struct psd_progress *p)
 {
-    return p->kind == PSD_PUSH_ROWS && psd_rows_kind_moves_all(p->variable->optimizer.kind);
+    return psd_push_applies_rows(p->kind) && psd_rows_kind_moves_all(p->variable->optimizer.kind);
 }
-/** psd_progress_fits() of a push of some rows. */
+/** A copy of `scalars` for rows that a push changes although it does not contain them: l2 and weight decay are 0 in the copy. */
+struct psd_optim_scalars psd_rows_moved_scalars(const struct psd_optim_scalars *scalars);
+/** True if p, a mutation of rows from a checkpoint, is one that its variable can have in progress: psd_progress_fits(). */
 bool psd_rows_fit(const struct psd_progress *p);
-/** p, which fits, may have come to element `offset`, below its end. A push that is not of rows may stand anywhere. */
+/** True if p, from a checkpoint, can be as far as it says: `offset` of its rows, but not all, have come, and the last of these
+ * has index p->last_index. Also true if p is no mutation of rows. */
 bool psd_rows_may_stand(const struct psd_progress *p, uint64_t offset);
-/** Check the indices of the next `count` rows of n, which lie at `indices`. last: they end the operation. Errors: OUT_OF_RANGE,
- * INVALID_ARGUMENT, naming the index and where it stands. */
+/** Check the indices of the next `count` rows of n. last: these rows end the mutation. OUT_OF_RANGE, INVALID_ARGUMENT. */
 PSI_MUST ps_status psd_rows_check(const struct psd_number *n, const uint8_t *indices, uint64_t count, bool last,
                                   struct psi_err *err);
-/** Put "the first 910 of 4096 rows are applied, up to index 17" before err, the refusal of n, some of which is in its variable.
- */
+/** Put "the first 910 of 4096 rows are applied, up to index 17" before err, which says why n, partly applied, is refused. */
 void psd_rows_say_partly(const struct psd_number *n, struct psi_err *err);
 
 #endif

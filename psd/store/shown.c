@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each container of a session lists the few sessions that use it: the session itself, and the tasks that execute for it. */
+/* Which sessions have shown the key of a session's container: that session itself, and sessions of tasks that work for it. */
 #include "shown.h"
 
 #include "mutate.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which sessions have shown the key of a session's container, and so may use its handles. All volatile: a note goes with the
- * container or with the session's record, and the session shows the key again.
- */
+/* Which sessions have shown the key of a session's container, and so may use its handles. All notes are volatile: they end with
+ * the container or with the session's record, and the session then shows the key again. */
 #ifndef PSD_SHOWN_H
 #define PSD_SHOWN_H
 
@@ -17,11 +15,10 @@ struct psd_shown {
 /* budget bytes (PSD_MEMORY_CONTAINERS), as malloc gives them */
 enum { PSD_SHOWN_BYTES = sizeof(struct psd_shown) + 16 };
 
-/** r has shown the key of c. */
+/** True if r has shown the key of c. */
 bool psd_shown_by(const struct psd_container *c, const struct psd_record *r);
-/** Note that r has shown the key of c. False: no memory. The caller has made room for PSD_SHOWN_BYTES. */
+/** Note that r has shown the key of c. False: no memory. The caller has checked that PSD_SHOWN_BYTES fit into the budget. */
 bool psd_shown_add(struct psd_store *s, const struct psd_container *c, struct psd_record *r) PSI_MUST;
-/** Forget the notes of a container, or of a record, that goes. */
 void psd_shown_forget_container(struct psd_store *s, struct psd_container *c);
 void psd_shown_forget_record(struct psd_store *s, struct psd_record *r);
 

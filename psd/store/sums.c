@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sums.h. Happy path: a look into the table. */
+/* A table of the CRCs of a value's segments: see sums.h. */
 #include "sums.h"
 
 #include "common/crc32c.h"
@@ -7,7 +7,7 @@
 #include "common/status.h"
 
 #define KNOWN (UINT64_C(1) << 32)
-#define SENT (UINT64_C(1) << 33) /* the segment was sent since its last change */
+#define SENT (UINT64_C(1) << 33) /* bit of a CRC's word: the segment was sent to a client since its last change */
 
 static uint32_t length_of(uint64_t value_bytes, uint64_t offset)
 {
@@ -15,7 +15,7 @@ static uint32_t length_of(uint64_t value_bytes, uint64_t offset)
     return left < PS_SEGMENT_BYTES ? (uint32_t)left : PS_SEGMENT_BYTES;
 }
 
-/* The word of the segment at offset; NULL: no memory was allocated for it yet. */
+/* Where s keeps the CRC of the segment at this offset of the value; NULL: s->many is not allocated. */
 static uint64_t *place_of(struct psd_sums *s, uint64_t value_bytes, uint64_t offset)
 {
     if (value_bytes <= PS_SEGMENT_BYTES) {
@@ -42,7 +42,7 @@ uint32_t psd_sums_get(struct psd_sums *s, const void *value, uint64_t value_byte
     }
     *place |= SENT;
 #ifdef PSI_DEBUG
-    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* otherwise a writer has not called psd_sums_changed() */
+    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* otherwise a writer has forgotten to call psd_sums_changed() */
 #endif
     return (uint32_t)*place;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
- * by handle -> drop. Failure: only the budget can refuse (RESOURCE_EXHAUSTED); nothing is half built afterwards. */
+/* Variables and containers. Happy path: psd_container_add() -> psd_variable_add(), with a promise of memory for value and slots
+ * -> psd_variable_initialise() or psd_variable_swap_in(): value and slots are allocated and filled, and become the variable's ->
+ * pushes by handle -> psd_variable_drop(). Failure: no memory (RESOURCE_EXHAUSTED), and nothing has changed. */
 #include "cut_internal.h"
 #include "mutate.h"
 
@@ -271,7 +272,6 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
     return psd_sums_get(&psd_variable_own(v)->sums, v->value, v->bytes, offset, bytes);
 }
 
-/* Bytes of the record of a variable, with its name and dimensions. */
 static uint64_t piece_bytes(const char *name, uint32_t rank, bool is_part)
 {
     return sizeof(struct psd_variable) + strlen(name) + 1 + rank * sizeof(int64_t) + (is_part ? sizeof(struct psi_part) : 0);
@@ -279,7 +279,8 @@ static uint64_t piece_bytes(const char *name, uint32_t rank, bool is_part)
 
 uint64_t psd_variable_record_bytes(const char *name, uint32_t rank, bool is_part)
 {
-    return psd_arena_bytes(piece_bytes(name, rank, is_part)) + (uint64_t)3 * PSI_MAP_ENTRY_BYTES; /* by name, handle, creation */
+    /* a variable has three map entries: by name, by handle and by creation */
+    return psd_arena_bytes(piece_bytes(name, rank, is_part)) + (uint64_t)3 * PSI_MAP_ENTRY_BYTES;
 }
 
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
@@ -308,7 +309,7 @@ static uint64_t element_count(const struct psd_definition *d)
     return d->queue ? 0 : (uint64_t)ps_shape_elements(&d->shape);
 }
 
-/* Strings: the length while all of them are empty. */
+/* Bytes of a value with this definition; strings: of a value of empty strings. */
 static uint64_t value_bytes(const struct psd_definition *d)
 {
     uint64_t elements = element_count(d);
@@ -366,7 +367,7 @@ uint64_t psd_variable_elements_of(const struct psd_variable *v, uint32_t which)
 
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count)
 {
-    if (!is_by_row(v, which)) { /* each small push comes here: without a division */
+    if (!is_by_row(v, which)) { /* the usual case is first: each small push comes here, and needs no division */
         return (struct psd_span){.at = first * v->element_bytes, .bytes = count * v->element_bytes};
     }
     return (struct psd_span){.at = first / v->row_elements * v->element_bytes,
@@ -441,7 +442,7 @@ void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t in
     c->number = s->containers_made++;
     c->moved = s->moved;
     ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
-    PSI_ASSERT(st == PS_OK); /* psd_container_reserve() made room */
+    PSI_ASSERT(st == PS_OK); /* psd_container_reserve() has made room in the map */
     psd_store_count(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
 }
 
@@ -454,8 +455,8 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     c->start = c->next = 0;
     c->by_rounds = false;
     memset(c->ages, 0, sizeof(c->ages));
-    if (c->of_session) {                                                      /* its name is random, so nobody makes it again */
-        PSI_IGNORE(psi_map_remove(&s->containers, c->name, strlen(c->name))); /* always present */
+    if (c->of_session) { /* its name is random, so no later container will have it */
+        PSI_IGNORE(psi_map_remove(&s->containers, c->name, strlen(c->name))); /* returns c */
         psd_store_uncount(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
         psd_shown_forget_container(s, c);
         psi_free(c->cut_bare);
@@ -512,7 +513,8 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
     v->element_bytes = (uint16_t)ps_dtype_bytes(d->dtype);
     v->row_elements = 1;
     for (uint32_t i = 1; psi_optimizer_is_by_row(d->optimizer.kind) && i < d->shape.rank; i++) {
-        v->row_elements = (uint16_t)(v->row_elements * d->shape.dims[i]); /* a row has at most PSI_ROW_BYTES_MAX */
+        /* cannot overflow: a row has at most PSI_ROW_BYTES_MAX */
+        v->row_elements = (uint16_t)(v->row_elements * d->shape.dims[i]);
     }
     v->rank = (uint8_t)d->shape.rank;
     char *behind = v->name + strlen(name) + 1;
@@ -547,7 +549,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
     if (st == PS_OK) {
         st = psi_u64_map_put(&s->creations, creation, v, NULL, NULL);
     }
-    PSI_ASSERT(st == PS_OK); /* psd_variable_reserve() made room */
+    PSI_ASSERT(st == PS_OK); /* psd_variable_reserve() has made room in the maps */
 }
 
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
@@ -569,8 +571,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     psd_variable_unref(s, v);
 }
 
-/* Fill elements [first, first + count) of slot i, at dst. value: the first of these elements of the value that the slot goes
- * with. */
+/* Fill elements [first, first + count) of slot i, which go to dst, with their initial values. value: the variable's elements. */
 static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
                       const void *value, void *dst)
 {
@@ -583,7 +584,7 @@ static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimize
     psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
 }
 
-/* Fill elements [first, first + count) of the value. Those of a part are the whole variable's. */
+/* Initialise elements [first, first + count) of the value, which go to dst. A part gets those of the whole variable. */
 static void fill_value(const struct psd_variable *v, const struct psd_making *m, uint64_t first, uint64_t count, void *dst)
 {
     const ps_shape shape = psd_variable_shape(v);
@@ -613,7 +614,7 @@ static void make_slots(struct psd_variable *v, const void *value)
 
 void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
 {
-    if (v->container != NULL) { /* otherwise v is being made or was dropped, and is not counted */
+    if (v->container != NULL) { /* NULL: v is being made or was dropped, and is not counted in variable_bytes */
         s->variable_bytes += bytes - v->bytes;
     }
     v->bytes = bytes;
@@ -625,7 +626,7 @@ static void count_value(struct psd_variable *v)
     v->initialised = true;
 }
 
-/* Staged memory becomes the value. The old value is freed, and its promise given back. */
+/* Make `value`, which the caller has allocated, the value of v. The old value is freed, also in the budget. */
 static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
     if (v->first_value == NULL) {
@@ -633,7 +634,8 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
-    v->first_value = NULL; /* first_value was `value`, or keeps the promise that `value` brings */
+    /* first_value may be other memory than `value`; the budget then counts each of the two as it counted the other before */
+    v->first_value = NULL;
     v->value = value;
     psd_variable_resize(s, v, bytes);
 }
@@ -663,7 +665,8 @@ ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variab
 {
     m->done = 0;
     m->replaces = false;
-    if (v->dtype == PS_STRING) { /* empty strings take what is promised to an uninitialised variable */
+    /* empty strings need no more memory than the budget has set aside since the variable was created */
+    if (v->dtype == PS_STRING) {
         m->value = psd_arena_alloc(&s->arena, psi_blob_bytes_min(v->elements));
     } else if (v->value != NULL) {
         m->value = v->value;
@@ -697,7 +700,7 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
     return true;
 }
 
-/* Make elements [first, first + count) of the value (which 0) or of a slot. */
+/* Fill elements [first, first + count) of the value (which 0) or of slot `which` in m. */
 static void make_elements(const struct psd_variable *v, struct psd_making *m, uint32_t which, uint64_t first, uint64_t count)
 {
     const uint64_t at = first * v->element_bytes;
@@ -713,7 +716,7 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
     const uint32_t slots = psd_optim_slot_count(&v->optimizer);
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes;
-    uint64_t before = 0; /* elements of the arrays before this one: the value, then the slots */
+    uint64_t before = 0; /* number of elements in the arrays before array `which` */
     for (uint32_t which = 0; which <= slots; which++) {
         const uint64_t elements = psd_variable_elements_of(v, which);
         if (left > 0 && m->done < before + elements) {
@@ -743,7 +746,7 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
     memset(m->slots, 0, sizeof(m->slots));
 }
 
-/* Strings were made in other memory: give back what was promised for a larger value. */
+/* Make `value`, a blob of empty strings, the value of v. The old value is freed, and v's share of the budget shrinks. */
 static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void *value)
 {
     uint64_t bytes = psi_blob_bytes_min(v->elements);
@@ -760,7 +763,7 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
     }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(&v->optimizer); i++) {
         psd_store_unstage_kept(s, v->slots[i], psd_variable_bytes_of(v, 1 + i),
-                               &v->kept[1 + i]); /* the promise of the new slot stays */
+                               &v->kept[1 + i]); /* in the budget the new slot counts from now on as the old one did */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }
@@ -777,7 +780,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
     } else {
         take_made(s, v, m);
     }
-    psd_sums_reset(&v->sums); /* also if the new value lies where the old one was */
+    psd_sums_reset(&v->sums); /* the new value may lie in the memory of the old one, and take_made() keeps the CRCs then */
     m->value = NULL;
     v->init = m->init;
     v->seed = m->seed;

@@ -31,7 +31,7 @@ _psctl() {
     prev=${_psctl_words[${#_psctl_words[@]} - 2]}
     for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
         case ${_psctl_words[i]} in
-            -t | --target | --key_file | --tls_cert | --tls_key | --tls_ca | --timeout | --npy | --container | --task | --shard | --only | --prefix | --file | --out | --role | --hosts | --until | --cluster | --dir | --user | --days | --job_name | --ps_tasks | --ps_per_node | --worker_tasks | --base_port | --ps_pods | --worker_pods | --rendezvous | --address_suffix) ((i++)) ;;
+            -t | --target | --key_file | --tls_cert | --tls_key | --tls_ca | --timeout | --npy | --container | --task | --shard | --only | --prefix | --file | --out | --role | --hosts | --until | --cluster | --dir | --user | --days | --job_name | --ps_tasks | --ps_per_node | --worker_tasks | --base_port | --directory_port | --ps_pods | --worker_pods | --rendezvous | --address_suffix) ((i++)) ;;
             -*) ;;
             *)
                 verb=${_psctl_words[i]}
@@ -106,7 +106,7 @@ _psctl() {
             ;;
         cluster)
             words=""
-            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --cluster --show --job_name --ps_tasks --ps_per_node --worker_tasks --base_port --ps_pods --worker_pods --rendezvous --address_suffix"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --cluster --show --job_name --ps_tasks --ps_per_node --worker_tasks --base_port --directory_port --ps_pods --worker_pods --rendezvous --address_suffix"
             ;;
         set)
             words="variable"
@@ -198,6 +198,7 @@ _psctl() {
         --ps_per_node) words="" ;;
         --worker_tasks) words="" ;;
         --base_port) words="" ;;
+        --directory_port) words="" ;;
         --ps_pods) words="" ;;
         --worker_pods) words="" ;;
         --rendezvous) words="" ;;

@@ -13,6 +13,8 @@
  *        a null step as a training program writes it: pull all parameters, push all gradients, wait until they are applied. From
  *        1 MiB each parameter's push follows its pull, beside the pull of the next one. last: all are pulled at the end, behind
  *        their pushes.
+ *   load rows gather|push COLUMNS BATCH SECONDS
+ *        one blocking call after the other on BATCH rows, every fourth one, of a variable of 4 x BATCH rows with SGD
  *   load beside pull|push LARGE pull|push SECONDS
  *        pulls or pushes of 4 KiB, one at a time, while a thread for each of LARGE parameters of 25 MB, of the same session,
  * pulls or pushes it again and again.
@@ -580,12 +582,58 @@ static int beside(bool push, int large, bool large_push, double seconds)
     return ps_session_close(s) != 0 ? 2 : measured_print(&m);
 }
 
+static int some_rows(bool push, size_t columns, size_t batch, double seconds)
+{
+    ps_session *s = open_session(PS_PROGRESS_THREAD);
+    const size_t n = batch * columns, bytes = n * sizeof(float);
+    float *grad = patterned(bytes), *got = need(malloc(bytes)), *want = need(calloc(n, sizeof(float)));
+    int64_t *ids = need(malloc(batch * sizeof(*ids)));
+    pid_t pids[BENCH_SERVERS_MAX];
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    size_t reps = 0;
+    struct measured m = {.bytes = (double)bytes, .right = true};
+    ps_variable_spec_init(&spec);
+    spec.name = "rows";
+    spec.dtype = PS_F32;
+    spec.shape = PS_SHAPE((int64_t)(4 * batch), (int64_t)columns);
+    spec.optimizer = ps_sgd((float)RATE);
+    check(ps_variable_get(s, &spec, &v), "get");
+    check(ps_variable_init(v, false), "init");
+    for (size_t i = 0; i < batch; i++) {
+        ids[i] = (int64_t)(4 * i);
+    }
+    samples_init(&m.samples);
+    int servers = server_pids(s, pids);
+    struct cpu before = cpu_now(pids, servers);
+    double start = now();
+    for (double at = start; m.samples.count < REPS_MIN || (at - start < seconds && !atomic_load(&ended)); reps++) {
+        double begin = at;
+        check(push ? ps_push_rows(v, ids, batch, grad, bytes, 1) : ps_gather(v, ids, batch, got, bytes), "rows");
+        at = now();
+        samples_add(&m.samples, at - begin);
+    }
+    m.wall = now() - start;
+    m.cpu = cpu_since(before, pids, servers);
+    for (size_t k = 0; push && k < reps; k++) {
+        for (size_t i = 0; i < n; i++) {
+            want[i] -= (float)RATE * grad[i];
+        }
+    }
+    check(ps_gather(v, ids, batch, got, bytes), "gather");
+    m.right = memcmp(got, want, bytes) == 0;
+    check(ps_reset(s), "reset");
+    free(grad), free(got), free(want), free(ids);
+    return ps_session_close(s) != 0 ? 2 : measured_print(&m);
+}
+
 static int usage(void)
 {
     (void)fprintf(stderr,
                   "usage: load dense pull|sgd|adagrad|adam|pushpull BYTES SECONDS [float32|bfloat16|float16 [VARIABLES]]\n"
                   "       load small pull|push BYTES DEPTH SESSIONS SECONDS thread|caller [VARIABLES]\n"
                   "       load null VARIABLES BYTES SECONDS thread|caller [last]\n"
+                  "       load rows gather|push COLUMNS BATCH SECONDS\n"
                   "       load beside pull|push LARGE pull|push SECONDS\n");
     return 2;
 }
@@ -622,6 +670,9 @@ int main(int argc, char **argv)
             return usage();
         }
         return null_steps((int)count, bytes, strtod(argv[4], NULL), strcmp(argv[5], "caller") == 0, argc == 7);
+    }
+    if (strcmp(verb, "rows") == 0 && argc == 6 && number(argv[3], 1, 4096, &bytes) && number(argv[4], 1, 1 << 16, &count)) {
+        return some_rows(strcmp(argv[2], "push") == 0, bytes, count, strtod(argv[5], NULL));
     }
     if (strcmp(verb, "beside") == 0 && argc == 6 && number(argv[3], 0, BESIDE_MAX, &count)) {
         return beside(strcmp(argv[2], "push") == 0, (int)count, strcmp(argv[4], "push") == 0, strtod(argv[5], NULL));

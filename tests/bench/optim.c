@@ -63,7 +63,7 @@ static double push(const struct memory *m, const ps_optimizer *opt)
     struct psd_optim_scalars scalars;
     const double from = now();
     begin(opt, &scalars);
-    if (psi_optimizer_is_whole(opt->kind)) {
+    if (psi_optimizer_is_staged(opt->kind)) {
         struct psd_optim_norms norms = {0};
         void *slots[PSD_OPTIM_SLOTS_MAX] = {m->a[SLOTS], m->a[SLOTS + 1]};
         psd_optim_measure(opt->kind, PS_F32, &scalars, m->a[VARIABLE], slots, m->a[GRADIENT], m->a[GRADIENT], m->elements,
@@ -78,7 +78,16 @@ static double push(const struct memory *m, const ps_optimizer *opt)
         for (uint32_t k = 0; k < psd_optim_slot_count(opt); k++) {
             slots[k] = m->a[SLOTS + k] + first;
         }
-        psd_optim_apply(opt->kind, PS_F32, PS_F32, &scalars, m->a[VARIABLE] + first, slots, m->a[GRADIENT] + first, n);
+        if (psi_optimizer_is_whole(opt->kind)) {
+            psd_optim_measure_segment(opt->kind, PS_F32, &scalars, m->a[VARIABLE] + first, slots, m->a[GRADIENT] + first, n);
+        } else {
+            psd_optim_apply(opt->kind, PS_F32, PS_F32, &scalars, m->a[VARIABLE] + first, slots, m->a[GRADIENT] + first, n);
+        }
+    }
+    if (psi_optimizer_is_whole(opt->kind)) {
+        void *slots[PSD_OPTIM_SLOTS_MAX] = {m->a[SLOTS], m->a[SLOTS + 1], m->a[SLOTS + 2]};
+        psd_optim_last_pass(opt->kind, PS_F32, &scalars);
+        psd_optim_apply(opt->kind, PS_F32, PS_F32, &scalars, m->a[VARIABLE], slots, m->a[SLOTS], m->elements);
     }
     return now() - from;
 }

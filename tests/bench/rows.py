@@ -59,7 +59,10 @@ GOALS = [
     (("tls.handshakes",), True, 3000, 5000),
     (("tls.handshakes.turn_p99_us",), False, 5000, 2000),
     (tuple("optim.%s.100MiB.vs_bare" % name for name in OPTIMIZERS), True, 0.9, 1.0),
+    (tuple("rows.%s.4096x16%s.vs_loop" % (what, awake) for awake in ("", ".awake") for what in ("gather", "adagrad", "push_pull")), True, 0.3, 0.6),
     (("optim.lamb.100MiB.vs_adam",), False, 1.8, 1.5),
+    (("optim.adam.clip.100MiB.vs_plain",), False, 1.05, 1.02),
+    (("optim.adam.ema.100MiB.vs_plain",), False, 1.35, 1.3),  # an array is read and written beside Adam's three and the gradient
 ]
 GOAL_NAMES = [name for names, *_ in GOALS for name in names]
 
@@ -465,17 +468,34 @@ def tls_steps(scale):
 
 
 def optim_steps(scale):
-    """Each optimizer over 100 MiB of memory, without a task: beside a plain loop with its arithmetic, or beside another optimizer."""
+    """Each optimizer over 100 MiB of memory, without a task: beside a plain loop with its arithmetic, or beside another optimizer; Adam
+    with limited elements or with a moving average beside Adam without."""
     mib = "0" if scale.smoke else "100"
-    for name in (*OPTIMIZERS, *WHOLE):
-        row = "optim.%s.100MiB" % name
-        beside = "vs_" + WHOLE.get(name, "bare")
+    for name in (*OPTIMIZERS, *WHOLE, "adam+clip", "adam+ema"):
+        row = "optim.%s.100MiB" % name.replace("+", ".")
+        beside = "vs_plain" if "+" in name else "vs_" + WHOLE.get(name, "bare")
 
         def run(servers, name=name, row=row, beside=beside):
             got = checked(servers.run([program("optim"), mib, "5", name]))
             return {row: got["gb_s"], row + "." + beside: got[beside]}
 
         yield Step("optim", row, 1.5, {row: "GB/s", row + "." + beside: "ratio"}, run)
+
+
+def embedding_steps(scale):
+    """4,096 rows of 16 of an embedding of a million: gathered, trained with Adagrad, and both in one operation, beside the same loops in
+    the process. Once more with a task that looks for 1 ms before it sleeps: what waking it costs is the difference."""
+    for awake, spin_us in (("", "50"), (".awake", "1000")):
+        names = {"rows.%s.4096x16%s" % (what, awake): what for what in ("gather", "adagrad", "push_pull")}
+        rows = {row: unit for name in names for row, unit in ((name, "us"), (name + ".vs_loop", "ratio"))}
+
+        def run(servers, names=names, spin_us=spin_us):
+            size, batch = ("100000", "64") if scale.smoke else ("1048576", "4096")
+            got = checked(servers.run([program("embedding"), size, "16", batch, str(int(scale.seconds(2.0))), "1", "0", spin_us],
+                                      PSD_BUILD=BUILD))
+            return {row: value for name, what in names.items() for row, value in ((name, got[what + "_us"]), (name + ".vs_loop", got[what]))}
+
+        yield Step("rows", "rows.4096x16" + awake, 3.0, rows, run)
 
 
 def start_step():
@@ -509,3 +529,4 @@ def all_steps(scale):
     yield plan_step(scale)
     yield from tls_steps(scale)
     yield from optim_steps(scale)
+    yield from embedding_steps(scale)

@@ -8,9 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 from bench import commit, machine
-from exporter import cpu_s
+from exporter import cpu_s, private_mib
 from servers import Failed, Servers, environment, program
 
 MIB = 1 << 20
@@ -20,6 +21,8 @@ SHAPES = ((64, 4), (1024, 4), (4096, 4), (10000, 4), (64, 64), (64, 256), (64, 1
 DEPTH = 16  # requests that come together
 PAGE = "docs/SCALING.md"
 TRANSPORTS = ("tcp", "tls")
+ROW_COLUMNS, ROWS = 64, 1024  # of a push or a gather of rows
+SESSIONS = 200  # at a time, whose memory is measured
 
 
 class Psd:
@@ -46,6 +49,18 @@ class Psd:
         (cpu1, ops1), (cpu2, ops2) = (self.loads(count, [w.replace("SECONDS", "%g" % s) for w in words]) for s in (0.2 * seconds, seconds))
         return (cpu2 - cpu1) / max(ops2 - ops1, 1)
 
+    def memory_kib(self, sessions):
+        """The most private memory of psd while so many sessions pull."""
+        most = 0
+        child = self.servers.popen([program("load"), "small", "pull", "256", "1", str(sessions), "2", "caller"], stdout=subprocess.PIPE, env=self.env)
+        while child.poll() is None:
+            most = max(most, 1024 * private_mib(self.child.pid))
+            time.sleep(0.05)  # sleep: between two looks
+        if child.returncode != 0:
+            raise Failed("load of %d sessions: status %d" % (sessions, child.returncode))
+        self.servers.end(child)
+        return most
+
 
 def constants(psd, seconds):
     """An operation costs its own time and a share of a turn of the loop, which requests that come together share."""
@@ -57,6 +72,11 @@ def constants(psd, seconds):
     for op, words in (("pull", "pull"), ("push", "sgd")):
         per_op = psd.per_op(1, seconds, "dense", words, str(16 * MIB), "SECONDS")
         found[op + "_s_per_gb"] = 1e9 * (per_op - 1e-6 * found[op + "_us"]) / (16 * MIB)
+    for op, turn in (("gather", "pull"), ("push", "push")):
+        per_op = 1e6 * psd.per_op(1, seconds, "rows", op, str(ROW_COLUMNS), str(ROWS), "SECONDS")
+        found["row_%s_us" % op] = (per_op - found[turn + "_turn_us"] - found[turn + "_us"]) / ROWS
+    few, many = psd.memory_kib(8), psd.memory_kib(SESSIONS)
+    found["connection_kib"] = (many - few) / (SESSIONS - 8)
     return found
 
 
@@ -76,6 +96,9 @@ def measure(seconds, workers):
                 continue
             psd = Psd(servers, transport)
             found[transport] = {"constants": constants(psd, seconds), "step_us": {}}
+            if transport == "tls":
+                done = subprocess.run([program("tls"), "handshakes", "8", "%g" % seconds], stdout=subprocess.PIPE, text=True, check=True)
+                found[transport]["constants"]["handshake_us"] = 1e6 * json.loads(done.stdout)["tls_cpu_s"]
             for n in workers:
                 us = 1e6 * psd.per_op(n, seconds, "null", str(STEP_VARIABLES), str(STEP_BYTES), "SECONDS", "thread")
                 found[transport]["step_us"][str(n)] = us
@@ -107,8 +130,11 @@ def table(head, rows):
 
 def constants_table(found):
     names = (("pull_us", "a pull of 256 bytes, us"), ("push_us", "a push of 256 bytes, us"), ("pull_turn_us", "a turn of the loop, pulls, us"),
-             ("push_turn_us", "a turn of the loop, pushes, us"), ("pull_s_per_gb", "pulled, CPU s/GB"), ("push_s_per_gb", "pushed, SGD, CPU s/GB"))
-    rows = [[text] + [number(found[t]["constants"][name]) for t in found] for name, text in names]
+             ("push_turn_us", "a turn of the loop, pushes, us"), ("pull_s_per_gb", "pulled, CPU s/GB"), ("push_s_per_gb", "pushed, SGD, CPU s/GB"),
+             ("row_gather_us", "a row of %d values that is gathered, us" % ROW_COLUMNS),
+             ("row_push_us", "a row of %d values that is pushed, SGD, us" % ROW_COLUMNS),
+             ("handshake_us", "a handshake, us"), ("connection_kib", "memory of a connection with its session, KiB"))
+    rows = [[text] + [number(found[t]["constants"][name]) if name in found[t]["constants"] else "" for t in found] for name, text in names]
     cores = ["cores for 12.5 GB/s each way"]
     for t in found:
         c = found[t]["constants"]
@@ -173,8 +199,11 @@ def main():
     try:
         results = {}
         if args.only:
-            with open(args.out, encoding="utf-8") as text:
-                results = json.load(text)
+            try:
+                with open(args.out, encoding="utf-8") as text:
+                    results = json.load(text)
+            except (OSError, ValueError) as e:
+                raise Failed("%s: no results whose other part could stay (%s): run it without --only first" % (args.out, e)) from None
         results.update(machine=machine(), commit=commit())
         if args.only != "measured":
             results.update(shapes=shapes, simulated=simulate(shapes))

@@ -30,6 +30,14 @@ class Failed(Exception):
     """A row could not be measured, or its values are wrong."""
 
 
+def figures(what, out):
+    """The last line that a load prints."""
+    try:
+        return json.loads(out.splitlines()[-1])
+    except (ValueError, IndexError):
+        raise Failed("%s: no figures: %s" % (what, out)) from None
+
+
 def program(name):
     for folder in ("bin", "tests/bench"):
         path = os.path.join(BUILD, folder, name)
@@ -198,7 +206,7 @@ class Servers:
             self.end(child)
         if child.returncode != 0:
             raise Failed("%s: status %d: %s" % (" ".join(args), child.returncode, out))
-        return json.loads(out.splitlines()[-1])
+        return figures(" ".join(args), out)
 
     def psctl_status(self, target):
         """Seconds that `psctl status` takes."""
@@ -223,7 +231,7 @@ class Servers:
         self.end(child)
         if child.returncode != 0:
             raise Failed("the load in the background: status %d: %s" % (child.returncode, out))
-        return json.loads(out.splitlines()[-1])
+        return figures("the load in the background", out)
 
     # ---- peers; None: missing says why
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of `make bench` share that open sessions with the task that PSD_TARGET names. */
+/* What the programs of `make bench` share that open sessions, with the task that PSD_TARGET names or with one of their own. */
 #ifndef BENCH_SESSION_H
 #define BENCH_SESSION_H
 
@@ -27,14 +27,15 @@ static inline void check(ps_status st, const char *what)
     }
 }
 
-static inline ps_session *open_session(ps_progress progress)
+/* in: container; NULL: the standard one. */
+static inline ps_session *open_at(const char *target, const char *in, ps_progress progress)
 {
     ps_session_options o;
     ps_session *s = NULL;
     char error[512];
     ps_session_options_init(&o);
-    o.target = getenv("PSD_TARGET");
-    o.container = container;
+    o.target = target;
+    o.container = in;
     o.log_level = PS_LOG_WARN;
     o.progress = progress;
     if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
@@ -42,6 +43,11 @@ static inline ps_session *open_session(ps_progress progress)
         exit(2);
     }
     return s;
+}
+
+static inline ps_session *open_session(ps_progress progress)
+{
+    return open_at(getenv("PSD_TARGET"), container, progress);
 }
 
 /* Processes of the tasks, each once; returns how many. */

@@ -7,7 +7,7 @@
  *   sparse [FEATURES] [PER_EXAMPLE] [BATCH] [SECONDS]   from the repository's root after `make bench-programs`
  */
 #include "daemon.h"
-#include "measure.h"
+#include "session.h"
 
 #include <inttypes.h>
 #include <ps.h>
@@ -16,14 +16,6 @@
 enum { ARGUMENTS = 4 };
 #define MUST 10.0
 #define RATE 0.01F
-
-static void check(ps_status st, const char *what)
-{
-    if (st != PS_OK) {
-        (void)fprintf(stderr, "%s: %s: %s\n", what, ps_status_name(st), ps_last_error());
-        exit(2);
-    }
-}
 
 static ps_variable *get(ps_session *s, const char *name, long features)
 {
@@ -72,15 +64,7 @@ int main(int argc, char **argv)
     int64_t *ids = need(malloc(count * sizeof(int64_t)));
     test_cluster_init(&cluster, 1, "");
     test_cluster_start_all(&cluster);
-    ps_session_options o;
-    ps_session *s = NULL;
-    char error[512];
-    ps_session_options_init(&o);
-    o.target = cluster.address[0];
-    if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
-        (void)fprintf(stderr, "%s\n", error);
-        return 2;
-    }
+    ps_session *s = open_at(cluster.address[0], NULL, PS_PROGRESS_THREAD);
     ps_variable *whole = get(s, "whole", given[0]), *by_rows = get(s, "by_rows", given[0]);
     samples_init(&dense);
     samples_init(&rows);

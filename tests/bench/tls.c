@@ -302,7 +302,7 @@ static struct psi_tls *context(void)
     struct psi_tls *tls = NULL;
     struct psi_err err = {.code = PS_OK};
     must(psi_keys_parse(KEYS, sizeof(KEYS) - 1, "bench", &keys, &err) == PS_OK, err.text);
-    const struct psi_tls_config config = {.server_too = true, .keys = keys, .now_s = now_s};
+    const struct psi_tls_config config = {.keys = keys, .now_s = now_s};
     ps_status st = psi_tls_new(&config, &tls, &err);
     must(st == PS_OK || st == PS_UNIMPLEMENTED, err.text);
     psi_keys_free(keys);

@@ -81,7 +81,7 @@ static void send_values(struct side *side, const uint8_t *value, uint8_t *out)
 {
     struct psi_tls_way way = {.cipher = NULL};
     way_begin(&way, true);
-    for (size_t at = 0; !atomic_load(&stopping); at = (at + WRITE_BYTES) % side->bytes) {
+    for (size_t at = 0; side->count == 0 || !atomic_load(&stopping); at = (at + WRITE_BYTES) % side->bytes) {
         const uint8_t *from = value + (side->hot ? 0 : at);
         size_t n = 0;
         for (size_t i = 0; i < WRITE_BYTES && side->secure; i += PSI_TLS_RECORD_BYTES) {

@@ -196,7 +196,7 @@ static void try_again(struct psd_task *t, uint32_t peer)
 /* Which names their owners have lost, and what each task has made: no disk is needed for that. */
 static void look_at_names(struct psd_task *t)
 {
-    struct psd_saver saves = {.names_checked = false};
+    struct psd_saver saves = {.names = PSD_SAVER_NAMES_OPEN};
     struct psd_loader starts = {.peers = calloc(t->peer_count, sizeof(struct psd_loader_peer))};
     struct psd_saver *own_saves = t->saver;
     struct psd_loader *own_starts = t->loader;
@@ -204,7 +204,7 @@ static void look_at_names(struct psd_task *t)
     check(starts.peers != NULL, "memory");
     t->saver = &saves;
     t->loader = &starts;
-    while (!saves.names_checked) {
+    while (saves.names != PSD_SAVER_NAMES_CHECKED) {
         turn(true);
         ps_status st = psd_saver_check_names(t, &err);
         turn(false);

@@ -47,7 +47,7 @@ static const pb_msgdesc_t *const messages[] = {&ps_v1_Hello_msg,
                                                &ps_v1_AgeAnswer_msg,
                                                &ps_v1_RoundsItem_msg,
                                                &ps_v1_MemberItem_msg,
-                                               &ps_v1_MissingItem_msg,
+                                               &ps_v1_PrepareAnswer_msg,
                                                &ps_v1_Chief_msg,
                                                &ps_v1_SaveItem_msg,
                                                &ps_v1_FileItem_msg,
@@ -82,7 +82,7 @@ static union {
     ps_v1_AgeAnswer ages;
     ps_v1_RoundsItem rounds;
     ps_v1_MemberItem member;
-    ps_v1_MissingItem missing;
+    ps_v1_PrepareAnswer missing;
     ps_v1_SaveItem save;
     ps_v1_FileItem file;
     ps_v1_CheckpointAnswer checkpoint;

@@ -161,9 +161,11 @@ static void check_written(struct dataset *set)
     write_file(set, false, 3);
     PSI_ASSERT(data_load_libsvm(paths[2], paths[3], &o, &again, err) == 0);
     check_same(set, &again);
-    PSI_ASSERT(data_adopt(&again, &own, err) == 0);
-    check_set(&again);
-    check_same(set, &again);
+    if (set->classes > 1) { /* pstrain makes no model of one class: a model with one label predicts numbers */
+        PSI_ASSERT(data_adopt(&again, &own, err) == 0);
+        check_set(&again);
+        check_same(set, &again);
+    }
     PSI_ASSERT(data_keep_test(&again, err) == 0);
     data_free(&again);
 }

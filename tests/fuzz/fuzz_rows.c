@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows at a task: PUSH_ROWS, SCATTER and GATHER with any indices, counts and lengths, against a table. What the rules of
- * docs/PROTOCOL.md allow is carried out in full, on the rows that it names; anything else is refused, and changes nothing.
+ * Rows at a task: PUSH_ROWS, PUSHPULL_ROWS, SCATTER and GATHER with any indices, counts and lengths, against a table. What the
+ * rules of docs/PROTOCOL.md allow is carried out in full, on the rows that it names; anything else is refused, and changes
+ * nothing.
  *
  * Input: commands of one byte and what it asks for. Bits 0-1 the operation (push, scatter, gather; 3: a new connection), 2 the
  * atomic variable, 3 the first frame says what is right, 4 the length is right; then how many rows (0 to 7), their indices, a
@@ -72,7 +73,8 @@ static void change(struct fc *c, struct input *in, uint8_t what, uint32_t handle
                    float *table)
 {
     float values[COUNT_MAX * COLUMNS];
-    struct rows_op o = {.op = what % 4 == 0 ? PS_OP_PUSH_ROWS : PS_OP_SCATTER, .dtype = PS_F32, .handle = handle, .scale = 1};
+    const uint8_t push = (what & 32) != 0 ? PS_OP_PUSHPULL_ROWS : PS_OP_PUSH_ROWS;
+    struct rows_op o = {.op = what % 4 == 0 ? push : PS_OP_SCATTER, .dtype = PS_F32, .handle = handle, .scale = 1};
     struct wire payload, w;
     wire_init(&payload);
     wire_init(&w);
@@ -105,6 +107,7 @@ static void change(struct fc *c, struct input *in, uint8_t what, uint32_t handle
                                  .payload_bytes = length};
     PSI_IGNORE(wire_frame(&w, &f)); /* where it begins does not matter */
     shell_send(c->conn, &w);
+    struct shell_frame *fresh = c->conn->frame_count == 2 ? shell_take(c->conn) : NULL; /* the new values, before the reply */
     const struct fc_reply r = fc_take(c, NULL);
     /* what the frame means, whatever it was made of: its length is known up to its padding */
     const uint64_t n = m.rows;
@@ -121,6 +124,13 @@ static void change(struct fc *c, struct input *in, uint8_t what, uint32_t handle
         for (uint32_t k = 0; k < COLUMNS; k++) {
             row[k] = o.how == PS_SCATTER_UPDATE ? came[k] : o.how == PS_SCATTER_ADD ? row[k] + came[k] : row[k] - came[k];
         }
+    }
+    PSI_ASSERT((fresh != NULL) == (o.op == PS_OP_PUSHPULL_ROWS && fits && n > 0));
+    for (uint32_t i = 0; fresh != NULL && i < n; i++) {
+        PSI_ASSERT(memcmp(fresh->body.data + (size_t)i * ROW_BYTES, table + said[i] * COLUMNS, ROW_BYTES) == 0);
+    }
+    if (fresh != NULL) {
+        shell_frame_free(fresh);
     }
     wire_fini(&payload);
     wire_fini(&w);

@@ -22,7 +22,7 @@ static inline void list_frame(struct wire *out, uint8_t op, uint16_t flags, uint
 
 static const uint8_t half_session[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-static inline void sessions_answer_of(struct wire *out, const char *rival, const char *who)
+static inline void sessions_answer_of(struct wire *out, const char *rival, const char *who, const char *said)
 {
     ps_v1_SessionAnswer m[2] = {ps_v1_SessionAnswer_init_zero, ps_v1_SessionAnswer_init_zero};
     for (int i = 0; i < 2; i++) {
@@ -45,24 +45,30 @@ static inline void sessions_answer_of(struct wire *out, const char *rival, const
     m[1].held_bytes = 65536;
     PSI_IGNORE(PSI_BYTES_SET(m[1].rival, rival));
     PSI_IGNORE(PSI_BYTES_SET(m[1].who, who));
+    PSI_IGNORE(PSI_BYTES_SET(m[1].said, said));
     PSI_IGNORE(PSI_BYTES_SET(m[1].key_id, who[0] != '\0' ? "00c0ffee" : ""));
     list_frame(out, PS_OP_SESSIONS, PS_FLAG_REPLY, 21, &ps_v1_SessionAnswer_msg, m, sizeof(m[0]), 2);
 }
 
 static inline void sessions_answer(struct wire *out)
 {
-    sessions_answer_of(out, "", "");
+    sessions_answer_of(out, "", "", "");
+}
+
+static inline void sessions_answer_said(struct wire *out)
+{
+    sessions_answer_of(out, "", "", "loss=0.25 accuracy=0.9");
 }
 
 static inline void sessions_answer_rival(struct wire *out)
 {
-    sessions_answer_of(out, "process 4712 on host2.example", "");
+    sessions_answer_of(out, "process 4712 on host2.example", "", "");
 }
 
 /* The sessions of a task with a table of rights: their identities are in the answer. */
 static inline void sessions_answer_who(struct wire *out)
 {
-    sessions_answer_of(out, "", "key:w2");
+    sessions_answer_of(out, "", "key:w2", "");
 }
 
 static inline void whoami_answer(struct wire *out)

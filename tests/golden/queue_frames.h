@@ -5,6 +5,8 @@
 
 #include "admin_frames.h"
 
+#include "common/sparse.h"
+
 static inline ps_v1_Queue golden_queue(void)
 {
     ps_v1_Queue q = ps_v1_Queue_init_zero;
@@ -138,6 +140,40 @@ static inline void create_accumulator(struct wire *out)
     m.queue.components_count = 1;
     m.queue.components[0] = (ps_v1_Component){.dtype = PS_F32, .shaped = true, .dims_count = 1, .dims = {3}};
     list_frame(out, PS_OP_CREATE, 0, 47, &ps_v1_CreateItem_msg, &m, sizeof(m), 1);
+}
+
+static inline void create_sparse_accumulator(struct wire *out)
+{
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "e/grad_accum")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps"));
+    m.has_queue = true;
+    m.queue.kind = 5;
+    m.queue.capacity = -1;
+    m.queue.reduction = 3;
+    m.queue.components_count = 1;
+    m.queue.components[0] = (ps_v1_Component){.dtype = PS_F32, .shaped = true, .dims_count = 2, .dims = {5, 3}};
+    list_frame(out, PS_OP_CREATE, 0, 50, &ps_v1_CreateItem_msg, &m, sizeof(m), 1);
+}
+
+/* Rows 1 and 4 of three numbers each. */
+static inline void apply_rows(struct wire *out)
+{
+    const struct psi_queue_spec spec = {
+        .kind = PSI_QUEUE_SPARSE_ACCUMULATOR,
+        .component_count = 1,
+        .components = {{.dtype = PS_F32, .shaped = true, .shape = {.rank = 2, .dims = {5, 3}}}},
+    };
+    static const int64_t indices[2] = {1, 4}, counts[2] = {1, 1};
+    static const float rows[6] = {1, 2, 3, 4, 5, 6};
+    uint64_t element[32] = {0};
+    const ps_v1_Enqueue m = {
+        .timeout_ms = 60000, .count = 1, .bytes = psi_sparse_bytes(&spec, 2), .apply = true, .local_step = 12};
+    const struct psi_sparse s = psi_sparse_lay_out(&spec, 2, (uint8_t *)element);
+    memcpy(s.indices, indices, sizeof(indices));
+    memcpy(s.counts, counts, sizeof(counts));
+    memcpy(s.rows, rows, sizeof(rows));
+    queue_frame(out, PS_OP_ENQUEUE, 0, 51, 9, &ps_v1_Enqueue_msg, &m, element, m.bytes);
 }
 
 static inline void apply_grad(struct wire *out)

@@ -262,6 +262,26 @@ def hello_answer(f):
     same(rest[3], number=299, state=2, status=3, applied=1, reason=49, text=b"gradient of 'w': element 7 is NaN or infinite")
 
 
+def hello_address(f):
+    is_frame(f, "HELLO", "CRC", id=0)
+    same(message("Hello", f.meta), protocol=1, role=1, features=1024, needs=1024, life=77, job=b"ps", task=1, believed_job=b"ps", address=b"n1:40123")
+
+
+def addresses(f):
+    is_frame(f, "ADDRESSES", "CRC", id=21, payload=b"")
+    same(message("Addresses", f.meta), since=4)
+
+
+def addresses_answer(f):
+    is_frame(f, "ADDRESSES", "CRC REPLY", id=21)
+    check(items(f.payload, "TaskItem") == [{"job": b"ps", "task": 1, "address": b"n1:40123", "life": 77, "version": 5}], "the new address")
+
+
+def beat_answer_addresses(f):
+    is_frame(f, "BEAT", "CRC REPLY", id=22)
+    check(items(f.payload, "BeatAnswer") == [{"flags": 2, "addresses": 5}], "a version")
+
+
 def open_(f):
     is_frame(f, "OPEN", "CRC", id=12)
     check(items(f.payload, "NameItem") == [{"name": b"layer_1/w"}, {"container": b"localhost", "name": b"b"}], "names")
@@ -433,6 +453,10 @@ def sessions_answer(f, **more):
 
 def sessions_answer_rival(f):
     sessions_answer(f, rival=b"process 4712 on host2.example")
+
+
+def sessions_answer_said(f):
+    sessions_answer(f, said=b"loss=0.25 accuracy=0.9")
 
 
 def sessions_answer_who(f):
@@ -645,6 +669,18 @@ def create_accumulator(f):
     check(items(f.payload, "CreateItem") == [{"name": b"w/grad_accum", "job": b"ps", "queue": queue}], "an accumulator")
 
 
+def create_sparse_accumulator(f):
+    is_frame(f, "CREATE", "CRC", id=50)
+    queue = dict(SUMS, kind=5, reduction=3, components=[{"dtype": 1, "shaped": 1, "dims": [5, 3]}])
+    check(items(f.payload, "CreateItem") == [{"name": b"e/grad_accum", "job": b"ps", "queue": queue}], "a sparse accumulator")
+
+
+def apply_rows(f):
+    lists = struct.pack("<4q", 1, 2, 1, 4) + struct.pack("<4q", 1, 2, 1, 1)
+    is_frame(f, "ENQUEUE", "CRC", id=51, handle=9, payload=lists + struct.pack("<3q6f", 2, 2, 3, 1, 2, 3, 4, 5, 6))
+    check(message("Enqueue", f.meta) == {"timeout_ms": 60000, "count": 1, "bytes": 112, "apply": 1, "local_step": 12}, "a gradient of rows")
+
+
 def apply_grad(f):
     is_frame(f, "ENQUEUE", "CRC", id=48, handle=9, payload=struct.pack("<4f", 1, 2, 3, 0))
     check(message("Enqueue", f.meta) == {"timeout_ms": 60000, "count": 1, "bytes": 16, "apply": 1, "local_step": 12}, "a gradient")
@@ -677,6 +713,12 @@ def contribute(f):
     check(f.floats(3) == [1.0, -2.0, 0.5], "values")
 
 
+def contribute_rows(f):
+    is_frame(f, "CONTRIBUTE_ROWS", "CRC SEQ FIRST LAST", id=53, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_contribute_rows_meta"), rows=2, highest=2, scale=0.5, member=MEMBER, round=7)
+    check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
 def rows_of(f, count):
     """Indices and rows of one number each, of the last segment."""
     values = struct.unpack(f"<{count}Q{count}f", f.payload[:12 * count])
@@ -687,6 +729,21 @@ def push_rows(f):
     is_frame(f, "PUSH_ROWS", "CRC SEQ FIRST LAST", id=60, handle=5, dtype=1, offset=0)
     same(f.fixed("ps_rows_meta"), rows=2, highest=2, version=0, scale=0.5, how=0)
     check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
+def push_pull_rows(f):
+    is_frame(f, "PUSHPULL_ROWS", "CRC SEQ FIRST LAST", id=65, handle=5, dtype=1, offset=0)
+    same(f.fixed("ps_rows_meta"), rows=2, highest=2, version=0, scale=0.5, how=0)
+    check(rows_of(f, 2) == ([1, 2], [0.5, -2.0]), "rows")
+
+
+def push_pull_rows_reply(value, last):
+    is_frame(value, "PUSHPULL_ROWS", "CRC SEQ REPLY VALUE", id=3, dtype=1, offset=0)
+    same(value.pull_reply_meta(), version=1, in_progress=0)
+    same(value.trailer, version=1, in_progress=0)
+    check(value.floats(2) == [-0.25, 1.0], "rows")
+    is_frame(last, "PUSHPULL_ROWS", "SEQ REPLY", id=3, trailer=None)
+    same(last.reply_meta(), status=0, position=10, version=1)
 
 
 def push_rows_step(f):
@@ -730,6 +787,13 @@ def sync(f):
     is_frame(f, "SYNC", "CRC", id=51)
     check(message("Sync", f.meta) == {"timeout_ms": 60000, "options": SYNC, "chief_number": 3}, "SYNC")
     check(items(f.payload, "NameItem") == [{"name": b"global_step"}, {"name": b"w"}], "names")
+
+
+def sync_rows(f):
+    is_frame(f, "SYNC", "CRC", id=54)
+    options = SYNC | {"rows_per_step": 4096, "rows_mean": 1}
+    check(message("Sync", f.meta) == {"timeout_ms": 60000, "options": options, "chief_number": 3}, "SYNC")
+    check(items(f.payload, "NameItem") == [{"name": b"global_step"}, {"name": b"table", "rows": 1}], "names")
 
 
 def sync_more(f):
@@ -841,6 +905,32 @@ def prepare_step(f):
         GOLDEN_MEMBER], "PREPARE with a global step")
 
 
+def prepare_sums(f):
+    is_frame(f, "PREPARE", "CRC REPLY", id=61)
+    check(items(f.payload, "PrepareAnswer") == [{"order": 3, "squares": 2.5}, {"order": 5, "squares": 1e-300}], "sums of squares")
+
+
+def with_factor(op):
+    def read(f):
+        is_frame(f, op, "CRC", id=61)
+        check(items(f.payload, "RoundsItem", "MemberItem") == [
+            {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "attempt": 3, "round_step": 1876, "factor": 0.25},
+            GOLDEN_MEMBER], op + " with a factor")
+    return read
+
+
+def list_factor(f):
+    is_frame(f, "LIST", "CRC", id=62)
+    check(items(f.payload, "ListItem") == [
+        {"container": b"localhost", "group": {"generation": GENERATION, "options": {"mode": 1, "workers": 3, "max_norm": 1.5}, "round": 6,
+                                              "factor": 0.25}}], "a group with a factor")
+
+
+def join_limit(f):
+    is_frame(f, "JOIN", "CRC", id=52)
+    same(message("Join", f.meta), timeout_ms=60000, options={**SYNC, "max_norm": 1.5, "max_norm_each": 1})
+
+
 def set_rate_in_rounds(f):
     is_frame(f, "SET_RATE", "CRC", id=28)
     same(message("SetRate", f.meta), rate=0.125, token=0x1122334455667788)
@@ -849,7 +939,7 @@ def set_rate_in_rounds(f):
 
 def prepare_missing(f):
     is_frame(f, "PREPARE", "CRC REPLY", id=61)
-    check(items(f.payload, "MissingItem") == [{"member": MEMBER, "name": b"w", "count": 2}], "what is missing")
+    check(items(f.payload, "PrepareAnswer") == [{"member": MEMBER, "name": b"w", "count": 2}], "what is missing")
 
 
 def list_group(f):
@@ -948,6 +1038,11 @@ def saved_beat(f):
 def step_beat(f):
     is_frame(f, "BEAT", "CRC", id=103, payload=b"")
     same(message("Beat", f.meta), global_step=1876, step_of=b"localhost")
+
+
+def said_beat(f):
+    is_frame(f, "BEAT", "CRC", id=111, payload=b"")
+    same(message("Beat", f.meta), global_step=1876, said=b"loss=0.25 accuracy=0.9")
 
 
 def checkpoints_failed(f):
@@ -1120,7 +1215,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "checkpoint_restore": checkpoint_restore, "checkpoint_restore_some": checkpoint_restore_some, "checkpoint_keeps": checkpoint_keeps,
             "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
             "task_load_asked": task_load_asked,
-            "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "info_saves": info_saves, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
+            "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "said_beat": said_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "info_saves": info_saves, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
             "hello": hello, "hello_kept_out": hello_kept_out, "hello_container": hello_container, "hello_session_container": hello_session_container, "open_key": open_key, "create_key": create_key, "list_key": list_key,
             "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
@@ -1129,17 +1224,17 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "times_answers": times_answers, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
-            "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival,
-            "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "info_denied": info_denied, "info_waiting": info_waiting,
+            "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival, "sessions_answer_said": sessions_answer_said,
+            "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "hello_address": hello_address, "addresses": addresses, "addresses_answer": addresses_answer, "beat_answer_addresses": beat_answer_addresses, "info_denied": info_denied, "info_waiting": info_waiting,
             "events": events, "events_answer": events_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
             "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "may": may, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
-            "create_accumulator": create_accumulator, "apply_grad": apply_grad, "set_step": set_step,
+            "create_accumulator": create_accumulator, "create_sparse_accumulator": create_sparse_accumulator, "apply_rows": apply_rows, "apply_grad": apply_grad, "set_step": set_step,
             "accumulators_answer": accumulators_answer,
-            "ack_given_up": ack_given_up, "contribute": contribute, "push_rows": push_rows, "push_rows_step": push_rows_step, "push_rows_more": push_rows_more, "push_no_rows": push_no_rows,
+            "ack_given_up": ack_given_up, "contribute": contribute, "contribute_rows": contribute_rows, "sync_rows": sync_rows, "push_rows": push_rows, "push_pull_rows": push_pull_rows, "push_pull_rows_reply": push_pull_rows_reply, "push_rows_step": push_rows_step, "push_rows_more": push_rows_more, "push_no_rows": push_no_rows,
             "scatter_update": scatter_update, "gather": gather, "rows_replies": rows_replies, "sync": sync, "sync_more": sync_more, "sync_again": sync_again,
             "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC),
             "join_again": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC, training=0x1122334455667788), "join_answer": join_answer, "join_answer_again": join_answer_again,
@@ -1148,7 +1243,8 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
             "ages_answer": ages_answer, "rounds_unknown": rounds_unknown, "member_beat": member_beat, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
             "prepare_rate": prepare_rate, "prepare_step": prepare_step, "init_schedule": init_schedule, "push_step": push_step, "set_rate_in_rounds": set_rate_in_rounds,
-            "prepare_missing": prepare_missing,
+            "prepare_missing": prepare_missing, "prepare_sums": prepare_sums, "build": with_factor("BUILD"), "commit_factor": with_factor("COMMIT"),
+            "list_factor": list_factor, "join_limit": join_limit,
             "list_group": list_group, "chief_claim": of_member("CHIEF", 70, "Chief", claim=1, number=300, preferred=1, renew=1),
             "chief_answer": of_chief("CHIEF", 70, left_ms=7500, holder=CHIEF),
             "chief_granted": of_chief("CHIEF", 71, number=301, granted=1), "chief_beat": chief_beat,

@@ -22,6 +22,23 @@ static inline void contribute(struct wire *out)
     drain(&q, out);
 }
 
+/* Rows 1 and 2 of a variable of one column. */
+static inline void contribute_rows(struct wire *out)
+{
+    struct {
+        uint64_t indices[2];
+        float rows[2];
+    } body = {{1, 2}, {0.5F, -2}};
+    struct psi_outq q;
+    struct ps_contribute_rows_meta m = {.rows = 2, .highest = 2, .scale = 0.5F, .member = ROUND_MEMBER, .round = 7};
+    struct ps_frame_header h = header_of(PS_OP_CONTRIBUTE_ROWS, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 53, 5);
+    h.dtype = PS_F32;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push_body(&q, &h, &m, &body, sizeof(body), true), PS_OK);
+    drain(&q, out);
+}
+
 static inline ps_v1_SyncOptions golden_sync(void)
 {
     return (ps_v1_SyncOptions){.mode = 1, .workers = 3, .replicas = 2, .on_loss = 1, .staleness = 4};
@@ -47,6 +64,23 @@ static inline void sync_request(struct wire *out)
     list_add(&body, &ps_v1_NameItem_msg, &names[1]);
     ps_v1_Sync m = {.timeout_ms = 60000, .has_options = true, .options = golden_sync(), .chief_number = 3};
     round_frame(out, PS_OP_SYNC, 0, 51, &ps_v1_Sync_msg, &m, &body);
+}
+
+/* An embedding is in rounds by rows. */
+static inline void sync_rows(struct wire *out)
+{
+    ps_v1_NameItem names[2] = {ps_v1_NameItem_init_zero, ps_v1_NameItem_init_zero};
+    PSI_IGNORE(PSI_BYTES_SET(names[0].name, "global_step")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(names[1].name, "table"));
+    names[1].rows = true;
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_NameItem_msg, &names[0]);
+    list_add(&body, &ps_v1_NameItem_msg, &names[1]);
+    ps_v1_Sync m = {.timeout_ms = 60000, .has_options = true, .options = golden_sync(), .chief_number = 3};
+    m.options.rows_per_step = 4096;
+    m.options.rows_mean = 1;
+    round_frame(out, PS_OP_SYNC, 0, 54, &ps_v1_Sync_msg, &m, &body);
 }
 
 /* Its list goes on. */
@@ -232,6 +266,17 @@ static inline void ages_answer(struct wire *out)
 
 /* ---- between tasks ---- */
 
+/* With a limit on the norm of each variable. */
+static inline void join_limit(struct wire *out)
+{
+    struct psi_buf body;
+    container_list(&body);
+    ps_v1_Join m = {.timeout_ms = 60000, .has_options = true, .options = golden_sync()};
+    m.options.max_norm = 1.5;
+    m.options.max_norm_each = true;
+    round_frame(out, PS_OP_JOIN, 0, 52, &ps_v1_Join_msg, &m, &body);
+}
+
 static inline ps_v1_RoundsItem golden_group(void)
 {
     ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
@@ -307,8 +352,8 @@ static inline void task_leave(struct wire *out)
     round_frame(out, PS_OP_TASK_LEAVE, 0, 63, NULL, NULL, &body);
 }
 
-/* PREPARE of round 7; more: with what else it says. */
-static inline void prepare_with(struct wire *out, ps_v1_RoundsItem more)
+/* An order for round 7, of an attempt or decided; more: with what else it says. */
+static inline void close_with(struct wire *out, uint8_t op, ps_v1_RoundsItem more)
 {
     ps_v1_RoundsItem m = golden_group();
     m.round = 7;
@@ -317,12 +362,29 @@ static inline void prepare_with(struct wire *out, ps_v1_RoundsItem more)
     m.set_rate = more.set_rate;
     m.rate = more.rate;
     m.round_step = more.round_step;
+    m.factor = more.factor;
     ps_v1_MemberItem member = golden_member();
     struct psi_buf body;
     psi_buf_init(&body, PS_CONTROL_BODY_MAX);
     list_add(&body, &ps_v1_RoundsItem_msg, &m);
     list_add(&body, &ps_v1_MemberItem_msg, &member);
-    round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+    round_frame(out, op, 0, 61, NULL, NULL, &body);
+}
+
+static inline void prepare_with(struct wire *out, ps_v1_RoundsItem more)
+{
+    close_with(out, PS_OP_PREPARE, more);
+}
+
+/* With the factor of all averages. */
+static inline void build(struct wire *out)
+{
+    close_with(out, PS_OP_BUILD, (ps_v1_RoundsItem){.round_step = 1876, .factor = 0.25});
+}
+
+static inline void commit_factor(struct wire *out)
+{
+    close_with(out, PS_OP_COMMIT, (ps_v1_RoundsItem){.round_step = 1876, .factor = 0.25});
 }
 
 static inline void prepare(struct wire *out)
@@ -353,11 +415,32 @@ static inline void set_rate_in_rounds(struct wire *out)
 
 static inline void prepare_missing(struct wire *out)
 {
-    ps_v1_MissingItem m = ps_v1_MissingItem_init_zero;
+    ps_v1_PrepareAnswer m = ps_v1_PrepareAnswer_init_zero;
     m.member = ROUND_MEMBER;
     PSI_IGNORE(PSI_BYTES_SET(m.name, "w")); /* fits */
     m.count = 2;
-    list_frame(out, PS_OP_PREPARE, PS_FLAG_REPLY, 61, &ps_v1_MissingItem_msg, &m, sizeof(m), 1);
+    list_frame(out, PS_OP_PREPARE, PS_FLAG_REPLY, 61, &ps_v1_PrepareAnswer_msg, &m, sizeof(m), 1);
+}
+
+/* The sums of squares of two variables. */
+static inline void prepare_sums(struct wire *out)
+{
+    const ps_v1_PrepareAnswer m[2] = {{.order = 3, .squares = 2.5}, {.order = 5, .squares = 1e-300}};
+    list_frame(out, PS_OP_PREPARE, PS_FLAG_REPLY, 61, &ps_v1_PrepareAnswer_msg, m, sizeof(m[0]), 2);
+}
+
+/* Behind the names: a group that has committed a round with a factor. */
+static inline void list_factor(struct wire *out)
+{
+    ps_v1_ListItem m = ps_v1_ListItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost")); /* fits */
+    m.has_group = true;
+    m.group.generation = ROUND_GENERATION;
+    m.group.has_options = true;
+    m.group.options = (ps_v1_SyncOptions){.mode = 1, .workers = 3, .max_norm = 1.5};
+    m.group.round = 6;
+    m.group.factor = 0.25;
+    list_frame(out, PS_OP_LIST, 0, 62, &ps_v1_ListItem_msg, &m, sizeof(m), 1);
 }
 
 /* Behind the names: a group that is prepared, its owner, a member whose contribution is complete. */

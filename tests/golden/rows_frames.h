@@ -58,6 +58,14 @@ static inline void push_rows_more(struct wire *out)
     rows_frame(&c, out, &o, FIRST, FIRST + 2);
 }
 
+static inline void push_pull_rows(struct wire *out)
+{
+    const struct fc c = {.crc = true};
+    struct rows_op o = rows_golden(5, 65, 0);
+    o.op = PS_OP_PUSHPULL_ROWS;
+    rows_frame(&c, out, &o, 0, 2);
+}
+
 static inline void push_no_rows(struct wire *out)
 {
     const struct fc c = {.crc = true};

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "files.h"
 #include "chief_frames.h"
 #include "dtypes.h"
 #include "queue_frames.h"
@@ -30,8 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FRAMES "tests/golden/frames/"
 
 static void hello_of(struct wire *out, uint64_t kept_out_ms, const char *container)
 {
@@ -157,6 +156,43 @@ static void list_key(struct wire *out)
     struct ps_frame_header h = header_of(PS_OP_LIST, 0, 15, 0);
     control(out, &h, NULL, NULL, &body);
     psi_buf_fini(&body);
+}
+
+/* A task with port 0 in the cluster tells the directory where it listens. */
+static void hello_address(struct wire *out)
+{
+    ps_v1_Hello m = ps_v1_Hello_init_zero;
+    m.protocol = 1;
+    m.role = 1;
+    m.features = m.needs = PS_FEATURE_ADDRESSES;
+    m.life = 77;
+    m.task = 1;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.believed_job, "ps"));
+    PSI_IGNORE(PSI_BYTES_SET(m.address, "n1:40123"));
+    struct ps_frame_header h = header_of(PS_OP_HELLO, 0, 0, 0);
+    control(out, &h, &ps_v1_Hello_msg, &m, NULL);
+}
+
+static void addresses(struct wire *out)
+{
+    const ps_v1_Addresses m = {.since = 4};
+    struct ps_frame_header h = header_of(PS_OP_ADDRESSES, 0, 21, 0);
+    control(out, &h, &ps_v1_Addresses_msg, &m, NULL);
+}
+
+static void addresses_answer(struct wire *out)
+{
+    ps_v1_TaskItem m = {.task = 1, .life = 77, .version = 5};
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.address, "n1:40123"));
+    list_frame(out, PS_OP_ADDRESSES, PS_FLAG_REPLY, 21, &ps_v1_TaskItem_msg, &m, sizeof(m), 1);
+}
+
+static void beat_answer_addresses(struct wire *out)
+{
+    const ps_v1_BeatAnswer m = {.flags = PS_BEAT_DIRECTORY, .addresses = 5};
+    list_frame(out, PS_OP_BEAT, PS_FLAG_REPLY, 22, &ps_v1_BeatAnswer_msg, &m, sizeof(m), 1);
 }
 
 static void hello_answer(struct wire *out)
@@ -458,6 +494,18 @@ static void pushpull_reply(struct wire *out)
     shell_net_fini(&s.net);
 }
 
+/* The VALUE frame of two rows, and the reply to LAST. */
+static void push_pull_rows_reply(struct wire *out)
+{
+    struct scene s;
+    scene_init(&s);
+    struct rows_op o = rows_golden(s.w.handle, s.c.next_number++, 0);
+    o.op = PS_OP_PUSHPULL_ROWS;
+    s.c.conn->tap = out;
+    assert_int_equal(rows_do(&s.c, &o).status, PS_OK);
+    shell_net_fini(&s.net);
+}
+
 static void pull_reply(struct wire *out)
 {
     struct scene s;
@@ -528,6 +576,10 @@ static const struct golden {
     {"create_key", create_key},
     {"list_key", list_key},
     {"hello_answer", hello_answer},
+    {"hello_address", hello_address},
+    {"addresses", addresses},
+    {"addresses_answer", addresses_answer},
+    {"beat_answer_addresses", beat_answer_addresses},
     {"open", open_request},
     {"open_answer", open_answer},
     {"open_answer_restored", open_answer_restored},
@@ -553,6 +605,7 @@ static const struct golden {
     {"abandon_reply", abandon_reply},
     {"sessions_answer", sessions_answer},
     {"sessions_answer_rival", sessions_answer_rival},
+    {"sessions_answer_said", sessions_answer_said},
     {"sessions_answer_who", sessions_answer_who},
     {"whoami_answer", whoami_answer},
     {"info_denied", info_denied},
@@ -592,6 +645,7 @@ static const struct golden {
     {"changed_beat", changed_beat},
     {"saved_beat", saved_beat},
     {"step_beat", step_beat},
+    {"said_beat", said_beat},
     {"task_saved", task_saved},
     {"task_cut_same", task_cut_same},
     {"checkpoints_failed", checkpoints_failed},
@@ -623,12 +677,18 @@ static const struct golden {
     {"queue_close", queue_close},
     {"work_end", work_end},
     {"create_accumulator", create_accumulator},
+    {"create_sparse_accumulator", create_sparse_accumulator},
+    {"apply_rows", apply_rows},
     {"apply_grad", apply_grad},
     {"set_step", set_step},
     {"accumulators_answer", accumulators_answer},
     {"ack_given_up", ack_given_up},
     {"contribute", contribute},
+    {"contribute_rows", contribute_rows},
+    {"sync_rows", sync_rows},
     {"push_rows", push_rows},
+    {"push_pull_rows", push_pull_rows},
+    {"push_pull_rows_reply", push_pull_rows_reply},
     {"push_rows_step", push_rows_step},
     {"push_rows_more", push_rows_more},
     {"push_no_rows", push_no_rows},
@@ -657,6 +717,11 @@ static const struct golden {
     {"prepare", prepare},
     {"prepare_rate", prepare_rate},
     {"prepare_step", prepare_step},
+    {"prepare_sums", prepare_sums},
+    {"build", build},
+    {"commit_factor", commit_factor},
+    {"list_factor", list_factor},
+    {"join_limit", join_limit},
     {"init_schedule", init_schedule},
     {"push_step", push_step},
     {"set_rate_in_rounds", set_rate_in_rounds},
@@ -676,67 +741,6 @@ static const struct golden {
     {"list_chief", list_chief},
 };
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
-
-/* ---- files ---- */
-
-static void path_of(char *path, size_t n, const char *name)
-{
-    (void)snprintf(path, n, FRAMES "%s.hex", name);
-}
-
-static void read_file(struct wire *out, const char *name)
-{
-    char path[256];
-    char line[4096];
-    path_of(path, sizeof(path), name);
-    FILE *f = fopen(path, "r");
-    if (f == NULL) {
-        fail_msg("%s: %s (run from the repository's root)", path, strerror(errno));
-    }
-    while (fgets(line, sizeof(line), f) != NULL) {
-        line[strcspn(line, "#\n")] = '\0';
-        for (char *save = NULL, *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-            char *star = strchr(word, '*');
-            size_t count = star == NULL ? 1 : strtoul(star + 1, NULL, 10);
-            size_t digits = star == NULL ? strlen(word) : (size_t)(star - word);
-            assert_int_equal(digits % 2, 0);
-            for (size_t i = 0; i < count; i++) {
-                for (size_t at = 0; at < digits; at += 2) {
-                    const char pair[3] = {word[at], word[at + 1], '\0'};
-                    char *end = NULL;
-                    uint8_t byte = (uint8_t)strtoul(pair, &end, 16);
-                    assert_ptr_equal(end, pair + 2);
-                    wire_append(out, &byte, 1);
-                }
-            }
-        }
-    }
-    (void)fclose(f);
-    assert_true(out->len > 0);
-}
-
-static int write_file(const char *name, const struct wire *w)
-{
-    char path[256];
-    path_of(path, sizeof(path), name);
-    FILE *f = fopen(path, "w");
-    if (f == NULL) {
-        perror(path);
-        return 1;
-    }
-    for (size_t at = 0; at < w->len;) {
-        size_t repeats = 1;
-        while (at + (repeats + 1) * 8 <= w->len && memcmp(w->data + at, w->data + at + repeats * 8, 8) == 0) {
-            repeats++;
-        }
-        for (size_t i = 0; i < 8 && at + i < w->len; i++) {
-            fprintf(f, "%02x", w->data[at + i]);
-        }
-        fprintf(f, repeats > 1 ? "*%zu\n" : "\n", repeats);
-        at += repeats * 8;
-    }
-    return fclose(f);
-}
 
 /* ---- tests ---- */
 

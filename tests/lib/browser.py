@@ -20,7 +20,7 @@ class Browser:
     """`with Browser() as b: b.open(url)`; b.value(expression) is what JavaScript says, after its promise is fulfilled."""
 
     def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # its children may still write
         theirs, self.to = os.pipe()
         self.back, theirs_back = os.pipe()
 

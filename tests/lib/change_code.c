@@ -102,7 +102,7 @@ static void begin(struct psd_codec *k, struct psd_change *c)
     if (psd_push_is_applied(p->kind)) {
         PSD_CODE(k, p->step);
     }
-    if (p->kind == PSD_CONTRIBUTE) {
+    if (psd_push_contributes(p->kind)) {
         PSD_CODE(k, p->member);
         PSD_CODE(k, p->round);
     }
@@ -148,6 +148,20 @@ static void segment(struct psd_codec *k, struct psd_change *c)
         c->segment.bytes = k->in;
         k->in += bytes;
         k->left -= bytes;
+    }
+}
+
+static void move(struct psd_codec *k, struct psd_change *c)
+{
+    uint64_t number = k->out != NULL ? c->move.number->number : 0;
+    psd_code_record(k, &c->move.record);
+    PSD_CODE(k, number);
+    PSD_CODE(k, c->move.count);
+    if (k->out == NULL && k->st == PS_OK) {
+        c->move.number = psd_record_find(c->move.record, number);
+        if (c->move.number == NULL) {
+            psd_code_wrong(k, "a move of a number that is not known");
+        }
     }
 }
 
@@ -308,7 +322,7 @@ static void rounds(struct psd_codec *k, struct psd_change *c)
         psd_code_variable(k, &own->step);
     }
     PSD_CODE(k, own->count);
-    own->creations = psd_code_array(k, own->creations, own->count, sizeof(*own->creations));
+    own->parts = psd_code_array(k, own->parts, own->count, sizeof(*own->parts));
     PSD_CODE(k, own->owner_count);
     own->owners = psd_code_array(k, own->owners, own->owner_count, sizeof(*own->owners));
 }
@@ -337,6 +351,7 @@ static void flip(struct psd_codec *k, struct psd_change *c)
     PSD_CODE(k, c->flip.round);
     PSD_CODE(k, c->flip.count);
     PSD_CODE(k, c->flip.step);
+    PSD_CODE(k, c->flip.factor);
     c->flip.members = psd_code_array(k, c->flip.members, c->flip.count, sizeof(*c->flip.members));
     uint32_t parts = k->st == PS_OK ? c->flip.container->rounds->part_count : 0;
     c->flip.scalars = psd_code_array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));
@@ -406,6 +421,9 @@ static void walk(struct psd_codec *k, struct psd_change *c)
         break;
     case PSD_CHANGE_SEGMENT:
         segment(k, c);
+        break;
+    case PSD_CHANGE_MOVE:
+        move(k, c);
         break;
     case PSD_CHANGE_REFUSE:
     case PSD_CHANGE_ABANDON:

@@ -57,7 +57,7 @@ static bool segment_fits(const struct psd_change *c)
     const struct psd_progress *p = n->progress;
     bool staged_gradient = psd_push_is_applied(p->kind) && p->staging != NULL;
     bool whole = n->offset + c->segment.count == p->total;
-    if (c->segment.last ? !whole : whole) {
+    if (c->segment.last ? !whole : whole && !psd_progress_moves_last(p)) { /* MOVEs may follow */
         return false;
     }
     if (psd_push_is_rows(p->kind) && psd_rows_check(n, c->segment.bytes, c->segment.count, c->segment.last, NULL) != PS_OK) {
@@ -67,7 +67,13 @@ static bool segment_fits(const struct psd_change *c)
         memcpy((uint8_t *)p->staging + n->offset, c->segment.bytes, c->segment.count); /* as a handler looks at them */
         return psi_blob_check(p->staging, p->total, p->variable->elements, NULL) == PS_OK;
     }
-    return !c->segment.last || staged_gradient == (c->segment.scalars != NULL);
+    return (whole && staged_gradient) == (c->segment.scalars != NULL);
+}
+
+static bool slice_fits(const struct psd_change *c)
+{
+    const struct psd_number *n = c->move.number;
+    return psd_number_moves(n) && c->move.count > 0 && c->move.count <= psd_progress_left(n->progress);
 }
 
 static bool task_known(const struct psd_task *t, const char *job, uint32_t task)
@@ -93,7 +99,7 @@ static bool move_fits(const struct psd_change *c)
         return false;
     }
     bool work = q->spec.kind == PSI_QUEUE_WORK;
-    if (c->kind == PSD_CHANGE_DEQUEUE && q->spec.kind == PSI_QUEUE_ACCUMULATOR) {
+    if (c->kind == PSD_CHANGE_DEQUEUE && psi_queue_accumulates(q->spec.kind)) {
         return c->attempt.index == 0 && (q->size > 0 || q->sum != NULL);
     }
     if (c->kind == PSD_CHANGE_DEQUEUE) {
@@ -122,7 +128,7 @@ static bool work_end_fits(const struct psd_change *c)
 static bool set_step_fits(const struct psd_change *c)
 {
     const struct psd_queue *q = c->set_step.variable->queue;
-    return fresh(c->set_step.record, c->set_step.number) && q != NULL && q->spec.kind == PSI_QUEUE_ACCUMULATOR &&
+    return fresh(c->set_step.record, c->set_step.number) && q != NULL && psi_queue_accumulates(q->spec.kind) &&
            c->set_step.step >= 0 && c->set_step.step <= PSI_STEP_MAX;
 }
 
@@ -138,10 +144,13 @@ static bool rounds_fit(const struct psd_task *t, const struct psd_change *c)
         return false;
     }
     for (uint32_t i = 0; i < d->count; i++) {
-        const struct psd_variable *v = psd_variable_by_creation(&t->store, d->creations[i]);
+        const struct psd_variable *v = psd_variable_by_creation(&t->store, d->parts[i].creation);
         bool pushed = v != NULL && v->in_progress > 0 && d->options.mode == PSD_SYNC_ROUNDS;
-        if (v == NULL || v->container != in || v == step || pushed || psd_part_check(v, NULL) != PS_OK ||
-            (i > 0 && d->creations[i - 1] >= d->creations[i])) {
+        const bool by_rows = d->options.mode == PSD_SYNC_ROUNDS && d->parts[i].by_rows != 0;
+        if (v == NULL || d->parts[i].by_rows > 1 || v->container != in || v == step || pushed ||
+            psd_part_check(v, NULL) != PS_OK ||
+            (by_rows && (psd_part_rows_check(v, NULL) != PS_OK || d->options.rows_per_step == 0)) ||
+            (i > 0 && d->parts[i - 1].creation >= d->parts[i].creation)) {
             return false;
         }
     }
@@ -216,6 +225,8 @@ bool psd_change_fits(const struct psd_task *t, const struct psd_change *c)
         return begin_fits(c);
     case PSD_CHANGE_SEGMENT:
         return segment_fits(c);
+    case PSD_CHANGE_MOVE:
+        return slice_fits(c);
     case PSD_CHANGE_REFUSE:
     case PSD_CHANGE_ABANDON: {
         const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
@@ -243,7 +254,7 @@ bool psd_change_fits(const struct psd_task *t, const struct psd_change *c)
         return end_of_attempt_fits(c);
     case PSD_CHANGE_QUEUE_CLOSE: {
         const struct psd_queue *q = c->variable->queue;
-        return q != NULL && !q->closed && q->spec.kind != PSI_QUEUE_WORK && q->spec.kind != PSI_QUEUE_ACCUMULATOR;
+        return q != NULL && !q->closed && q->spec.kind != PSI_QUEUE_WORK && !psi_queue_accumulates(q->spec.kind);
     }
     case PSD_CHANGE_WORK_FILLED: {
         const struct psd_queue *q = c->filled.variable->queue;

@@ -6,7 +6,7 @@ import time
 
 from pyclient import Client, Refused, connected
 
-WAIT_S = 60
+WAIT_S = 600
 _counts = itertools.count()
 
 

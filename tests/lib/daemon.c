@@ -157,6 +157,14 @@ void test_cluster_kill(struct test_cluster *c, int i)
     (void)test_cluster_join(c, i);
 }
 
+void test_cluster_hang(struct test_cluster *c, int i)
+{
+    int status = 0;
+    if (kill(c->pid[i], SIGSTOP) != 0 || waitpid(c->pid[i], &status, WUNTRACED) != c->pid[i] || !WIFSTOPPED(status)) {
+        die("SIGSTOP");
+    }
+}
+
 int test_cluster_stop(struct test_cluster *c, int i)
 {
     (void)kill(c->pid[i], SIGTERM);

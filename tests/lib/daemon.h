@@ -29,6 +29,8 @@ void test_cluster_start(struct test_cluster *c, int i);
 void test_cluster_start_all(struct test_cluster *c);
 /** kill -9, and wait. Its port stays bound: connections are accepted by nobody. */
 void test_cluster_kill(struct test_cluster *c, int i);
+/** SIGSTOP, and wait until all threads of task i stand still. SIGCONT wakes it. */
+void test_cluster_hang(struct test_cluster *c, int i);
 /** SIGTERM, and the exit status. */
 int test_cluster_stop(struct test_cluster *c, int i);
 /** Wait for the end of task i; its exit status. */

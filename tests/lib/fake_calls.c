@@ -17,8 +17,19 @@ static void broken(const char *what)
 
 void shell_call_effect(struct shell_task *t, const struct psd_effect *e)
 {
-    if (e->kind == PSD_EFFECT_CALL) {
-        if (t->call_count == SHELL_CALLS_MAX || e->call == 0 || e->call_out == NULL) {
+    struct shell_call *known = NULL;
+    for (uint32_t i = 0; i < t->call_count; i++) {
+        known = t->calls[i].id == e->call ? &t->calls[i] : known;
+    }
+    if (e->kind == PSD_EFFECT_CALL && known != NULL) {
+        if (!known->early || known->cancelled) {
+            broken("a call that is whole or cancelled becomes whole");
+        }
+        known->early = false;
+        return;
+    }
+    if (e->kind != PSD_EFFECT_CALL_CANCEL) {
+        if (known != NULL || t->call_count == SHELL_CALLS_MAX || e->call == 0 || e->call_out == NULL) {
             broken("a call without number or memory, or one too many");
         }
         t->calls[t->call_count++] = (struct shell_call){.id = e->call,
@@ -26,22 +37,22 @@ void shell_call_effect(struct shell_task *t, const struct psd_effect *e)
                                                         .in = e->call_in,
                                                         .in_bytes = e->call_in_bytes,
                                                         .out = e->call_out,
-                                                        .out_bytes = e->call_out_bytes};
+                                                        .out_bytes = e->call_out_bytes,
+                                                        .early = e->kind == PSD_EFFECT_CALL_EARLY};
         return;
     }
-    for (uint32_t i = 0; i < t->call_count; i++) {
-        if (t->calls[i].id == e->call) {
-            if (t->calls[i].cancelled) {
-                broken("a call cancelled twice");
-            }
-            t->calls[i].cancelled = true;
+    if (known != NULL) {
+        if (known->cancelled) {
+            broken("a call cancelled twice");
         }
+        known->cancelled = true;
     }
 }
 
 void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error)
 {
-    if (index >= t->call_count || out_bytes > t->calls[index].out_bytes) {
+    if (index >= t->call_count || out_bytes > t->calls[index].out_bytes ||
+        (t->calls[index].early && !t->calls[index].cancelled)) {
         broken("the test ends a call that there is not");
     }
     struct shell_call call = t->calls[index];

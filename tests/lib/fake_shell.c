@@ -246,6 +246,7 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
         t->ready = true;
         break;
     case PSD_EFFECT_CALL:
+    case PSD_EFFECT_CALL_EARLY:
     case PSD_EFFECT_CALL_CANCEL:
         shell_call_effect(t, e);
         break;

@@ -69,6 +69,7 @@ struct shell_call {
     size_t in_bytes;
     void *out;
     size_t out_bytes;
+    bool early; /* bytes of `in` are still to come */
     bool cancelled;
 };
 

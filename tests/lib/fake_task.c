@@ -475,6 +475,7 @@ void fake_answer_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t re
     a.lease_ms = PS_LEASE_MS;
     a.beat_ms = PS_BEAT_MS;
     a.needs = f->told_needs;
+    a.addresses = f->told_addresses;
     a.features = m.features & ~f->told_lacks;
     uint32_t place = 0; /* in the client's table */
     for (uint32_t j = 0; j < c->job_count; j++) {
@@ -489,12 +490,15 @@ void fake_answer_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t re
         a.number_count++;
     }
     assert_int_equal(psi_list_append(&body, &ps_v1_HelloAnswer_msg, &a, NULL), PS_OK);
+    place = 0;
     for (uint32_t j = 0; j < c->job_count; j++) {
         for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {
             ps_v1_TaskItem t = ps_v1_TaskItem_init_zero;
             PSI_BYTES_SET(t.job, c->jobs[j].name);
             t.task = c->jobs[j].tasks[i].index;
             PSI_BYTES_SET(t.address, c->jobs[j].tasks[i].address);
+            t.life = place < FAKE_TASKS ? f->told_lives[place] : 0;
+            place++;
             assert_int_equal(psi_list_append(&body, &ps_v1_TaskItem_msg, &t, NULL), PS_OK);
         }
     }

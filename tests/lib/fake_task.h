@@ -48,6 +48,8 @@ struct fake {
     ps_applied told_applied;           /* in every number of HELLO's answer */
     ps_reason told_reason;             /* in every number of HELLO's answer */
     uint64_t told_needs;               /* of HELLO's answer */
+    uint64_t told_lives[FAKE_TASKS];   /* lives in HELLO's answer, by place in the table; those of later places are 0 */
+    uint64_t told_addresses;           /* version, of HELLO's answer */
     uint64_t told_lacks;               /* features that HELLO's answer has not, as an older task */
     const struct ps_times *told_times; /* in every reply and every answer to a PULL; NULL: none */
 };

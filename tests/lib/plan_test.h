@@ -13,6 +13,10 @@
 #include <ps.h>
 
 #include <math.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 enum { WORKERS = 2, WORKERS_AT = 2, LINES = 64, DRAIN_MS = 10000 };
 static struct cluster {
@@ -114,6 +118,23 @@ static inline void cluster_begin(void)
 static inline void close_later(void *s)
 {
     assert_int_equal(ps_session_close(s), 0);
+}
+
+/* ps 1 ends, and is started again at its address, without what it had. */
+static inline void restart_ps_1(void)
+{
+    const char *address = strchr(cluster.servers.spec, ',');
+    assert_non_null(address);
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_addr = {htonl(INADDR_LOOPBACK)},
+                                   .sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10))};
+    psd_server_free(cluster.servers.tasks[1].server);
+    cluster.servers.tasks[1].server = NULL;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    assert_true(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    cluster.servers.tasks[1].fd = fd;
+    (void)in_process_start(&cluster.servers, 1, NULL);
 }
 
 /* At the target of task i of the cluster, or without one (UINT32_MAX). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of rows made by hand (common/rows.h): PUSH_ROWS, SCATTER, GATHER. */
+/* Frames of rows made by hand (common/rows.h): PUSH_ROWS, SCATTER, CONTRIBUTE_ROWS, GATHER. */
 #ifndef TESTS_LIB_ROWS_WIRE_H
 #define TESTS_LIB_ROWS_WIRE_H
 
@@ -17,7 +17,8 @@ struct rows_op {
     uint64_t count, row_bytes;
     uint64_t highest; /* as the first frame says it; 0: that of the last row */
     float scale;
-    uint64_t step; /* PUSH_ROWS: ps_push_step.step; 0: the frame has none */
+    uint64_t step;          /* PUSH_ROWS: ps_push_step.step; 0: the frame has none */
+    uint64_t member, round; /* CONTRIBUTE_ROWS */
 };
 
 /* Append the payload of rows [from, to). last: they end the operation; otherwise each segment is whole. */
@@ -46,13 +47,16 @@ static inline void rows_frame(const struct fc *c, struct wire *w, const struct r
                     .scale = o->scale,
                     .how = o->how},
            .at = {.step = o->step}};
+    const struct ps_contribute_rows_meta contribute = {
+        .rows = m.rows.rows, .highest = m.rows.highest, .scale = o->scale, .member = o->member, .round = o->round};
+    const bool contributes = o->op == PS_OP_CONTRIBUTE_ROWS;
     struct wire_frame f = {.op = o->op, .dtype = o->dtype, .id = o->number, .handle = o->handle, .offset = from};
     wire_init(&payload);
     rows_payload(&payload, o, from, to, to == o->count);
     f.flags = (uint16_t)(PS_FLAG_SEQ | (from == 0 ? PS_FLAG_FIRST : 0) | (to == o->count ? PS_FLAG_LAST : 0) |
                          (c->crc ? PS_FLAG_CRC : 0));
-    f.meta = from == 0 ? &m : NULL;
-    f.meta_bytes = from != 0 ? 0 : o->step != 0 ? sizeof(m) : sizeof(m.rows);
+    f.meta = from != 0 ? NULL : contributes ? (const void *)&contribute : &m;
+    f.meta_bytes = from != 0 ? 0 : contributes ? sizeof(contribute) : o->step != 0 ? sizeof(m) : sizeof(m.rows);
     f.payload = payload.data;
     f.payload_bytes = payload.len;
     PSI_IGNORE(wire_frame(w, &f));

@@ -21,16 +21,48 @@ struct values {
     uint32_t count;
 };
 
-static ps_status variable_find(struct run_executor *e, const struct psi_run_variable *v, ps_variable **out)
+/* A variable that was looked up, with the key of the run's container. */
+struct run_found {
+    struct psi_api_found api;
+    struct run_found *next;
+    struct run_executor *e;
+    bool over;
+    struct psi_err err;
+};
+
+static void on_found(struct psi_api_found *api, const struct psi_err *err)
 {
-    (void)pthread_mutex_lock(&e->scopes); /* of a session they hold for all threads */
-    ps_status st = ps_container_push(e->session, v->container);
-    if (st == PS_OK) {
-        st = ps_variable_find(e->session, v->name, out);
-        PSI_IGNORE(ps_container_pop(e->session)); /* it was pushed here */
+    struct run_found *f = PSI_CONTAINER_OF(api, struct run_found, api);
+    (void)pthread_mutex_lock(&f->e->lock);
+    f->over = true;
+    f->err = *err;
+    (void)pthread_cond_broadcast(&f->e->changed);
+    (void)pthread_mutex_unlock(&f->e->lock);
+}
+
+static ps_status variable_find(struct run_executor *e, const struct psi_run *run, const struct psi_run_variable *v,
+                               ps_variable **out, struct psi_err *err)
+{
+    struct run_found *f = psi_calloc(1, sizeof(*f));
+    f->api.done = on_found;
+    f->e = e;
+    const uint8_t *key = strcmp(v->container, run->container) == 0 ? run->key : NULL;
+    (void)pthread_mutex_lock(&e->lock);
+    f->next = e->found; /* until the session has ended */
+    e->found = f;
+    (void)pthread_mutex_unlock(&e->lock);
+    const ps_status st = psi_api_found_start(e->session, v->container, key, v->name, 0, &f->api, err);
+    if (st != PS_OK) {
+        return st;
     }
-    (void)pthread_mutex_unlock(&e->scopes);
-    return st;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!f->over) {
+        (void)pthread_cond_wait(&e->changed, &e->lock);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    *out = &f->api.variable;
+    *err = f->err;
+    return f->err.code;
 }
 
 static ps_status said(struct psi_err *err, ps_status st)
@@ -38,7 +70,8 @@ static ps_status said(struct psi_err *err, ps_status st)
     return st == PS_OK ? PS_OK : psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
 }
 
-static ps_status input_get(struct run_executor *e, const struct psi_run_input *in, struct psi_value *to, struct psi_err *err)
+static ps_status input_get(struct run_executor *e, const struct psi_run *run, const struct psi_run_input *in,
+                           struct psi_value *to, struct psi_err *err)
 {
     to->dtype = in->type.dtype;
     to->shape = in->type.shape;
@@ -50,8 +83,8 @@ static ps_status input_get(struct run_executor *e, const struct psi_run_input *i
         return PS_OK;
     }
     ps_variable *v = NULL;
-    ps_status st = variable_find(e, &in->variable, &v);
-    return said(err, st == PS_OK ? ps_variable_read(v, to->data, to->bytes) : st);
+    const ps_status st = variable_find(e, run, &in->variable, &v, err);
+    return st == PS_OK ? said(err, ps_variable_read(v, to->data, to->bytes)) : st;
 }
 
 static ps_status row_execute(struct run_executor *e, const struct psi_run_row *row, struct values *values, struct psi_err *err)
@@ -83,17 +116,20 @@ static ps_status row_execute(struct run_executor *e, const struct psi_run_row *r
                        : st;
 }
 
-static ps_status output_deliver(struct run_executor *e, const struct psi_run_output *o, const struct psi_value *value,
-                                uint8_t *result, size_t *result_bytes, struct psi_err *err)
+static ps_status output_deliver(struct run_executor *e, const struct psi_run *run, const struct psi_run_output *o,
+                                const struct psi_value *value, uint8_t *result, size_t *result_bytes, struct psi_err *err)
 {
     ps_variable *v = NULL;
-    ps_status st = variable_find(e, &o->variable, &v);
+    ps_status st = variable_find(e, run, &o->variable, &v, err);
     *result_bytes = o->answers ? value->bytes : 0;
-    if (st == PS_OK && o->to == PSI_RUN_TO_ASSIGN) {
+    if (st != PS_OK) {
+        return st;
+    }
+    if (o->to == PSI_RUN_TO_ASSIGN) {
         st = ps_variable_assign(v, value->data, value->bytes);
-    } else if (st == PS_OK && o->to == PSI_RUN_TO_ADD) {
+    } else if (o->to == PSI_RUN_TO_ADD) {
         st = ps_variable_assign_add(v, value->data, value->bytes, o->answers ? result : NULL, *result_bytes);
-    } else if (st == PS_OK) {
+    } else {
         st = ps_variable_push(v, value->data, value->bytes, o->scale);
     }
     return said(err, st);
@@ -107,7 +143,7 @@ static ps_status run_execute(struct run_executor *e, const struct psi_run *run, 
     struct psi_run_answer answer = {.results = results};
     ps_status st = PS_OK;
     for (uint32_t i = 0; i < run->input_count && st == PS_OK; i++) {
-        st = input_get(e, &run->inputs[i], &values->items[i], err);
+        st = input_get(e, run, &run->inputs[i], &values->items[i], err);
     }
     for (uint32_t i = 0; i < run->row_count && st == PS_OK; i++) {
         st = row_execute(e, &run->rows[i], values, err);
@@ -117,7 +153,7 @@ static ps_status run_execute(struct run_executor *e, const struct psi_run *run, 
         const struct psi_value *value = &values->items[o->value];
         size_t bytes = value->bytes;
         if (o->to != PSI_RUN_TO_ANSWER) {
-            st = output_deliver(e, o, value, sums[i], &bytes, err);
+            st = output_deliver(e, run, o, value, sums[i], &bytes, err);
         }
         if (o->to == PSI_RUN_TO_ANSWER || o->answers) {
             const void *data = o->answers ? (const void *)sums[i] : value->data;
@@ -188,8 +224,7 @@ static ps_status call_run(void *ctx, psd_call *call, const void *in, size_t in_b
     } else if (st == PS_OK) {
         struct run_kept *kept = keep(e, &run, in_bytes);
         meet(e);
-        st = run.container[0] != '\0' ? psi_session_add_key(e->session, run.container, run.key, &err) : PS_OK;
-        st = st == PS_OK ? run_execute(e, &run, &values, &answer, &err) : st;
+        st = run_execute(e, &run, &values, &answer, &err);
         kept->out_bytes = answer.len;
         kept->ended = atomic_fetch_add(&events, 1) + 1;
     }
@@ -213,14 +248,17 @@ void run_executor_init(struct run_executor *e)
     *e = (struct run_executor){.row = {.name = PSI_RUN_CALL, .run = call_run}};
     e->table = (psd_call_table){.rows = &e->row, .row_bytes = sizeof(e->row), .count = 1, .ctx = e};
     (void)pthread_mutex_init(&e->lock, NULL);
-    (void)pthread_mutex_init(&e->scopes, NULL);
     (void)pthread_cond_init(&e->changed, NULL);
 }
 
 void run_executor_fini(struct run_executor *e)
 {
+    while (e->found != NULL) {
+        struct run_found *f = e->found;
+        e->found = f->next;
+        psi_free(f);
+    }
     (void)pthread_cond_destroy(&e->changed);
-    (void)pthread_mutex_destroy(&e->scopes);
     (void)pthread_mutex_destroy(&e->lock);
 }
 

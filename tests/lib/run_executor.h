@@ -28,7 +28,7 @@ struct run_executor {
     psd_call_table table;
     psd_call_row row;
     ps_session *session; /* for variables; NULL: none is read or changed */
-    pthread_mutex_t lock, scopes;
+    pthread_mutex_t lock;
     pthread_cond_t changed;
     struct run_kept kept[RUN_KEPT_MAX];
     uint32_t count;       /* runs with rows or outputs */
@@ -36,6 +36,7 @@ struct run_executor {
     const char *fail_row; /* rows of this name fail with ABORTED */
     uint32_t together;    /* a run waits until so many are inside, of executors that share `meeting` */
     struct run_meeting *meeting;
+    struct run_found *found; /* variables that runs have looked up */
 };
 /* Where runs of several executors wait for each other. */
 struct run_meeting {
@@ -45,7 +46,7 @@ struct run_meeting {
 };
 
 void run_executor_init(struct run_executor *e);
-/** After its server has ended. */
+/** After its server and its session have ended. */
 void run_executor_fini(struct run_executor *e);
 void run_meeting_init(struct run_meeting *m);
 

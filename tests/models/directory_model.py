@@ -19,7 +19,7 @@ import gc, sys, time
 from array import array
 from multiprocessing import Pool
 
-# The protocol as DESIGN has it: every flag True.  Clearing one = a weaker rule that looks right, or a mutant.
+# The protocol of psd: every flag True.  Clearing one = a weaker rule that looks right, or a mutant.
 FLAGS = {
   # rules that are easy to leave out
   'record_first':   'the directory records name->task before it sends CREATE, keeps it when the owner drops out',

@@ -8,6 +8,7 @@
 
 #include "common/half.h"
 #include "rowwise_vectors.h"
+#include "values.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -37,18 +38,6 @@ static struct model model_of(const struct rowwise_case *c)
         m.row_bytes[k] = (size_t)of.dims[1] * ps_dtype_bytes(c->dtype);
     }
     return m;
-}
-
-static double value_at(ps_dtype dtype, const void *values, size_t i)
-{
-    float narrow = 0;
-    double wide = 0;
-    if (dtype == PS_F32) {
-        memcpy(&narrow, (const char *)values + i * sizeof(narrow), sizeof(narrow));
-        return (double)narrow;
-    }
-    memcpy(&wide, (const char *)values + i * sizeof(wide), sizeof(wide));
-    return wide;
 }
 
 static void fill(ps_dtype dtype, void *values, size_t elements, double value)

@@ -8,6 +8,7 @@
  */
 #include "by_row.h"
 #include "rule_vectors.h"
+#include "values.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,18 +20,6 @@
 enum { ELEMENTS_MAX = 16, ULPS = 2, SQUARE_ULPS = 4, POWER_ULPS = 8 };
 
 typedef unsigned char array[ELEMENTS_MAX * sizeof(double)];
-
-static double value_at(ps_dtype dtype, const void *values, size_t i)
-{
-    float narrow = 0;
-    double wide = 0;
-    if (dtype == PS_F32) {
-        memcpy(&narrow, (const char *)values + i * sizeof(narrow), sizeof(narrow));
-        return (double)narrow;
-    }
-    memcpy(&wide, (const char *)values + i * sizeof(wide), sizeof(wide));
-    return wide;
-}
 
 static void put(ps_dtype dtype, void *values, size_t i, double value)
 {

@@ -91,7 +91,7 @@ TEST(test_texts)
                 strcmp(end + strlen(end) - 5, "e-300") == 0);
     longest.kind = PS_OPT_FTRL;
     longest.power = longest.initial_accumulator = longest.l1_strength = longest.l2_strength = -1.2345678901234567e-300;
-    longest.l2_shrinkage = longest.l2 = longest.clip_value = longest.ema = -1.2345678901234567e-300;
+    longest.l2_shrinkage = longest.l2 = longest.clip_value = longest.ema = longest.ema_updates = -1.2345678901234567e-300;
     end = strrchr(psi_optimizer_format(&longest, all, sizeof(all)), ',');
     assert_true(strlen(all) > 560 && strncmp(end, ",warmup_rate=1.2345", 19) == 0 &&
                 strcmp(end + strlen(end) - 6, "e-300)") == 0);
@@ -102,6 +102,11 @@ TEST(test_bad_texts)
     static const struct {
         const char *text, *fault;
     } rows[] = {
+        {"cosine_decay:decay_steps=1,decay_steps=2", "schedule cosine_decay: decay_steps is given twice"},
+        {"constant:warmup_rate=1", "schedule constant: warmup_rate is of a warm-up: give warmup_steps, too"},
+        {"piecewise_constant:boundaries=1/2/3/4/5/6/7,values=1/1/1/1/1/1/1/1",
+         "boundaries has too many numbers; allowed: 6 boundaries, and a value more"},
+        {"piecewise_constant:boundaries=1,values=1/1/1/1/1/1/1/1", "values has too many numbers; allowed: 6"},
         {"cosine", "schedule 'cosine': allowed are none, constant, exponential_decay, inverse_time_decay, polynomial_decay, "
                    "piecewise_constant, cosine_decay, cosine_decay_restarts"},
         {"", "schedule '': allowed are"},
@@ -112,11 +117,11 @@ TEST(test_bad_texts)
         {"cosine_decay:decay_steps=10/20", "'decay_steps=10/20'"},
         {"cosine_decay:decay_steps", "'decay_steps'"},
         {"cosine_decay:decay=10", "'decay=10'"},
-        {"exponential_decay:decay_steps=10,decay_rate=0.5,staircase=2", "'staircase=2'"},
+        {"exponential_decay:decay_steps=10,decay_rate=0.5,staircase=2",
+         "staircase is 2, it must be 0 or 1; its standard value is 0"},
         {"piecewise_constant:values=0.1/0.2", "give it boundaries"},
         {"piecewise_constant:boundaries=10", "give it values"},
         {"piecewise_constant:boundaries=10/20,values=0.1/0.2", "2 values; allowed: 3, one more than boundaries"},
-        {"piecewise_constant:boundaries=1/2/3/4/5/6/7,values=0.1", "'boundaries=1/2/3/4/5/6/7,values=0.1'"},
         {"piecewise_constant:boundaries=1/,values=0.1", "'boundaries=1/,values=0.1'"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -136,7 +141,7 @@ TEST(test_bad_values)
         {"cosine_decay:decay_steps=nan", "decay_steps is nan"},
         {"cosine_decay:decay_steps=1,alpha=-0.5", "alpha is -0.5, it must be finite and >= 0"},
         {"cosine_decay:decay_steps=1,warmup_steps=-1", "warmup_steps is -1"},
-        {"cosine_decay:decay_steps=1,warmup_rate=inf", "warmup_rate is inf"},
+        {"cosine_decay:decay_steps=1,warmup_steps=1,warmup_rate=inf", "warmup_rate is inf"},
         {"cosine_decay_restarts:first_decay_steps=1,t_mul=0.5", "t_mul is 0.5, it must be finite and >= 1"},
         {"cosine_decay_restarts:first_decay_steps=1,m_mul=0", "m_mul is 0"},
         {"exponential_decay:decay_steps=1,decay_rate=0", "decay_rate is 0"},

@@ -96,7 +96,7 @@ def main():
             optimizer = psd.torch.Optimizer(named, s, psd.SGD(0.1))
             for _, p in named:
                 p.grad = torch.ones(10)
-            pointers, handle = [p._pointer for p in optimizer._tensors.params], s._handle
+            pointers, handle = [p._pointer for p in optimizer._tensors.params.values()], s._handle
 
             def bare():
                 for p in pointers:

@@ -12,7 +12,7 @@ import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOON_S = 30
+SOON_S = 300
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job that a shell runs in the background ignores SIGINT
 STEPS = """
 import os, signal, sys, psd
@@ -83,7 +83,7 @@ class Launch(unittest.TestCase):
             process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
             try:
                 self.kill_after_a_checkpoint(process, os.path.join(folder, "ps-1"))
-                process.wait(timeout=120)
+                process.wait(timeout=600)
             finally:
                 process.terminate()
                 process.wait()
@@ -141,7 +141,7 @@ class Launch(unittest.TestCase):
     def test_a_ps_that_is_killed_is_started_again(self):
         with tempfile.TemporaryDirectory() as folder:
             process = self.start(STEPS, "--ps", "2", "--checkpoint_dir", folder)
-            text, _ = process.communicate(timeout=120)
+            text, _ = process.communicate(timeout=600)
             self.assertEqual(process.returncode, 0, text)
             self.assertIn("step 40 recoveries 1", text)
             self.assertIn("ps 0 has ended with status -9: it is started again", text)

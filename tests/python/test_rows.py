@@ -2,6 +2,7 @@
 """Rows of variables, partitioned variables, sums and limits of gradients, against NumPy."""
 
 import asyncio
+import threading
 import unittest
 
 import numpy as np
@@ -55,6 +56,24 @@ class Rows(unittest.TestCase):
         asyncio.run(v.push_rows_async([0], np.zeros((1, 2), "f4")))
         self.assertEqual(v.read_versioned()[1:], (4, True))
 
+    def test_push_pull_rows(self):
+        v, want = self.made("v", (6, 2), optimizer=psd.SGD(0.5))
+        for indices, scale in (([4, 1], 1.0), ([[4, 4], [2, 1]], 0.5), ([], 1.0)):
+            rows = np.arange(np.size(indices) * 2, dtype="f4").reshape(np.shape(indices) + (2,))
+            at = np.asarray(indices, np.int64)
+            np.subtract.at(want, at, rows * np.float32(0.5 * scale))
+            np.testing.assert_array_equal(v.push_pull_rows(indices, rows, scale=scale), want[at])
+            np.testing.assert_array_equal(v.read(), want)
+        rows = np.ones((2, 2), "f4")
+        self.assertIs(v.push_pull_rows([5, 0], rows, rows), rows)
+        want[[5, 0]] -= np.float32(0.5)
+        np.testing.assert_array_equal(rows, want[[5, 0]])
+        np.testing.assert_array_equal(asyncio.run(v.push_pull_rows_async([0], np.zeros((1, 2), "f4"))), want[[0]])
+        with self.assertRaisesRegex(psd.OutOfRange, "'v': index 6"):
+            v.push_pull_rows([6], np.ones((1, 2), "f4"))
+        with self.assertRaisesRegex(ValueError, r"out for 'v' is float32 \[2, 2\], and must be float32 \[1, 2\]"):
+            v.push_pull_rows([1], np.ones((1, 2), "f4"), rows)
+
     def test_scatter(self):
         for dtype in ("float32", "int32", "int8"):
             v, want = self.made("v_" + dtype, (4, 2), dtype)
@@ -101,6 +120,98 @@ class Rows(unittest.TestCase):
             self.session.make("none", (5, 3)).push_rows([1], one)
 
 
+class Sums(unittest.TestCase):
+    """Sparse accumulators against NumPy."""
+
+    def setUp(self):
+        self.cluster = psd.local_cluster(ps=2)
+        self.addCleanup(self.cluster.stop)
+        self.session = psd.Session(self.cluster.target, timeout=20)
+        self.addCleanup(self.session.close)
+
+    def test_reductions(self):
+        gradients = (([[3, 1], [3, 0]], 1.0), ([3], 2.0), ([], 0.0))
+        for reduction in ("mean", "sum", "mean_of_all"):
+            a = self.session.sparse_accumulator("sums_" + reduction, (5, 2), reduction=reduction)
+            total, counts = np.zeros((5, 2), "f4"), np.zeros(5, "i8")
+            for indices, value in gradients:
+                rows = np.full(np.shape(indices) + (2,), value, "f4")
+                self.assertTrue(a.apply_rows(indices, rows))
+                np.add.at(total, np.asarray(indices, np.int64), rows)
+                counts[np.unique(np.asarray(indices, np.int64))] += 1
+            self.assertEqual(a.accumulated, 3)
+            by = {"mean": np.maximum(counts, 1), "sum": np.ones(5), "mean_of_all": np.full(5, 3)}[reduction]
+            at, rows, numbers, taken = a.take_rows(2)
+            np.testing.assert_array_equal(at, np.flatnonzero(counts))
+            np.testing.assert_array_equal(numbers, counts[at])
+            np.testing.assert_array_equal(rows, total[at] / by[at, None].astype("f4"))
+            self.assertEqual((taken, rows.dtype), (3, np.dtype("f4")))
+            self.assertFalse(a.apply_rows([0], np.ones((1, 2), "f4")))
+        self.assertIn("psd.SparseAccumulator 'sums_mean_of_all' float32 [5, 2]", repr(a))
+        listed = {q.name: (q.kind.name, q.reduction.name, q.step) for task in (0, 1) for q in psd.admin.queues(self.session, task)}
+        self.assertEqual(listed["sums_mean_of_all"], ("SPARSE_ACCUMULATOR", "MEAN_OF_ALL", 1))
+
+    def test_input_is_named(self):
+        a = self.session.sparse_accumulator("named", (5, 2), "float64")
+        with self.assertRaisesRegex(psd.OutOfRange, "'named': index 5"):
+            a.apply_rows([5], np.ones((1, 2)))
+        with self.assertRaisesRegex(ValueError, r"the gradient for 'named' is float32 \[1, 2\], and must be float64 \[1, 2\]"):
+            a.apply_rows([1], np.ones((1, 2), "f4"))
+        with self.assertRaisesRegex(psd.InvalidArgument, "is sparse"):
+            a.apply(np.ones((5, 2)))
+        with self.assertRaisesRegex(ValueError, "reduction is 'max'"):
+            self.session.sparse_accumulator("max", (5, 2), reduction="max")
+        with self.assertRaises(psd.DeadlineExceeded):
+            a.take_rows(1, timeout=0.5)
+
+
+class Rounds(unittest.TestCase):
+    """Embeddings in rounds of two workers, against NumPy, with both kinds of mean."""
+
+    def test_means(self):
+        steps, ids = 3, ([[5, 1], [5, 5]], [[1, 2], [0, 1]])
+        for mean in ("all", "those"):
+            want, places, ends = np.arange(18, dtype="f4").reshape(6, 3), {}, []
+            with self.subTest(mean=mean), psd.local_cluster(ps=2, workers=2) as cluster:
+
+                def work(i, mean=mean, cluster=cluster, places=places, ends=ends):
+                    with psd.Session(cluster=cluster.spec, job="worker", task=i, timeout=20, ready_timeout=30) as s:
+                        e = s.embedding("e", (6, 3), psd.zeros(), psd.SGD(1), partition=psd.partition(2))
+                        self.assertEqual((repr(e), e.shape), ("<psd.Embedding 'e' float32 [6, 3]>", (6, 3)))
+                        s.sync()
+                        s.sync_rows(4, mean=mean)
+                        if s.is_chief:
+                            s.find("e").init_from(np.arange(18, dtype="f4").reshape(6, 3))
+                        s.ready()
+                        for _ in range(steps):
+                            rows, places[i] = e.pull(ids[i])
+                            e.push(np.ones_like(rows))
+                            s.step_done()
+                        with self.assertRaisesRegex(ValueError, r"gradient for 'e' is float32 \[1, 3\], and must be float32 \[[23], 3\]"):
+                            e.push(np.ones((1, 3), "f4"))
+                        rows, at = e.pull(np.zeros(0, "i8"))
+                        self.assertEqual((rows.shape, at.shape), ((0, 3), (0,)))
+                        s.barrier("end", 2)
+                        ends.append(s.find("e").read())
+
+                threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+                for t in threads:
+                    t.start()
+                for t in threads:
+                    t.join()
+                np.testing.assert_array_equal(places[0], [[1, 0], [1, 1]])
+                np.testing.assert_array_equal(places[1], [[1, 2], [0, 1]])
+                for row, count in ((0, 1), (1, 2), (2, 1), (5, 1)):
+                    want[row] -= np.float32(steps * (count / 2 if mean == "all" else 1))
+                self.assertEqual(len(ends), 2)
+                for end in ends:
+                    np.testing.assert_array_equal(end, want)
+        with psd.local_cluster() as cluster, psd.Session(cluster.target) as s:
+            for rows, mean, said in ((0, "all", "rows_per_step is 0"), (1 << 32, "all", "4294967296"), (1, "some", "mean is 'some'")):
+                with self.assertRaisesRegex(psd.InvalidArgument, said):
+                    s.sync_rows(rows, mean=mean)
+
+
 class Parts(unittest.TestCase):
     def setUp(self):
         self.cluster = psd.local_cluster(ps=2)
@@ -127,6 +238,20 @@ class Parts(unittest.TestCase):
         columns = s.variable("columns", (2, 6), partition=psd.partition(2, axis=1))
         self.assertEqual([p.shape for p in columns.parts], [(2, 3), (2, 3)])
         self.assertEqual(s.variable("one", 3).parts, [])
+
+    def test_a_parameter_in_parts(self):
+        with psd.Session(self.cluster.target, container="param-parts") as s:
+            p = s.param("w", (7, 4), psd.ones(), psd.SGD(1), partition=psd.partition(3))
+            s.ready()
+            s.pull()
+            gradient = np.arange(28, dtype="f4").reshape(7, 4)
+            p.push(gradient)
+            s.step_done()
+            s.pull()
+            np.testing.assert_array_equal(p.value, 1 - gradient)
+            self.assertEqual(len(s.find("w").parts), 3)
+            with self.assertRaisesRegex(psd.InvalidArgument, "partition is 3"):
+                s.param("v", 4, partition=3)
 
     def test_partitioners(self):
         for i, (partitioner, parts) in enumerate((

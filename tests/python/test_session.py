@@ -49,6 +49,28 @@ class Sessions(unittest.TestCase):
         self.assertEqual(s.global_step, 5)
         self.assertEqual(w.version, (4, True))
 
+    def test_what_is_no_initializer_no_optimizer_and_no_array(self):
+        s = self.session
+        for make in (s.param, s.variable, s.make, s.embedding):
+            with self.assertRaisesRegex(psd.InvalidArgument, r"init is array\(\[0., 0.\]\), and must be .*psd.zeros\(\)"):
+                make("v", 2, init=np.zeros(2))
+            with self.assertRaisesRegex(psd.InvalidArgument, r"optimizer is 0.1, and must be .*psd.Adagrad\(0.1\)"):
+                make("v", 2, optimizer=0.1)
+        with self.assertRaisesRegex(psd.InvalidArgument, r"out for 'v' is \[0, 0\], and must be an array of NumPy, float32 \[2\]"):
+            s.make("v", 2).read([0, 0])
+
+    def test_feeds_keep_their_dtype(self):
+        """TensorFlow's tutorial feeds float64 into an int32 placeholder; what does not fit is refused by its value."""
+        p = psd.Plan(self.session)
+        x = p.placeholder("int32", (-1,), "x")
+        total = p.row("reduce_sum", x)
+        self.assertEqual(int(p.run(total, {x: np.ones(1000)})), 1000)
+        self.assertEqual(int(p.run(total, {"x": [1, 2]})), 3)
+        self.assertEqual(int(p.run(total, {x: np.arange(4, dtype=">i8")})), 6)
+        for wrong in (1.5, np.nan, 2.0**40):
+            with self.assertRaisesRegex(psd.InvalidArgument, "int32, which cannot hold"):
+                p.run(total, {x: np.array([wrong])})
+
     def test_arrays_are_the_librarys_memory(self):
         s = self.session
         w = s.param("w", (2, 2), psd.ones(), psd.SGD(0.5))
@@ -116,6 +138,9 @@ class Sessions(unittest.TestCase):
             psd.Adam(schedule="piecewise_constant:boundaries=10/5,values=3/2/1")
         np.testing.assert_array_equal(s.make("lion", 2, psd.ones(), lion).push_pull([3, -3]), [0.75, 1.25])
         self.assertIn("lion", [repr(i.optimizer) for t in (0, 1) for i in psd.admin.variables(s, t) if i.name == "lion"][0])
+        s.make("wide", 2, psd.ones(), psd.optimizer("sgd:l2=0.25,ema=0.5,clip_value=4", 0.5))
+        wide = [i.optimizer for t in (0, 1) for i in psd.admin.variables(s, t) if i.name == "wide"][0]
+        self.assertEqual((wide.struct.l2, wide.struct.ema, wide.struct.clip_value, repr(wide)), (0.25, 0.5, 4.0, "<psd.Optimizer sgd>"))
         with self.assertRaisesRegex(psd.InvalidArgument, "beta7"):
             psd.optimizer("adam:beta7=1")
         s.delete("w")
@@ -169,7 +194,7 @@ class Sessions(unittest.TestCase):
 
     def logged(self, log, word):
         """Wait for a line of the log, which comes from a thread."""
-        for _ in range(500):
+        for _ in range(3000):
             if any(word in line for line in log.output):
                 break
             threading.Event().wait(0.02)
@@ -194,6 +219,15 @@ class Sessions(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "open a session there"):
             pickle.dumps(self.session)
 
+    def assert_alone(self):
+        """The task has no session but the test's; the end of another one may still be on its way."""
+        for _ in range(3000):
+            connected = [i.connected for i in psd.admin.sessions(self.session, 0)].count(True)
+            if connected == 1:
+                break
+            threading.Event().wait(0.02)
+        self.assertEqual(connected, 1)
+
     def test_a_session_that_is_collected_is_left(self):
         s = psd.Session(self.cluster.target)
         s.variable("x", 2)
@@ -201,8 +235,45 @@ class Sessions(unittest.TestCase):
         del s
         gc.collect()
         self.assertIsNone(gone())
-        names = [i.connected for i in psd.admin.sessions(self.session, 0)]
-        self.assertEqual(names.count(True), 1)
+        self.assert_alone()
+
+    def test_memory_that_is_lent_at_exit(self):
+        """A session that is not closed goes on sending, so the memory stays; a collected one is closed."""
+        for exits in (False, True):
+            s = psd.Session(self.cluster.target)
+            memory = np.ones(4, np.float32)
+            s._lent.append(memory)
+            handle, stays = s._handle, weakref.ref(memory)
+            with unittest.mock.patch.object(sys, "is_finalizing", lambda exits=exits: exits):
+                del s, memory
+                gc.collect()
+            self.assertEqual(stays() is not None, exits)
+            if exits:
+                lib.ps_session_close(handle)
+
+    def test_a_session_with_a_call_inside_is_collected_behind_it(self):
+        """Its last reference but the call's goes while the call waits: the call ends as ever, and the session behind it."""
+        self.session.queue("q")
+        s = psd.Session(self.cluster.target)
+        q, gone, taken = s.find_queue("q"), weakref.ref(s), []
+
+        def take(queue):
+            taken.append(float(queue.take()))
+
+        thread = threading.Thread(target=take, args=(q,))
+        thread.start()
+        while not any(psd.admin.waits(self.session, task) for task in range(2)):
+            self.assertTrue(thread.is_alive())
+        del s, q
+        gc.collect()
+        self.assertIsNotNone(gone())
+        self.session.find_queue("q").put(7)
+        thread.join(60)
+        self.assertEqual(taken, [7])
+        del thread
+        gc.collect()
+        self.assertIsNone(gone())
+        self.assert_alone()
 
     def test_log_lines(self):
         with self.assertLogs("psd", "INFO") as log:
@@ -260,6 +331,28 @@ class Rounds(unittest.TestCase):
             np.testing.assert_array_equal(value, want)
 
 
+    def test_limits_on_norms(self):
+        """The parameters are at two tasks. The factor of both is 1/2; where each has its own limit, the factors are 1 and 1/4."""
+        for each, limit, gradients, want in ((False, 125**0.5 / 2, (3, 4), (-1.5, -2)), (True, 20**0.5, (2, 8), (-2, -2))):
+            with (
+                self.subTest(each=each),
+                psd.local_cluster(ps=2, workers=1) as cluster,
+                psd.Session(cluster=cluster.spec, job="worker", task=0, timeout=30) as s,
+            ):
+                params = [s.param(name, (5,), psd.zeros(), psd.SGD(1), device=f"/job:ps/task:{i}") for i, name in enumerate("wb")]
+                s.sync()
+                s.sync_clip_norm(limit, each=each)
+                s.ready()
+                info = psd.admin.rounds(s)[0].info
+                self.assertEqual((info.max_norm, info.max_norm_each), (limit, int(each)))
+                for p, value in zip(params, gradients):
+                    p.push(np.full(5, value, "f4"))
+                s.step_done()
+                s.pull()
+                for p, value in zip(params, want):
+                    np.testing.assert_array_equal(p.value, np.full(5, value, "f4"))
+
+
 class Hooks(unittest.TestCase):
     def setUp(self):
         self.cluster = psd.local_cluster()
@@ -309,6 +402,14 @@ class Hooks(unittest.TestCase):
             self.run_steps(Bad())
         self.assertIsInstance(e.exception.__cause__, KeyError)
 
+        class BadEnd(psd.Hook):
+            def end(self, session):
+                raise KeyError("which")
+
+        with self.assertRaisesRegex(psd.Internal, "while it was closed: KeyError: 'which'"), psd.Session(self.cluster.target, container="end") as s:
+            s.add_hook(BadEnd())
+            s.ready()
+
     def test_the_end_of_the_input(self):
         class End(psd.Hook):
             def before_run(self, session):
@@ -321,6 +422,28 @@ class Hooks(unittest.TestCase):
 
 
 class Processes(unittest.TestCase):
+    def test_sockets_of_a_local_cluster(self):
+        """Only this user reaches them; the end of a child leaves them, and stop() takes them away."""
+        cluster = psd.local_cluster(ps=2)
+        folder = os.path.dirname(cluster.target.removeprefix("unix:"))
+        self.assertEqual((os.stat(folder).st_mode & 0o777, sorted(os.listdir(folder))), (0o700, ["ps0", "ps1"]))
+        pid = os.fork()
+        if pid == 0:
+            cluster._remove()  # as at the interpreter's exit
+            os._exit(0)
+        os.waitpid(pid, 0)
+        with psd.Session(cluster.target, timeout=20) as s:
+            self.assertEqual(s.ps_count, 2)
+        cluster.stop()
+        self.assertFalse(os.path.exists(folder))
+        with (
+            tempfile.TemporaryDirectory(suffix="x" * 99) as long,
+            unittest.mock.patch.object(tempfile, "tempdir", long),
+            psd.local_cluster() as cluster,
+            psd.Session(cluster.target, timeout=20) as s,
+        ):
+            self.assertEqual(s.ps_count, 1)
+
     def test_a_monitored_session_survives_kill(self):
         lib_dir = os.path.dirname(psd._library.lib.path)
         daemon = os.environ.get("PSD_PROGRAM") or os.path.join(lib_dir, "..", "bin", "psd")
@@ -383,7 +506,7 @@ class Processes(unittest.TestCase):
 
     def test_the_environment(self):
         with psd.local_cluster() as cluster:
-            address = cluster.target.partition("//")[2]
+            address = cluster.target
             code = "import psd\nwith psd.Session() as s: print(s.task_index, s.ps_count)"
             config = {"cluster": {"ps": [address], "worker": ["x:1", "y:2"]}, "task": {"type": "worker", "index": 1}}
             for more in ({"PSD_TARGET": address}, {"TF_CONFIG": json.dumps(config)}):

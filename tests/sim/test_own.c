@@ -47,23 +47,28 @@ static void test_own(void **state)
         sum.own_reset += one.own_reset;
         sum.own_lapsed += one.own_lapsed;
         sum.own_lost += one.own_lost;
+        sum.early += one.early;
+        sum.early_cut += one.early_cut;
         sum.restarts += one.restarts;
         sum.ok += one.ok;
         sum.failed += one.failed;
         sum.cuts += one.cuts;
     }
-    print_message("%llu schedules: %llu variables of sessions made, %llu times read by another program, %llu requests refused "
-                  "without the key, %llu of them with a handle that was guessed; %llu reset, %llu of them of a session whose "
-                  "lease was over, %llu lost with their task; "
-                  "%llu calls OK, %llu not, %llu cuts, %llu restarts\n",
-                  (unsigned long long)seeds, (unsigned long long)sum.own_made, (unsigned long long)sum.own_read,
-                  (unsigned long long)sum.own_denied, (unsigned long long)sum.own_guessed, (unsigned long long)sum.own_reset,
-                  (unsigned long long)sum.own_lapsed, (unsigned long long)sum.own_lost, (unsigned long long)sum.ok,
-                  (unsigned long long)sum.failed, (unsigned long long)sum.cuts, (unsigned long long)sum.restarts);
+    print_message(
+        "%llu schedules: %llu variables of sessions made, %llu times read by another program, %llu requests refused "
+        "without the key, %llu of them with a handle that was guessed; %llu reset, %llu of them of a session whose "
+        "lease was over, %llu lost with their task; %llu calls began before their input had come, %llu of them in vain; "
+        "%llu calls OK, %llu not, %llu cuts, %llu restarts\n",
+        (unsigned long long)seeds, (unsigned long long)sum.own_made, (unsigned long long)sum.own_read,
+        (unsigned long long)sum.own_denied, (unsigned long long)sum.own_guessed, (unsigned long long)sum.own_reset,
+        (unsigned long long)sum.own_lapsed, (unsigned long long)sum.own_lost, (unsigned long long)sum.early,
+        (unsigned long long)sum.early_cut, (unsigned long long)sum.ok, (unsigned long long)sum.failed,
+        (unsigned long long)sum.cuts, (unsigned long long)sum.restarts);
     if (only == 0 && seeds >= 50) { /* what it is about did happen */
         assert_true(sum.own_made >= 4 * seeds && sum.own_read >= 4 * seeds && sum.own_denied >= 2 * seeds &&
                     sum.own_guessed >= seeds);
         assert_true(sum.own_reset >= 4 * seeds && sum.own_lapsed > 0 && sum.own_lost >= seeds / 4);
+        assert_true(sum.early >= 2 * seeds && sum.early_cut > 0);
     }
 }
 

@@ -58,6 +58,9 @@ static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
     total->written += one.written;
     total->replayed += one.replayed;
     total->loaded += one.loaded;
+    total->in_parts += one.in_parts;
+    total->sliced += one.sliced;
+    total->grains += one.grains;
     total->virtual_ms += one.virtual_ms;
 }
 
@@ -78,14 +81,17 @@ static void test_seeds(void **state)
     }
     print_message("%llu seeds: %llu events, %llu calls ended OK, %llu otherwise, %llu connections cut, %llu tasks restarted, "
                   "%llu sessions gave way, %llu values written by calls, %llu changes replayed, %llu checkpoints loaded, %llu s "
-                  "of virtual time\n",
+                  "of virtual time, %llu tables in parts, %llu values moved in slices, "
+                  "%llu checkpoints with rows put back\n",
                   (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.ok,
                   (unsigned long long)total.failed, (unsigned long long)total.cuts, (unsigned long long)total.restarts,
                   (unsigned long long)total.gave_way, (unsigned long long)total.written, (unsigned long long)total.replayed,
-                  (unsigned long long)total.loaded, (unsigned long long)total.virtual_ms / 1000);
+                  (unsigned long long)total.loaded, (unsigned long long)total.virtual_ms / 1000,
+                  (unsigned long long)total.in_parts, (unsigned long long)total.sliced, (unsigned long long)total.grains);
     assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
-    assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.written > 20 && total.replayed > 10000 &&
-                                total.loaded > 20));
+    assert_true(seeds < 200 ||
+                (total.gave_way > 10 && total.slices > 1000 && total.written > 20 && total.replayed > 10000 &&
+                 total.loaded > 20 && total.in_parts > seeds / 20 && total.sliced > seeds / 4 && total.grains > seeds / 20));
 }
 
 /* Seeds that have found something. */
@@ -147,6 +153,8 @@ static void test_every_boundary(void **state)
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_NARROW, 9, 9},
         {PSI_REQ_PULL, SIM_BOUNDARY_NARROW, 3, 9},
         {PSI_REQ_PUSH_ROWS, SIM_BOUNDARY_LARGE, 6, 2},
+        {PSI_REQ_PUSH_PULL_ROWS, SIM_BOUNDARY_LARGE, 6, 9},
+        {PSI_REQ_PUSH_PULL_ROWS, SIM_BOUNDARY_ATOMIC, 2, 4},
         {PSI_REQ_SCATTER, SIM_BOUNDARY_LARGE, 6, 2},
         {PSI_REQ_GATHER, SIM_BOUNDARY_LARGE, 3, 9},
         {PSI_REQ_GATHER, SIM_BOUNDARY_NARROW, 3, 9},

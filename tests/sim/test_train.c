@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training programs of several threads at one to three tasks (lib/train.c), over 200 seeds (30 under ASan; TRAIN_SEEDS=1000
+ * Training programs of several threads at one to three tasks (lib/train.c), over 300 seeds (30 under ASan; TRAIN_SEEDS=1000
  * TRAIN_FIRST=1 for more, TRAIN_SEED=7 for one with a trace of its events). test-timeout: 300
  */
 #include "lib/sim.h"
 
+#include "worker/core/gets.h"
 #include "worker/core/session.h"
 #include "worker/core/training.h"
 
@@ -17,7 +18,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 30
 #else
-#define DEFAULT_SEEDS 200
+#define DEFAULT_SEEDS 300
 #endif
 
 static void test_train(void **state)
@@ -38,6 +39,7 @@ static void test_train(void **state)
             fail_msg("%s\nto see it: TRAIN_SEED=%llu build/release/tests/sim/test_train", why, (unsigned long long)seed);
         }
         sum.train_marks |= one.train_marks;
+        sum.gets_marks |= one.gets_marks;
         for (uint32_t i = 0; i < PSI_SESSION_MARKS; i++) {
             sum.session_marks[i] |= one.session_marks[i];
         }
@@ -45,6 +47,10 @@ static void test_train(void **state)
         sum.train_broken += one.train_broken;
         sum.train_early += one.train_early;
         sum.train_back += one.train_back;
+        sum.train_hooks += one.train_hooks;
+        sum.train_gates += one.train_gates;
+        sum.train_elements += one.train_elements;
+        sum.train_queue_lost += one.train_queue_lost;
         sum.train_calls += one.train_calls;
         sum.train_steps += one.train_steps;
         sum.train_cut += one.train_cut;
@@ -58,13 +64,21 @@ static void test_train(void **state)
                   (unsigned long long)seeds, (unsigned long long)sum.train_calls, (unsigned long long)sum.train_steps,
                   (unsigned long long)sum.train_cut, (unsigned long long)sum.train_ends, (unsigned long long)sum.flips,
                   (unsigned long long)sum.cuts, (unsigned long long)sum.restarts);
-    print_message("%llu sessions made anew, %llu broken steps, %llu attempts before the chief's, %llu calls in callbacks\n",
-                  (unsigned long long)sum.train_made, (unsigned long long)sum.train_broken, (unsigned long long)sum.train_early,
-                  (unsigned long long)sum.train_back);
+    print_message(
+        "%llu sessions made anew, %llu broken steps, %llu attempts before the chief's, %llu calls in callbacks, %llu moments "
+        "of hooks, %llu barriers passed, %llu elements of queues taken, %llu sessions lost with their queue\n",
+        (unsigned long long)sum.train_made, (unsigned long long)sum.train_broken, (unsigned long long)sum.train_early,
+        (unsigned long long)sum.train_back, (unsigned long long)sum.train_hooks, (unsigned long long)sum.train_gates,
+        (unsigned long long)sum.train_elements, (unsigned long long)sum.train_queue_lost);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
         assert_true(sum.train_steps >= 20 * seeds && sum.train_cut >= seeds && sum.train_ends >= seeds);
+        assert_true(sum.train_hooks >= seeds && sum.train_gates >= seeds / 20);
+        assert_true(sum.train_elements >= seeds && sum.train_queue_lost > 0);
         if (psi_training_unmarked(sum.train_marks, way)) {
             fail_msg("no seed has taken the way %s", way);
+        }
+        if (psi_gets_unmarked(sum.gets_marks, way)) {
+            fail_msg("no seed has taken the way of a %s", way);
         }
         if (psi_session_unmarked(sum.session_marks, way)) {
             fail_msg("no seed has taken the way %s of a session", way);

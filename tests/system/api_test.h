@@ -20,6 +20,9 @@
 #ifndef API_TASKS
 #define API_TASKS 2
 #endif
+#ifndef API_MORE_JOBS
+#define API_MORE_JOBS "" /* of the cluster, behind its ps tasks */
+#endif
 
 static struct test_cluster cluster;
 
@@ -30,30 +33,42 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
-static inline ps_session *open_session(int64_t timeout_ms)
+/* Options of a session with the first task, which says nothing; the caller changes them. */
+static inline ps_session_options session_options(int64_t timeout_ms)
 {
     ps_session_options o;
-    ps_session *s = NULL;
-    char error[512];
     ps_session_options_init(&o);
     o.target = cluster.address[0];
     o.operation_timeout_ms = timeout_ms;
     o.ready_timeout_ms = timeout_ms;
     o.log = no_log;
     o.progress = API_PROGRESS;
-    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    return o;
+}
+
+static inline ps_session *open_by(const ps_session_options *o)
+{
+    ps_session *s = NULL;
+    char error[512];
+    assert_int_equal(ps_session_open(o, &s, error, sizeof(error)), PS_OK);
     return s;
 }
 
-static int setup(void **state)
+static inline ps_session *open_session(int64_t timeout_ms)
+{
+    const ps_session_options o = session_options(timeout_ms);
+    return open_by(&o);
+}
+
+static inline int setup(void **state)
 {
     (void)state;
-    test_cluster_init(&cluster, API_TASKS, "");
+    test_cluster_init(&cluster, API_TASKS, API_MORE_JOBS);
     test_cluster_start_all(&cluster);
     return 0;
 }
 
-static int teardown(void **state)
+static inline int teardown(void **state)
 {
     (void)state;
     test_cluster_fini(&cluster);

@@ -18,6 +18,7 @@ READY_S = 60
 SECURE = "PSD_KEY_FILE" in os.environ  # make check TRANSPORT=tls: all programs hold keys
 AS_WORKER = {"PSD_KEY_FILE": os.environ["PSD_KEY_FILE"] + ".worker"} if SECURE else {}  # environment of a program with a worker's rights
 SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
+CREEP_CPU_S = 0.01
 
 
 def path(name):
@@ -82,6 +83,8 @@ class Cluster:
             raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, code, "".join(self.said[i])))
 
     def kill(self, i, how=signal.SIGKILL):
+        """Signal `how`, and wait for the end; the exit status. how 0: it was told before. A second SIGTERM that comes more than a
+        second behind the first one ends a task at once."""
         self.tasks[i].send_signal(how)
         self.tasks[i].stdout.close()
         code = self.tasks[i].wait()
@@ -111,7 +114,7 @@ def plain(reason):
     return unittest.skipIf(SECURE, "without keys only: " + reason)
 
 
-def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
+def run(*argv, env=None, timeout=600, stdin=subprocess.DEVNULL):
     """(exit status, standard output, standard error)"""
     full = {k: v for k, v in os.environ.items() if k not in ("PSD_TARGET", "TF_CONFIG")}
     full.update(env or {})
@@ -123,7 +126,7 @@ def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
 def halt(pid):
     """Stops a process until SIGCONT. All its threads stand when this returns: SIGSTOP alone returns before they do."""
     os.kill(pid, signal.SIGSTOP)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while any(state_of(pid, thread) not in "TtZX" for thread in os.listdir("/proc/%d/task" % pid)):
         assert time.monotonic() < end, "process %d does not stop" % pid
         time.sleep(0.001)  # sleep: between two looks
@@ -137,18 +140,40 @@ def state_of(pid, thread):
         return "X"
 
 
+def cpu_seconds(pid):
+    """Of all threads of a process; None once it has ended."""
+    clock = ctypes.c_int()
+    if ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock)) != 0:
+        return None
+    try:
+        return time.clock_gettime(clock.value)
+    except OSError:
+        return None
+
+
+def run_for_a_moment(pids):
+    """They run until one of them has had CREEP_CPU_S of CPU time or has ended, and no longer than 0.1 s: all may wait for others."""
+    go_on(*pids)
+    before, end = {pid: cpu_seconds(pid) for pid in pids}, time.monotonic() + 0.1
+    while time.monotonic() < end:
+        now = {pid: cpu_seconds(pid) for pid in pids}
+        if any(now[pid] is None or before[pid] is None or now[pid] - before[pid] > CREEP_CPU_S for pid in pids):
+            return
+        time.sleep(0.002)  # sleep: between two looks
+
+
 def creep(there, *pids, who=None):
     """Processes run for moments (all, or those that who() says) and stand still in between, until there() is true: then they stand
-    still, for go_on(). However fast they are, and however late the test is, they are no further than that."""
-    end = time.monotonic() + 150
+    still, for go_on(). However fast they are, and however late the test is, they are no further than that. A moment is one of CPU
+    time: on a busy machine it takes longer, and they get as far."""
+    end = time.monotonic() + 600
     while True:
         for pid in pids:
             halt(pid)
         if there():
             return
         assert time.monotonic() < end, "they do not get there"
-        go_on(*(who() if who else pids))
-        time.sleep(0.01)  # sleep: how long they run between two looks
+        run_for_a_moment(who() if who else pids)
 
 
 def go_on(*pids):

@@ -11,7 +11,7 @@ from cluster import BUILD, die_with_parent, path
 
 PSD = path("bin/psd")
 VARIANT = os.path.basename(os.path.normpath(BUILD))
-WAIT_S = 30  # for an event that must come; never a measure
+WAIT_S = 600  # for an event that must come; never a measure
 PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
 
 

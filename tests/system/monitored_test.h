@@ -10,6 +10,7 @@
 #include "api_test.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,55 @@ static inline void read_until_lost(ps_session *s, const struct model *m)
     while (ps_session_status(s) == PS_OK) {
         (void)ps_pull_param(m->w);
     }
+}
+
+/* ---- threads and tasks ---- */
+
+static inline void *thread_of(void *(*run)(void *), void *arg)
+{
+    pthread_t *thread = calloc(1, sizeof(*thread));
+    assert_non_null(thread);
+    assert_int_equal(pthread_create(thread, NULL, run, arg), 0);
+    return thread;
+}
+
+static inline void join(void *thread)
+{
+    assert_int_equal(pthread_join(*(pthread_t *)thread, NULL), 0);
+    free(thread);
+}
+
+static inline void stop_tasks(void)
+{
+    for (int i = 0; i < API_TASKS; i++) {
+        test_cluster_hang(&cluster, i);
+    }
+}
+
+static inline void wake_tasks(void)
+{
+    for (int i = 0; i < API_TASKS; i++) {
+        assert_int_equal(kill(cluster.pid[i], SIGCONT), 0);
+    }
+}
+
+static inline void count_waits(void *ctx, const ps_wait_info *info)
+{
+    (void)info;
+    ++*(int *)ctx;
+}
+
+/* A request waits at a task. */
+static inline void await_waiter(void)
+{
+    ps_session *looker = open_session(TIMEOUT_MS);
+    for (int count = 0; count == 0;) {
+        for (int i = 0; i < API_TASKS; i++) {
+            assert_int_equal(ps_task_waits(looker, i, TIMEOUT_MS, count_waits, &count), PS_OK);
+        }
+        (void)usleep(1000); /* sleep: looks at what it waits for */
+    }
+    assert_int_equal(ps_session_close(looker), 0);
 }
 
 /* ---- jobs ---- */

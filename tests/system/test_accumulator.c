@@ -224,11 +224,113 @@ static void what_is_refused(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* Gradients of rows, in any order and some rows several times, from several sessions: each row's mean is that of the gradients
+ * that have it. A second reduction divides by all. */
+static void sums_of_rows(void **state)
+{
+    (void)state;
+    enum { N = 1000, COLUMNS = 3, WORKERS_ROWS = 3 };
+    static double sum[N][COLUMNS];
+    static int64_t count[N];
+    ps_session *s[WORKERS_ROWS] = {open_session(20000), open_session(20000), open_session(20000)};
+    for (ps_reduction how = PS_REDUCTION_MEAN; how <= PS_REDUCTION_MEAN_OF_ALL; how++) {
+        const char *name = how == PS_REDUCTION_MEAN ? "rows/mean" : how == PS_REDUCTION_SUM ? "rows/sum" : "rows/all";
+        ps_accumulator *a[WORKERS_ROWS];
+        ps_summed_rows out;
+        memset(sum, 0, sizeof(sum));
+        memset(count, 0, sizeof(count));
+        for (int w = 0; w < WORKERS_ROWS; w++) {
+            bool accepted = false, has[N] = {false};
+            int64_t indices[200];
+            double rows[200][COLUMNS];
+            assert_fine(ps_sparse_accumulator_get(s[w], name, PS_F64, PS_SHAPE(N, COLUMNS), how, "/job:ps/task:1", &a[w]));
+            for (int i = 0; i < 200; i++) {
+                indices[i] = (i * 37 + w * 11) % (w == 2 ? 150 : N);
+                for (int k = 0; k < COLUMNS; k++) {
+                    rows[i][k] = (double)(i + k - 100);
+                    sum[indices[i]][k] += rows[i][k];
+                }
+                count[indices[i]] += !has[indices[i]];
+                has[indices[i]] = true;
+            }
+            assert_fine(ps_accumulator_apply_rows(a[w], indices, 200, rows, sizeof(rows), 0, 0, &accepted));
+            assert_true(accepted);
+        }
+        assert_fine(ps_accumulator_apply_rows(a[0], NULL, 0, NULL, 0, 0, 0, NULL));
+        assert_accumulated(a[1], WORKERS_ROWS + 1);
+        assert_fine(ps_accumulator_take_rows(a[2], 2, 0, &out));
+        assert_int_equal(out.gradients, WORKERS_ROWS + 1);
+        assert_int_equal(out.rows_bytes, out.count * sizeof(double[COLUMNS]));
+        size_t at = 0;
+        for (int64_t r = 0; r < N; r++) {
+            const double by = how == PS_REDUCTION_SUM ? 1 : how == PS_REDUCTION_MEAN ? (double)count[r] : WORKERS_ROWS + 1;
+            if (count[r] == 0) {
+                continue;
+            }
+            assert_true(at < out.count && out.indices[at] == r && out.counts[at] == count[r]);
+            for (int k = 0; k < COLUMNS; k++) {
+                assert_true(((const double *)out.rows)[at * COLUMNS + (size_t)k] == sum[r][k] / by);
+            }
+            at++;
+        }
+        assert_int_equal(at, out.count);
+        ps_summed_rows_free(&out);
+        ps_summed_rows_free(&out); /* empty now */
+        const double one[COLUMNS] = {1, 1, 1};
+        const int64_t index = 5;
+        bool accepted = true;
+        assert_fine(ps_accumulator_apply_rows(a[0], &index, 1, one, sizeof(one), 0, 0, &accepted));
+        assert_false(accepted); /* the take began step 1 */
+    }
+    for (int w = 0; w < WORKERS_ROWS; w++) {
+        assert_int_equal(ps_session_close(s[w]), 0);
+    }
+}
+
+static void rows_that_are_refused(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_accumulator *a = NULL, *dense = accumulator(s, "dense", PS_F32, PS_SHAPE(4, 2), PS_REDUCTION_SUM), *other = NULL;
+    ps_summed_rows out;
+    float rows[4] = {1, 2, 3, 4};
+    int64_t indices[2] = {3, 1};
+    assert_fine(ps_sparse_accumulator_get(s, "sparse", PS_F32, PS_SHAPE(4, 2), PS_REDUCTION_SUM, NULL, &a));
+    assert_said(ps_accumulator_get(s, "sparse", PS_F32, PS_SHAPE(4, 2), PS_REDUCTION_SUM, NULL, &other), PS_INVALID_ARGUMENT,
+                "SPARSE_ACCUMULATOR");
+    assert_said(ps_sparse_accumulator_get(s, "sparse", PS_F32, PS_SHAPE(5, 2), PS_REDUCTION_SUM, NULL, &other),
+                PS_INVALID_ARGUMENT, "(5, 2)");
+    assert_said(ps_sparse_accumulator_get(s, "scalar", PS_F32, PS_SCALAR, PS_REDUCTION_SUM, NULL, &other), PS_INVALID_ARGUMENT,
+                "sparse accumulator");
+    assert_said(ps_accumulator_apply_rows(dense, indices, 2, rows, sizeof(rows), 0, 0, NULL), PS_INVALID_ARGUMENT,
+                "is not sparse");
+    assert_said(ps_accumulator_take_rows(dense, 1, 0, &out), PS_INVALID_ARGUMENT, "is not sparse");
+    assert_said(ps_accumulator_apply_grad(a, rows, sizeof(rows), 0, 0, NULL), PS_INVALID_ARGUMENT, "is sparse");
+    assert_said(ps_accumulator_take_grad(a, 1, rows, sizeof(rows), 0, NULL), PS_INVALID_ARGUMENT, "is sparse");
+    assert_said(ps_accumulator_apply_rows(a, indices, 2, rows, 12, 0, 0, NULL), PS_INVALID_ARGUMENT, "12 bytes are given");
+    assert_said(ps_accumulator_apply_rows(a, NULL, 2, rows, sizeof(rows), 0, 0, NULL), PS_INVALID_ARGUMENT, "indices are NULL");
+    assert_said(ps_accumulator_apply_rows(a, indices, 2, NULL, sizeof(rows), 0, 0, NULL), PS_INVALID_ARGUMENT, "rows are NULL");
+    indices[1] = 4;
+    assert_said(ps_accumulator_apply_rows(a, indices, 2, rows, sizeof(rows), 0, 0, NULL), PS_OUT_OF_RANGE,
+                "'sparse': index 4, number 1 of 2, is outside [0, 4)");
+    indices[1] = 1;
+    rows[1] = 1e38F * 10;
+    assert_said(ps_accumulator_apply_rows(a, indices, 2, rows, sizeof(rows), 0, 0, NULL), PS_INVALID_ARGUMENT,
+                "element 1 of the row with index 3 is NaN or infinite");
+    assert_said(ps_accumulator_take_rows(a, 0, 0, &out), PS_INVALID_ARGUMENT, "a take of 0 gradients");
+    assert_said(ps_accumulator_take_rows(a, 1, 0, NULL), PS_INVALID_ARGUMENT, "out is NULL");
+    assert_int_equal(ps_accumulator_take_rows(NULL, 1, 0, &out), PS_INVALID_ARGUMENT);
+    assert_true(out.count == 0 && out.opaque == NULL);
+    assert_accumulated(a, 0);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means_and_sums),  cmocka_unit_test(global_steps),    cmocka_unit_test(many_threads),
-        cmocka_unit_test(large_gradients), cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(means_and_sums),        cmocka_unit_test(global_steps),    cmocka_unit_test(many_threads),
+        cmocka_unit_test(large_gradients),       cmocka_unit_test(what_is_refused), cmocka_unit_test(sums_of_rows),
+        cmocka_unit_test(rows_that_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -270,7 +270,7 @@ static void delete_and_reset(void **state)
 static void a_dead_task_is_named_and_comes_back(void **state)
 {
     (void)state;
-    ps_session *s = open_session(1500);
+    ps_session *s = open_session(3000);
     ps_variable *on0 = get(s, "dead/v0", PS_I64, PS_SCALAR, NULL);
     ps_variable *on1 = get(s, "dead/v1", PS_I64, PS_SCALAR, NULL);
     int64_t value = 3;
@@ -284,7 +284,7 @@ static void a_dead_task_is_named_and_comes_back(void **state)
     assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
     assert_non_null(strstr(ps_last_error(), cluster.address[1]));
     assert_int_equal(ps_variable_read(on0, &value, sizeof(value)), PS_OK); /* the others go on */
-    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 700), PS_OK);
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 2000), PS_OK);
     assert_true(infos[0].up);
     assert_false(infos[1].up);
     assert_true(infos[1].error[0] != '\0');

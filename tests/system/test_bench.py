@@ -28,7 +28,9 @@ MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", 
             "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes", "round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async",
             "round.commit.round_trips", "round.wake.p50_us", "plan.identity.4KiB.vs_push_pull", "plan.matmul.512.vs_process", "plan.mlp.vs_client",
             "tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain", "tls.pull.4KiB.p64.vs_plain", "tls.handshakes", "tls.handshakes.turn_p99_us",
-            *(f"optim.{name}.100MiB.vs_bare" for name in report.rows.OPTIMIZERS), "optim.lamb.100MiB.vs_adam"}
+            *(f"optim.{name}.100MiB.vs_bare" for name in report.rows.OPTIMIZERS), "optim.lamb.100MiB.vs_adam",
+            "optim.adam.clip.100MiB.vs_plain", "optim.adam.ema.100MiB.vs_plain",
+            *(f"rows.{name}.4096x16{awake}.vs_loop" for name in ("gather", "adagrad", "push_pull") for awake in ("", ".awake"))}
 EXPORTER = {"exporter.idle.cpu", "exporter.idle.private_mib", "exporter.idle.tls.private_mib", "exporter.scrape.1k_ms",
             "exporter.scrape.1k.server_cpu"}
 HAS_EXPORTER = os.path.exists(path("bin/psd-exporter"))
@@ -69,6 +71,10 @@ class Scaling(unittest.TestCase):
             self.assertIn("a lost directory: workers come back", phases[0])
             self.assertEqual(list(results["measured"]["tcp"]["step_us"]), ["1", "2"])
             self.assertIn("constants", results["measured"]["tcp"])
+            done = subprocess.run([sys.executable, "-B", "tests/bench/scaling.py", "--only", "measured", "--out", file + ".none"],
+                                  capture_output=True, text=True, timeout=WAIT_S, env=environment(), check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("without --only first", done.stderr)
 
 
 class Smoke(unittest.TestCase):

@@ -21,6 +21,9 @@
 
 #include <cmocka.h>
 
+/* Of a call that is entered before, or answered, on a busy machine too; and of one that ends while the other one runs. */
+enum { DEADLINE_MS = 2000, SOON_MS = 500, LATER_MS = 3000 };
+
 /* ---- a table ---- */
 
 struct table {
@@ -158,13 +161,15 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
+static int64_t operation_timeout_ms = 60000;
+
 static ps_session *session_with(const char *target, bool soft)
 {
     ps_session_options o;
     ps_session *s = NULL;
     ps_session_options_init(&o);
     o.target = target;
-    o.operation_timeout_ms = 60000;
+    o.operation_timeout_ms = operation_timeout_ms;
     o.log = no_log;
     o.allow_soft_placement = soft;
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
@@ -435,6 +440,217 @@ static void two_threads_run_two_calls(void **state)
     env_fini(&e);
 }
 
+/* ---- calls that are started ---- */
+
+/* Of the test: how started calls ended. */
+struct ends {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int count; /* under the lock, as what follows: calls that have ended */
+    ps_status st;
+    ps_applied applied;
+    ps_reason reason;
+    size_t out_bytes;
+    char text[512];
+    ps_session *blocks; /* done() makes a blocking call of this session */
+    ps_status blocked;
+    ps_session *further; /* done() starts test.echo at this session, once */
+};
+
+static void ends_init(struct ends *x)
+{
+    memset(x, 0, sizeof(*x));
+    assert_int_equal(pthread_mutex_init(&x->lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&x->changed, NULL), 0);
+}
+
+static void on_end(void *ctx, const ps_call_result *result)
+{
+    struct ends *x = ctx;
+    ps_session *further = x->further;
+    x->further = NULL;
+    if (x->blocks != NULL) {
+        x->blocked = ps_call(x->blocks, NULL, "test.echo", "", 0, NULL, 0, NULL, 0);
+    }
+    if (further != NULL && ps_call_start(further, NULL, "test.echo", "", 0, NULL, 0, 0, on_end, x) != PS_OK) {
+        x->count = -1000;
+    }
+    (void)pthread_mutex_lock(&x->lock);
+    x->count += result->struct_bytes == sizeof(*result) ? 1 : 1000;
+    x->st = result->status;
+    x->applied = result->applied;
+    x->reason = result->reason;
+    x->out_bytes = result->out_bytes;
+    (void)snprintf(x->text, sizeof(x->text), "%s", result->text);
+    (void)pthread_cond_broadcast(&x->changed);
+    (void)pthread_mutex_unlock(&x->lock);
+}
+
+static void await_ends(struct ends *x, int count)
+{
+    (void)pthread_mutex_lock(&x->lock);
+    while (x->count >= 0 && x->count < count) {
+        (void)pthread_cond_wait(&x->changed, &x->lock);
+    }
+    const int ended = x->count;
+    (void)pthread_mutex_unlock(&x->lock);
+    assert_int_equal(ended, count);
+}
+
+#define assert_end(x_, status_, word_)                                                                                           \
+    do {                                                                                                                         \
+        if ((x_)->st != (status_) || strstr((x_)->text, (word_)) == NULL) {                                                      \
+            fail_msg("%s: %s", ps_status_name((x_)->st), (x_)->text);                                                            \
+        }                                                                                                                        \
+    } while (0)
+
+/* One thread has two calls at a task at the same time: each of them ends only beside the other. */
+static void one_thread_starts_two_calls(void **state)
+{
+    struct env e;
+    struct ends x;
+    (void)state;
+    ends_init(&x);
+    threads = 2;
+    env_init(&e);
+    threads = 1;
+    for (int i = 0; i < 2; i++) {
+        assert_call(PS_OK, ps_call_start(e.session, TASK, "test.meet", "", 0, NULL, 0, 0, on_end, &x), "");
+    }
+    await_ends(&x, 2);
+    assert_end(&x, PS_OK, "");
+    env_fini(&e);
+}
+
+/* A started call has the scopes and devices of a blocking one, values that take many frames, and its errors. */
+static void a_started_call_is_a_call(void **state)
+{
+    static uint8_t in[300000], out[sizeof(in)];
+    struct env e;
+    struct ends x;
+    char name[] = "test.echo", device[] = "/job:ps/task:0/device:GPU:1";
+    (void)state;
+    devices = "CPU:0,GPU:1";
+    ends_init(&x);
+    env_init(&e);
+    devices = NULL;
+    memset(in, 7, sizeof(in));
+    assert_int_equal(ps_device_push(e.session, "/job:ps"), PS_OK); /* the session has not asked for its cluster yet */
+    assert_call(PS_OK, ps_call_start(e.session, device, name, in, sizeof(in), out, sizeof(out), 0, on_end, &x), "");
+    memset(name, 'x', sizeof(name) - 1); /* the texts were copied, and the scope was looked up */
+    memset(device, 'x', sizeof(device) - 1);
+    assert_int_equal(ps_device_pop(e.session), PS_OK);
+    await_ends(&x, 1);
+    assert_end(&x, PS_OK, "");
+    assert_int_equal(x.reason, PS_REASON_NONE);
+    assert_int_equal(x.out_bytes, sizeof(in));
+    assert_memory_equal(in, out, sizeof(in));
+    assert_call(PS_OK, ps_call_start(e.session, TASK, "test.echo", in, 100, out, 99, 0, on_end, &x), "");
+    await_ends(&x, 2);
+    assert_end(&x, PS_OUT_OF_RANGE, "100 bytes, there is room for 99");
+    assert_int_equal(x.out_bytes, 100);
+    assert_call(PS_OK, ps_call_start(e.session, TASK "/device:TPU:5", "test.echo", "", 0, NULL, 0, 0, on_end, &x), "");
+    await_ends(&x, 3);
+    assert_end(&x, PS_INVALID_ARGUMENT, "has no TPU:5; it has CPU:0,GPU:1");
+    assert_int_equal(x.reason, PS_REASON_NO_DEVICE);
+    assert_call(PS_OK, ps_call_start(e.session, "/job:ps/task:7", "test.echo", "", 0, NULL, 0, 0, on_end, &x), "");
+    await_ends(&x, 4);
+    assert_end(&x, PS_INVALID_ARGUMENT, "call 'test.echo': the cluster has no /job:ps/task:7; job 'ps' has tasks 0");
+    assert_call(PS_OK, ps_call_start(e.session, TASK, "test.fail", "abc", 3, NULL, 0, 0, on_end, &x), "");
+    await_ends(&x, 5);
+    assert_end(&x, PS_UNAVAILABLE, "eeee");
+    assert_int_equal(x.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_int_equal(atomic_load(&e.t.ran), 3);
+    env_fini(&e);
+}
+
+static void what_cannot_start_is_returned(void **state)
+{
+    struct env e;
+    struct ends x;
+    (void)state;
+    ends_init(&x);
+    env_init(&e);
+    assert_call(PS_INVALID_ARGUMENT, ps_call_start(NULL, TASK, "test.echo", "", 0, NULL, 0, 0, on_end, &x), "session is NULL");
+    assert_call(PS_INVALID_ARGUMENT, ps_call_start(e.session, TASK, NULL, "", 0, NULL, 0, 0, on_end, &x), "no call");
+    assert_call(PS_INVALID_ARGUMENT, ps_call_start(e.session, TASK, "test.echo", "", 0, NULL, 0, 0, NULL, &x), "done is NULL");
+    assert_call(PS_INVALID_ARGUMENT, ps_call_start(e.session, "/jub:ps", "test.echo", "", 0, NULL, 0, 0, on_end, &x), "/jub:ps");
+    assert_call(PS_INVALID_ARGUMENT, ps_call_start(e.session, "/replica:3", "test.echo", "", 0, NULL, 0, 0, on_end, &x),
+                "every task is of replica 0");
+    await_ends(&x, 0);
+    env_fini(&e);
+}
+
+/* A callback may start a call, and must not block. */
+static void a_callback_starts_the_next_one(void **state)
+{
+    struct env e;
+    struct ends x;
+    (void)state;
+    ends_init(&x);
+    env_init(&e);
+    x.further = e.session;
+    x.blocks = e.session;
+    assert_call(PS_OK, ps_call_start(e.session, NULL, "test.echo", "", 0, NULL, 0, 0, on_end, &x), "");
+    await_ends(&x, 2);
+    assert_end(&x, PS_OK, "");
+    assert_int_equal(x.blocked, PS_FAILED_PRECONDITION);
+    env_fini(&e);
+}
+
+/* A session without a thread: the program drives it until the call has ended. */
+static void a_program_drives_a_started_call(void **state)
+{
+    struct env e;
+    struct ends x;
+    ps_session_options o;
+    ps_session *s = NULL;
+    (void)state;
+    ends_init(&x);
+    env_init(&e);
+    ps_session_options_init(&o);
+    o.target = psd_server_target(e.server);
+    o.log = no_log;
+    o.progress = PS_PROGRESS_CALLER;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    assert_call(PS_OK, ps_call_start(s, TASK, "test.echo", "", 0, NULL, 0, 0, on_end, &x), "");
+    await_ends(&x, 0); /* nothing happens by itself */
+    while (x.count == 0) {
+        assert_int_equal(ps_progress_run(s, 1000), PS_OK);
+    }
+    assert_end(&x, PS_OK, "");
+    assert_int_equal(ps_session_close(s), 0);
+    env_fini(&e);
+}
+
+/* An interrupt ends calls that threads are in, and no started one. Closing the session gives it the operation timeout. */
+static void a_started_call_ends_by_its_deadline(void **state)
+{
+    struct env e;
+    struct ends x;
+    (void)state;
+    ends_init(&x);
+    env_init(&e);
+    operation_timeout_ms = 500;
+    ps_session *s = session_at(psd_server_target(e.server));
+    operation_timeout_ms = 60000;
+    assert_call(PS_OK, ps_call_start(s, TASK, "test.hold", "", 0, NULL, 0, DEADLINE_MS, on_end, &x), "");
+    await_ends(&x, 1);
+    assert_end(&x, PS_DEADLINE_EXCEEDED, "test.hold");
+    assert_call(PS_OK, ps_call_start(s, TASK, "test.hold", "", 0, NULL, 0, 60000, on_end, &x), "");
+    wait_inside(&e.t, 2);
+    int64_t us = 0;
+    ps_interrupt(s);
+    assert_int_equal(ps_task_ping(s, 0, 5000, &us), PS_OK); /* the loop has seen the interrupt */
+    await_ends(&x, 1);
+    (void)ps_session_close(s);
+    await_ends(&x, 2); /* done was called before the session was gone */
+    assert_int_not_equal(x.st, PS_OK);
+    assert_int_equal(x.applied, PS_OUTCOME_UNKNOWN);
+    env_fini(&e);
+    assert_int_equal(atomic_load(&e.t.cancelled), 2);
+}
+
 /* The task's thread serves on while a call runs; with calls_max running, others wait their turn at the client. */
 static void a_long_call_holds_nobody_up(void **state)
 {
@@ -449,7 +665,8 @@ static void a_long_call_holds_nobody_up(void **state)
     wait_inside(&e.t, 1);
     int64_t us = 0;
     assert_int_equal(ps_task_ping(e.session, 0, 5000, &us), PS_OK);
-    assert_call(PS_RESOURCE_EXHAUSTED, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 300), "already runs 1 calls");
+    assert_call(PS_RESOURCE_EXHAUSTED, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, DEADLINE_MS),
+                "already runs 1 calls");
     start_caller(&queued, &e, "test.echo", 0);
     let_go(&e.t);
     assert_int_equal(pthread_join(held.thread, NULL), 0);
@@ -467,9 +684,9 @@ static void a_deadline_cancels(void **state)
     struct caller behind;
     (void)state;
     env_init(&e); /* one thread: the second one waits for it and is cancelled before it begins */
-    start_caller(&held, &e, "test.hold", 600);
+    start_caller(&held, &e, "test.hold", LATER_MS);
     wait_inside(&e.t, 1);
-    start_caller(&behind, &e, "test.hold", 500);
+    start_caller(&behind, &e, "test.hold", SOON_MS);
     assert_int_equal(pthread_join(behind.thread, NULL), 0);
     assert_int_equal(behind.st, PS_DEADLINE_EXCEEDED);
     assert_int_equal(pthread_join(held.thread, NULL), 0);
@@ -491,7 +708,7 @@ static void a_drain_waits_for_it(void **state)
     start_caller(&held, &e, "test.hold", 0);
     wait_inside(&e.t, 1);
     psd_server_stop(e.server, 60000);
-    assert_call(PS_UNAVAILABLE, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 300), "shutting down");
+    assert_call(PS_UNAVAILABLE, ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, DEADLINE_MS), "shutting down");
     assert_int_equal(ps_last_applied(), PS_NOTHING_APPLIED);
     assert_false(psd_server_has_ended(e.server));
     let_go(&e.t);
@@ -535,7 +752,7 @@ static void closing_a_session_cancels(void **state)
     env_init(&e);
     struct env other = e;
     other.session = session_at(psd_server_target(e.server));
-    held = (struct caller){.e = &other, .name = "test.hold", .timeout_ms = 500};
+    held = (struct caller){.e = &other, .name = "test.hold", .timeout_ms = DEADLINE_MS};
     assert_int_equal(pthread_create(&held.thread, NULL, one_call, &held), 0);
     wait_inside(&e.t, 1);
     assert_int_equal(pthread_join(held.thread, NULL), 0);
@@ -649,6 +866,12 @@ int main(void)
         cmocka_unit_test(a_drain_waits_for_it),
         cmocka_unit_test(the_end_cancels_it),
         cmocka_unit_test(closing_a_session_cancels),
+        cmocka_unit_test(one_thread_starts_two_calls),
+        cmocka_unit_test(a_started_call_is_a_call),
+        cmocka_unit_test(what_cannot_start_is_returned),
+        cmocka_unit_test(a_callback_starts_the_next_one),
+        cmocka_unit_test(a_program_drives_a_started_call),
+        cmocka_unit_test(a_started_call_ends_by_its_deadline),
         cmocka_unit_test(bad_tables_are_named),
         cmocka_unit_test(a_table_of_an_older_header_is_found),
         cmocka_unit_test(a_trace_has_its_time),

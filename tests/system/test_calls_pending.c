@@ -25,7 +25,10 @@
 #include <cmocka.h>
 
 #define TASK "/job:ps/task:0"
-enum { MOST = 8 };
+enum {
+    MOST = 8,
+    DEADLINE_MS = 2000, /* of a call that is entered, or answered, before, on a busy machine too */
+};
 
 /* What the test and the table's functions share, under lock. */
 struct table {
@@ -41,6 +44,9 @@ struct table {
     bool cancel_finishes;   /* cancel() calls finish */
     bool cancel_waits;      /* cancel() waits for `finishing`, and then some */
     bool finishing, waited; /* a thread is about to call finish; cancel() has waited */
+    /* of test.early: bytes that had come at the first entry; run() ends at its first entry; check() refuses */
+    size_t first_come;
+    bool ends_early, refuses;
 };
 
 static void table_set(struct table *t, bool *what, bool to)
@@ -198,10 +204,48 @@ static ps_status run_echo(void *ctx, psd_call *call, const void *in, size_t in_b
     return PS_OK;
 }
 
-static const psd_call_row rows[] = {{.name = "test.pend", .run = run_pend, .cancel = cancel_pend},
-                                    {.name = "test.ask", .run = run_ask},
-                                    {.name = "test.sum", .run = run_sum},
-                                    {.name = "test.echo", .run = run_echo}};
+/* On the task's thread, when all of the input has come: it waits until run() was entered before that. */
+static ps_status check_early(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    (void)in;
+    (void)in_bytes;
+    (void)pthread_mutex_lock(&t->lock);
+    while (t->entered == 0) {
+        (void)pthread_cond_wait(&t->changed, &t->lock);
+    }
+    (void)pthread_mutex_unlock(&t->lock);
+    (void)snprintf(error, error_bytes, "check() refuses it");
+    return t->refuses ? PS_INVALID_ARGUMENT : PS_OK;
+}
+
+/* PENDING until all of the input is there: its last byte is the result. */
+static ps_status run_early(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                           size_t *out_bytes, char *error, size_t error_bytes)
+{
+    struct table *t = ctx;
+    const size_t come = seen.functions->come(call);
+    (void)out_capacity;
+    (void)pthread_mutex_lock(&t->lock);
+    t->first_come = t->entered == 0 ? come : t->first_come;
+    t->entered++;
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->lock);
+    if (come < in_bytes && !t->ends_early) {
+        return (ps_status)PSD_CALL_PENDING;
+    }
+    (void)snprintf(error, error_bytes, "it ended early");
+    memcpy(out, (const uint8_t *)in + in_bytes - 1, 1);
+    *out_bytes = 1;
+    return t->ends_early ? PS_UNAVAILABLE : PS_OK;
+}
+
+static const psd_call_row rows[] = {
+    {.name = "test.early", .check = check_early, .run = run_early, .cancel = cancel_pend, .early = true},
+    {.name = "test.pend", .run = run_pend, .cancel = cancel_pend},
+    {.name = "test.ask", .run = run_ask},
+    {.name = "test.sum", .run = run_sum},
+    {.name = "test.echo", .run = run_echo}};
 
 struct env {
     struct table t;
@@ -356,7 +400,7 @@ static void more_are_pending_than_threads(void **state)
     struct caller last;
     start_caller(&last, &e, "test.pend", 0);
     psd_call *call = entered(&e.t, MOST);
-    ps_status st = ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 200);
+    ps_status st = ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, DEADLINE_MS);
     assert_int_equal(st, PS_RESOURCE_EXHAUSTED);
     for (int i = 0; i < MOST - 1; i++) {
         assert_int_equal(psd_call_finish(calls[i], PS_UNAVAILABLE, 0, "the other task is away"), PS_OK);
@@ -537,7 +581,7 @@ static void a_deadline_cancels_it(void **state)
     struct caller c;
     (void)state;
     env_init(&e);
-    start_caller(&c, &e, "test.pend", 300);
+    start_caller(&c, &e, "test.pend", DEADLINE_MS);
     psd_call *call = entered(&e.t, 1);
     wait_cancelled(&e.t, 1);
     join_caller(&c, PS_DEADLINE_EXCEEDED, "");
@@ -559,7 +603,7 @@ static void without_cancel_run_is_entered(void **state)
     struct caller c;
     (void)state;
     env_init(&e);
-    start_caller(&c, &e, "test.ask", 300);
+    start_caller(&c, &e, "test.ask", DEADLINE_MS);
     (void)entered(&e.t, 1);
     join_caller(&c, PS_DEADLINE_EXCEEDED, "");
     psd_server_stop(e.server, 60000); /* it drains: the call must be over */
@@ -575,7 +619,7 @@ static void cancel_may_finish_it(void **state)
     (void)state;
     env_init(&e);
     e.t.cancel_finishes = true;
-    start_caller(&c, &e, "test.pend", 300);
+    start_caller(&c, &e, "test.pend", DEADLINE_MS);
     psd_call *call = entered(&e.t, 1);
     join_caller(&c, PS_DEADLINE_EXCEEDED, "");
     wait_cancelled(&e.t, 1);
@@ -611,7 +655,7 @@ static void finish_waits_for_cancel(void **state)
     (void)state;
     env_init(&e);
     e.t.cancel_waits = true;
-    start_caller(&c, &e, "test.pend", 300);
+    start_caller(&c, &e, "test.pend", DEADLINE_MS);
     struct finisher f = {.t = &e.t, .call = entered(&e.t, 1)};
     wait_cancelled(&e.t, 1);
     assert_int_equal(pthread_create(&thread, NULL, finish_beside, &f), 0);
@@ -632,7 +676,7 @@ static void a_drain_waits_for_it(void **state)
     psd_call *call = entered(&e.t, 1);
     thread_is_free(&e);
     psd_server_stop(e.server, 60000);
-    assert_int_equal(ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, 300), PS_UNAVAILABLE);
+    assert_int_equal(ps_call(e.session, TASK, "test.echo", "", 0, NULL, 0, NULL, DEADLINE_MS), PS_UNAVAILABLE);
     assert_false(psd_server_has_ended(e.server));
     assert_int_equal(psd_call_again(call), PS_OK); /* threads run while it drains */
     assert_true(entered(&e.t, 2) == call);
@@ -673,6 +717,8 @@ static void the_end_waits_for_its_finish(void **state)
     assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &w), 0);
     psd_server_stop(e.server, 0);
     wait_cancelled(&e.t, 1);
+    assert_int_equal(pthread_join(c.thread, NULL), 0); /* its connection is closed: nothing else holds up the end */
+    assert_int_not_equal(c.st, PS_OK);
     assert_int_equal(psd_call_again(call), PS_OK);
     assert_true(entered(&e.t, 2) == call);
     assert_false(psd_server_has_ended(e.server));
@@ -681,8 +727,6 @@ static void the_end_waits_for_its_finish(void **state)
     assert_int_equal(psd_call_finish(call, PS_OK, 0, NULL), PS_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_false(atomic_load(&w.too_early));
-    assert_int_equal(pthread_join(c.thread, NULL), 0);
-    assert_int_not_equal(c.st, PS_OK);
     env_fini(&e);
     assert_int_equal(e.t.cancelled, 1);
 }
@@ -753,17 +797,80 @@ static void a_call_reads_variables_of_its_task(void **state)
     env_fini(&e);
 }
 
+/* ---- a row that is entered before all of its input has come ---- */
+
+static ps_status call_early(struct env *e, size_t bytes)
+{
+    uint8_t *in = calloc(bytes, 1);
+    uint8_t out[1] = {0};
+    assert_non_null(in);
+    in[bytes - 1] = 42;
+    const ps_status st = ps_call(e->session, TASK, "test.early", in, bytes, out, sizeof(out), NULL, 0);
+    free(in);
+    assert_int_equal(out[0], st == PS_OK ? 42 : 0);
+    assert_true(e->t.first_come > 0 && e->t.first_come < bytes);
+    return st;
+}
+
+static void an_early_row_is_entered_with_the_first_bytes(void **state)
+{
+    struct env e;
+    (void)state;
+    env_init(&e);
+    assert_int_equal(call_early(&e, 600000), PS_OK);
+    assert_int_equal(e.t.entered, 2);
+    assert_int_equal(e.t.cancelled, 0);
+    env_fini(&e);
+}
+
+static void an_early_end_is_said_when_all_has_come(void **state)
+{
+    struct env e;
+    (void)state;
+    env_init(&e);
+    e.t.ends_early = true;
+    assert_int_equal(call_early(&e, 32 << 20), PS_UNAVAILABLE); /* run() has ended long before the last byte comes */
+    assert_non_null(strstr(ps_last_error(), "it ended early"));
+    assert_int_equal(e.t.entered, 1);
+    env_fini(&e);
+}
+
+static void what_check_refuses_is_cancelled(void **state)
+{
+    struct env e;
+    (void)state;
+    env_init(&e);
+    e.t.refuses = e.t.cancel_finishes = true;
+    assert_int_equal(call_early(&e, 600000), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "check() refuses it"));
+    wait_cancelled(&e.t, 1);
+    thread_is_free(&e);
+    assert_int_equal(e.t.entered, 1);
+    env_fini(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pending_holds_no_thread),    cmocka_unit_test(more_are_pending_than_threads),
-        cmocka_unit_test(again_enters_run_once_more), cmocka_unit_test(finish_may_come_before_run_returns),
-        cmocka_unit_test(two_ends_of_one_call),       cmocka_unit_test(a_finish_that_says_nonsense),
-        cmocka_unit_test(a_failure_has_its_reason),   cmocka_unit_test(how_long_it_was_queued),
-        cmocka_unit_test(a_deadline_cancels_it),      cmocka_unit_test(without_cancel_run_is_entered),
-        cmocka_unit_test(cancel_may_finish_it),       cmocka_unit_test(finish_waits_for_cancel),
-        cmocka_unit_test(a_drain_waits_for_it),       cmocka_unit_test(the_end_waits_for_its_finish),
-        cmocka_unit_test(a_table_is_attached),        cmocka_unit_test(a_call_reads_variables_of_its_task),
+        cmocka_unit_test(pending_holds_no_thread),
+        cmocka_unit_test(more_are_pending_than_threads),
+        cmocka_unit_test(again_enters_run_once_more),
+        cmocka_unit_test(finish_may_come_before_run_returns),
+        cmocka_unit_test(two_ends_of_one_call),
+        cmocka_unit_test(a_finish_that_says_nonsense),
+        cmocka_unit_test(a_failure_has_its_reason),
+        cmocka_unit_test(how_long_it_was_queued),
+        cmocka_unit_test(a_deadline_cancels_it),
+        cmocka_unit_test(without_cancel_run_is_entered),
+        cmocka_unit_test(cancel_may_finish_it),
+        cmocka_unit_test(finish_waits_for_cancel),
+        cmocka_unit_test(a_drain_waits_for_it),
+        cmocka_unit_test(the_end_waits_for_its_finish),
+        cmocka_unit_test(a_table_is_attached),
+        cmocka_unit_test(a_call_reads_variables_of_its_task),
+        cmocka_unit_test(an_early_row_is_entered_with_the_first_bytes),
+        cmocka_unit_test(an_early_end_is_said_when_all_has_come),
+        cmocka_unit_test(what_check_refuses_is_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

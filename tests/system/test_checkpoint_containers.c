@@ -117,7 +117,7 @@ static void test_containers(void **state)
     assert_fails(second, NULL, PS_INVALID_ARGUMENT);
     test_cluster_kill(&cluster, 1);
     test_cluster_refuse(&cluster, 1);
-    ps_session_set_deadline(session, 300); /* the call would wait for the task until its timeout */
+    ps_session_set_deadline(session, 2000); /* the call would wait for the task until its timeout */
     assert_fails(second, see, PS_UNAVAILABLE);
 }
 

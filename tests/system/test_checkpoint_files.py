@@ -19,7 +19,7 @@ from changes import change  # cluster knows where
 
 PSCTL = path("bin/psctl")
 SOFTMAX = path("examples/softmax")
-WAIT_S = 60
+WAIT_S = 600
 
 
 def psctl(cluster, *args, code=0):
@@ -401,18 +401,18 @@ class Files(Trained):
 
     def not_asked(self, c):
         """Task 1 is away: nothing is bad."""
-        out = psctl(c, "--timeout", "2s", "checkpoint", "verify", "1", code=1)
+        out = psctl(c, "--timeout", "5s", "checkpoint", "verify", "1", code=1)
         self.assertIn("/job:ps/task:1 could not be asked: ", out)
         self.assertIn("no bad file was found; 1 of its tasks could not be asked", out)
         self.assertNotIn("task:0", out)
-        _, out, _ = run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "verify", "1", "--json")
+        _, out, _ = run(PSCTL, "-t", c.addresses[0], "--timeout", "5s", "checkpoint", "verify", "1", "--json")
         said = json.loads(out)
         self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
 
     def latest(self, c, status, *says, by=(("verify", "latest"),)):
         """What those who take the latest one say where there is none."""
         for args in by:
-            out = psctl(c, "--timeout", "2s", "checkpoint", *args, "--json", code=1)
+            out = psctl(c, "--timeout", "8s", "checkpoint", *args, "--json", code=1)
             error = json.loads(out.splitlines()[0])["error"]
             self.assertEqual((error["status"], error["reason"]), (status, status), args)
             for text in says:
@@ -510,7 +510,7 @@ class Deleted(unittest.TestCase):
 
     def not_asked(self, c, number):
         """Task 1 does not answer: that is no success."""
-        code, out, err = run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "delete", number, "--json")
+        code, out, err = run(PSCTL, "-t", c.addresses[0], "--timeout", "5s", "checkpoint", "delete", number, "--json")
         self.assertEqual((code, json.loads(out)), (1, {"number": int(number), "not_asked": ["/job:ps/task:1"]}), err)
 
     def test_delete(self):

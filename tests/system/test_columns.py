@@ -61,7 +61,9 @@ class Numbers(Columns):
         text = "".join(",".join("%.7f" % v for v in x + [y]) + "\n" for x, y in rows)
         name = self.file("friedman.csv", ",".join("x%d" % i for i in range(1, 11)) + ",y\n" + text)
         args = ["--task", "regression", "--standardize", "--model", "mlp:64,64", "--optimizer", "adam", "--learning_rate", "0.003"]
-        out, report = self.report("--data", "csv:" + name, *args, "--epochs", "10", ps=2, workers=2)
+        # at a constant rate of Adam the last step's model is noisy: 3 of 65 runs were below 0.93
+        out, report = self.report("--data", "csv:" + name, *args, "--epochs", "10", "--lr_schedule", "cosine_decay:decay_steps=5000",
+                                  ps=2, workers=2)
         self.assertIn("the label is column 11 'y': a number; 10 features of 10 columns", out)
         self.assertGreaterEqual(report["test_r2"], 0.93)
         self.assertAlmostEqual(report["test_rmse"] ** 2, report["test_loss"], places=4)
@@ -99,8 +101,19 @@ class Numbers(Columns):
         self.refused("--local", "ps=1,workers=1", "--data", "npz:" + archive, says=["a.npz:y_test.npy: it is not there"])
         with zipfile.ZipFile(archive, "w") as file:
             file.write(x, "data.npy")
-        self.refused("--local", "ps=1,workers=1", "--data", "npz:" + archive, says=["a.npz: no array x_train or X is in it"])
+        self.refused("--local", "ps=1,workers=1", "--data", "npz:" + archive, says=["a.npz: no array x_train or X is in it; numpy.savez(FILE, X=examples, Y=labels) makes one"])
         self.assertEqual(report["values"], 11)
+
+    def test_equal_labels(self):
+        """Nothing of labels that are all equal is left to be explained: there is no R squared, and the error is still said."""
+        train = self.write("train.csv", b"a,b,y\n" + b"".join(b"%d,%d,%d\n" % (i, i * 7 % 5, 2 * i) for i in range(40)))
+        for rows in (b"1,2,0.1\n", b"1,2,0.1\n2,1,0.1\n3,5,0.1\n"):
+            test = self.write("test.csv", b"a,b,y\n" + rows)
+            out, report = self.report("--data", "csv:%s,%s" % (train, test), "--task", "regression", "--model", "linear", "--steps", "3",
+                                      "--learning_rate", "0.0001")
+            self.assertIn("test r2 none, the labels are equal  test rmse", out)
+            self.assertIsNone(report["test_r2"])
+            self.assertGreater(report["test_rmse"], 0)
 
     def test_refused(self):
         name = self.file("t.csv", "a,b\n1,2\n3,x\n")
@@ -194,7 +207,7 @@ class Patience(Columns):
                 others = [*worker, *self.data, "--epochs", str(epochs), "--patience", str(patience)]
                 second = subprocess.Popen([PSTRAIN, *others, "--task_index", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 code, out, err = run(PSTRAIN, *others, "--task_index", "0")
-                out2, err2 = second.communicate(timeout=60)
+                out2, err2 = second.communicate(timeout=600)
                 self.assertEqual((code, second.returncode), (0, 0), out + err + out2 + err2)
                 self.assertEqual("the run ends" in err, ends, err)
                 steps = int(out.split("test accuracy ")[1].split("global_step ")[1].split()[0])

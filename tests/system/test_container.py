@@ -37,7 +37,7 @@ class Entry(unittest.TestCase):
 
     def enter(self, env, *args):
         done = subprocess.run([ENTRY, *args], env={"PATH": self.folder + ":/usr/bin:/bin", **env}, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=600, check=False)
         return done.returncode, done.stdout.strip(), done.stderr
 
     def test_roles(self):

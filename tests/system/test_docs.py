@@ -226,7 +226,7 @@ kill %1 && wait %1
 """
         if run("unshare", "-rnm", "bash", "-c", "set -e\n" + self.NETWORKS)[0] != 0:
             self.skipTest("no namespaces for two networks can be made")
-        code, out, err = run("unshare", "-rnm", "bash", "-c", f"cd {self.folder}\nset -e\n{self.NETWORKS}\n{script}", timeout=120)
+        code, out, err = run("unshare", "-rnm", "bash", "-c", f"cd {self.folder}\nset -e\n{self.NETWORKS}\n{script}", timeout=600)
         self.assertEqual(code, 0, out + err)
         self.assertRegex(out, r"(?m)^/job:ps/task:0 .* up ")
         self.assertIn("the server uses TLS, and no key file", err)
@@ -286,7 +286,7 @@ class Ssh(Place):
             self.assertEqual(code, 0, out + err)
             self.assertEqual(len(re.findall(r"(?m)^/job:ps/task:[01] .* up ", out)), 2, out)
             # without its second line the host reaches one of them
-            code, out, err = run("unshare", "-rn", *alone, "-", ports["ps0"], PSCTL, "-t", "127.0.0.1:" + ports["ps0"], "--timeout", "2s", "status")
+            code, out, err = run("unshare", "-rn", *alone, "-", ports["ps0"], PSCTL, "-t", "127.0.0.1:" + ports["ps0"], "--timeout", "8s", "status")
             self.assertEqual(code, 1, out + err)
             self.assertEqual(len(re.findall(r"(?m)^/job:ps/task:[01] .* up ", out)), 1, out)
         finally:
@@ -324,7 +324,7 @@ class Restarts(Place):
             self.assertEqual(run(PSTRAIN, *flags, "--steps", "1")[0], 0)
             self.assertEqual(run(PSTRAIN, *flags, "--steps", "5", "--warm_start", "/not/there")[0], 1)
             self.assertEqual(run(PSCTL, "-t", c.addresses[0], "shutdown", "--all", "--yes")[0], 0)
-            self.assertEqual(c.tasks[0].wait(60), 0)
+            self.assertEqual(c.tasks[0].wait(600), 0)
 
 
 class InAnIncident(unittest.TestCase):

@@ -195,6 +195,56 @@ static void clipped(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* The norm of a table in `parts` parts, layout mod, and of a dense gradient after it, as owners of rounds add them up: sums of 16
+ * lanes for each part, in which a row is at its place. */
+static double norm_of_owners(uint32_t parts, const int64_t *ids, const float *grad, const float dense[3])
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < parts; k++) {
+        double lanes[16] = {0};
+        for (size_t i = 0; i < BATCH; i++) {
+            for (size_t c = 0; ids[i] % parts == k && c < COLS; c++) {
+                lanes[((size_t)ids[i] / parts * COLS + c) % 16] += (double)grad[i * COLS + c] * (double)grad[i * COLS + c];
+            }
+        }
+        double part = 0;
+        for (size_t l = 0; l < 16; l++) {
+            part += lanes[l];
+        }
+        sum += part;
+    }
+    return sqrt(
+        sum + ((double)dense[0] * (double)dense[0] + (double)dense[1] * (double)dense[1] + (double)dense[2] * (double)dense[2]));
+}
+
+static void clipped_as_in_rounds(void **state)
+{
+    (void)state;
+    for (uint32_t parts = 1; parts <= 3; parts += 2) {
+        ps_session *s = open_session(60000);
+        const ps_variable_spec spec = spec_of("clipped_too", parts, ps_sgd(1));
+        ps_param *both[] = {ps_embedding_get(s, &spec), ps_param_get(s, "dense", PS_SHAPE(3), ps_zeros(), ps_sgd(1))};
+        must(s, ps_session_ready(s));
+        int64_t ids[BATCH];
+        for (size_t i = 0; i < BATCH; i++) {
+            ids[i] = (int64_t)(i * ROWS / BATCH + draw() % (ROWS / BATCH));
+        }
+        must(s, ps_embedding_pull(both[0], ids, BATCH, NULL));
+        float *grad = ps_param_grad(both[0]), *dense = ps_param_grad(both[1]);
+        dense[0] = 1.1f, dense[1] = 2.3f, dense[2] = 4.7f;
+        for (int trial = 0; trial < 50; trial++) { /* another order of the sum gives other bits, now and then */
+            double norm = 0;
+            for (size_t i = 0; i < BATCH * COLS; i++) {
+                grad[i] = (float)(draw() % 100000) / (i % 5 == 0 ? 7e9f : 7777);
+            }
+            must(s, ps_clip_global_norm(both, 2, 1, &norm));
+            assert_true(norm == norm_of_owners(parts, ids, grad, dense));
+        }
+        must(s, ps_reset(s));
+        assert_int_equal(ps_session_close(s), 0);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -247,10 +297,15 @@ static void no_sum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(whole, empty),    cmocka_unit_test_setup(whole_ahead, empty),
-        cmocka_unit_test_setup(in_parts, empty), cmocka_unit_test_setup(in_parts_ahead, empty),
-        cmocka_unit_test_setup(no_ids, empty),   cmocka_unit_test_setup(clipped, empty),
-        cmocka_unit_test_setup(refused, empty),  cmocka_unit_test_setup(no_parameter, empty),
+        cmocka_unit_test_setup(whole, empty),
+        cmocka_unit_test_setup(whole_ahead, empty),
+        cmocka_unit_test_setup(in_parts, empty),
+        cmocka_unit_test_setup(in_parts_ahead, empty),
+        cmocka_unit_test_setup(no_ids, empty),
+        cmocka_unit_test_setup(clipped, empty),
+        cmocka_unit_test_setup(clipped_as_in_rounds, empty),
+        cmocka_unit_test_setup(refused, empty),
+        cmocka_unit_test_setup(no_parameter, empty),
         cmocka_unit_test_setup(no_sum, empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

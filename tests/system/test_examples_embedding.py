@@ -37,7 +37,7 @@ class Embedding(unittest.TestCase):
             workers = [subprocess.Popen([*flags, "--task_index", str(i), "--steps", "1500"], stdout=subprocess.PIPE, text=True,
                                         preexec_fn=die_with_parent) for i in range(2)]
             for worker in workers:
-                out = worker.communicate(timeout=300)[0]
+                out = worker.communicate(timeout=600)[0]
                 self.assertEqual(worker.returncode, 0)
                 self.assertLess(self.error(out), 0.1)
 

@@ -25,7 +25,7 @@ def ones_of_numpy(count):
 
 class Plans(unittest.TestCase):
     def prints(self, name, address, *args):
-        code, out, err = run(path("examples/" + name), "--target", address, *args, timeout=120)
+        code, out, err = run(path("examples/" + name), "--target", address, *args, timeout=600)
         self.assertEqual(code, 0, err)
         return out
 
@@ -101,7 +101,7 @@ class Plans(unittest.TestCase):
             err = self.fails("reduce_sum", cluster.worker_addresses[0], "100", "3")
             for word in ("INVALID_ARGUMENT", "'split'", "100"):
                 self.assertIn(word, err)
-            for args in (("0", "1"), ("10001", "1"), ("100", "0"), ("100", "65"), ("100", "-1")):
+            for args in (("0", "1"), ("10001", "1"), ("100", "0"), ("100", "65"), ("100", "-1"), ("5000", "127")):
                 self.assertIn("COUNT: 1 to 10000; WORKERS: 1 to 64", self.fails("reduce_sum", cluster.worker_addresses[0], *args))
 
     def pinned_mlp(self, cluster, target, runs, *worker):

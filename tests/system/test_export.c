@@ -324,7 +324,7 @@ static void test_task_down(void **state)
     ps_file_options o;
     ps_file_options_init(&o);
     o.container = "refused";
-    ps_session *late = open_session(1000);
+    ps_session *late = open_session(2000);
     refused(ps_export(late, file_path, &o, NULL), PS_UNAVAILABLE, "/job:ps/task:1");
     refused(ps_import(late, file_path, &o, NULL), PS_UNAVAILABLE, "/job:ps/task:1");
     assert_int_equal(stat(file_path, &after), 0);

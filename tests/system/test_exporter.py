@@ -3,6 +3,7 @@
 # test-timeout: 300
 """psd-exporter: what /metrics, /api/status and the page say equals psctl --json; who is let in; garbage and floods."""
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -36,7 +37,7 @@ class Exporter:
         self.host, self.port = re.fullmatch(r"http://(.*):(\d+)/", self.url).groups()
 
     def ask(self, where, method="GET", **headers):
-        c = http.client.HTTPConnection(self.host.strip("[]"), int(self.port), timeout=60)
+        c = http.client.HTTPConnection(self.host.strip("[]"), int(self.port), timeout=600)
         c.request(method, where, headers={k.replace("_", "-"): v for k, v in headers.items()})
         answer = c.getresponse()
         body = answer.read().decode()
@@ -53,7 +54,7 @@ class Exporter:
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
-        self.code = self.process.wait(60)
+        self.code = self.process.wait(600)
         self.process.stdout.close()
 
 
@@ -237,27 +238,69 @@ class Away(unittest.TestCase):
         self.assertEqual(exporter.code, 0)
 
     def test_a_task_goes_and_comes(self):
-        with Cluster(2) as cluster, Exporter(cluster.addresses[0], "--timeout", "2s") as exporter:
-            self.assertEqual(samples(exporter.get("/metrics"))["psd_up", of(1)], 1)
+        with Cluster(2) as cluster, Exporter(cluster.addresses[0], "--timeout", "5s") as exporter:
+            end = time.monotonic() + 600
+
+            def until(up):
+                """What /metrics says when these tasks are up. One that stands still for 5 s is not up for once."""
+                got = samples(exporter.get("/metrics"))
+                while [got.get(("psd_up", of(i))) for i in (0, 1)] != up:
+                    self.assertLess(time.monotonic(), end)
+                    got = samples(exporter.get("/metrics"))
+                return got
+            until([1, 1])
             cluster.kill(1)
-            got = samples(exporter.get("/metrics"))
-            self.assertEqual((got["psd_up", of(0)], got["psd_up", of(1)]), (1, 0))
+            got = until([1, 0])
             self.assertNotIn(("psd_variables", of(1)), got)
             status = json.loads(exporter.get("/api/status"))
             self.assertEqual([d["task"] for d in status["waits"]["down"]], ["/job:ps/task:1"])
             self.assertIn("task_lost", [e["event"] for e in status["events"]])
             cluster.start(1)
-            end = time.monotonic() + 60
-            while samples(exporter.get("/metrics"))["psd_up", of(1)] != 1:
-                self.assertLess(time.monotonic(), end)
+            until([1, 1])
             # the whole cluster is another one: a session of before is not asked for ever
             for i in (0, 1):
                 cluster.kill(i)
             self.assertEqual(samples(exporter.get("/metrics"))["psd_up", of(0)], 0)
             for i in (0, 1):
                 cluster.start(i)
-            while samples(exporter.get("/metrics")).get(("psd_up", of(0))) != 1:
-                self.assertLess(time.monotonic(), end + 60)
+            until([1, 1])
+
+    @unittest.skipUnless(browser.PROGRAM, "Chromium is missing: apt-get install chromium")
+    @unittest.skipIf(SANITIZED, "the browser takes longer than anything that a sanitizer sees")
+    def test_what_steps_say(self):
+        with Cluster(1) as cluster, browser.Browser() as b:
+            with Exporter(cluster.addresses[0]) as exporter:
+                trainer = subprocess.Popen([path("bin/pstrain"), "--ps_hosts", cluster.hosts, "--worker_hosts", "127.0.0.1:%d" % free_port(), "--job_name",
+                                            "worker", "--model", "softmax", "--epochs", "1000000"], stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+                try:
+                    b.open(exporter.url)
+                    curves = "[...document.querySelectorAll('#curves span')].map(e => e.textContent.split(':')[0])"
+                    end = time.monotonic() + 600
+                    while "loss" not in b.value(curves):
+                        self.assertLess(time.monotonic(), end, b.value(curves))
+                        time.sleep(0.05)  # sleep: beats tell nobody
+                    self.assertEqual(b.value(curves), ["pushes/s", "bytes/s", "steps/s", "global step", "loss", "accuracy"])
+                    values, = [s["values"] for s in psctl(cluster.addresses[0], "workers")["sessions"] if s["task"]]
+                    self.assertEqual(set(values), {"loss", "accuracy"})
+                    self.assertTrue(0 <= values["loss"] < 10 and 0 <= values["accuracy"] <= 1, values)
+                    self.assertRegex(b.value("document.querySelector('#workers tbody').textContent"), "loss [0-9.e-]+, accuracy [0-9.]+")
+                finally:
+                    trainer.kill()
+                    trainer.wait()
+                # of several workers the mean, of what is no number nothing, and no more curves than there is room for
+                sessions = [{"task": "w%d" % i, "connected": True, "values": {"loss": 2.0 + i, "nan": None, "__proto__": 1}} for i in range(3)]
+                after = "series.clear(); show(JSON.parse(%s)); [...series].map(([name, points]) => name + ' ' + points)"
+                self.assertEqual(b.value(after % json.dumps(json.dumps({"workers": {"sessions": sessions}}))),
+                                 ["pushes/s 0", "bytes/s 0", "steps/s 0", "said: loss 3", "said: __proto__ 1"])
+                sessions[0]["values"] = {"n%d" % i: i for i in range(64)}
+                self.assertEqual(len(b.value(after % json.dumps(json.dumps({"workers": {"sessions": sessions}})))), 12)
+            # what was seen last stays, and is seen to be old; a page that has never seen anything shows why, and no empty boxes
+            boxes = "[...document.querySelectorAll('main > section')].filter(e => e.offsetHeight > 0).map(e => getComputedStyle(e).opacity)"
+            b.value("new Promise(r => { const f = () => document.getElementById('problem').hidden ? setTimeout(f, 50) : r(); f(); })")
+            self.assertEqual(b.value(boxes), ["1"] + 11 * ["0.5"])
+            b.value("document.querySelector('main').className = 'unknown'")
+            self.assertEqual(b.value(boxes), ["1"])
 
     def test_more_variables_than_are_shown(self):
         with Cluster(1) as cluster, Exporter(cluster.addresses[0]) as exporter:
@@ -336,10 +379,51 @@ class LetIn(unittest.TestCase):
                 with Exporter(cluster.addresses[0], "--key_file", alone) as exporter:
                     self.assertIn("@cluster", exporter.get("/api/status"))
                     self.assertEqual(exporter.ask("/metrics")[0], 200)
+                    got = samples(exporter.get("/metrics"))
+                    self.assertEqual((got["psd_up", of(0)], got["psd_refused", of(0)]), (0, 1))
+
+    @plain("the key files of the test would be used")
+    def test_a_worker_with_its_own_line(self):
+        """It is not down: it lets nobody in but its own host."""
+        with tempfile.TemporaryDirectory() as folder:
+            server, mine, worker = keys.Key("ps", "ps"), keys.Key("m", "monitor"), keys.Key("w0", "worker")
+            files = [keys.write(os.path.join(folder, name), *lines) for name, lines in (
+                ("psd.keys", (server, mine, worker)), ("w0.key", (worker,)), ("m.key", (mine,)))]
+            with Cluster(1, workers=1) as cluster:
+                for i in range(2):
+                    cluster.kill(i)
+                for i in range(2):
+                    cluster.start(i, "--key_file", files[i])
+                worker = 'task="/job:worker/task:0"'
+                end, err = time.monotonic() + 600, ""
+                while "does not let this program in" not in err:  # from when the directory knows the worker
+                    self.assertLess(time.monotonic(), end, err)
+                    code, _, err = run(PSCTL, "-t", cluster.addresses[0], "--key_file", files[2], "status")
+                    self.assertEqual(code, 0, err)
+                with Exporter(cluster.addresses[0], "--key_file", files[2]) as exporter:
+                    got = samples(exporter.get("/metrics"))
+                    self.assertEqual((got["psd_up", of(0)], got["psd_refused", of(0)]), (1, 0))
+                    self.assertEqual((got.get(("psd_up", worker)), got["psd_refused", worker]), (None, 1))
 
 
 @there
 class Hostile(unittest.TestCase):
+    @staticmethod
+    def goes_on(s):
+        """Does the exporter answer the request that has begun there?"""
+        try:
+            s.sendall(b"b\r\n\r\n")
+            return s.recv(1 << 12).startswith(b"HTTP/1.1 200 ")
+        except OSError:
+            return False
+
+    def test_a_flood_asks_the_tasks_once_in_every(self):
+        with Cluster(1) as cluster, Exporter(cluster.addresses[0], "--every", "1000s") as exporter:
+            first = {where: exporter.get(where) for where in ("/metrics", "/api/status")}
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                answers = list(pool.map(lambda i: (i % 2, exporter.get(("/metrics", "/api/status")[i % 2])), range(600)))
+            self.assertEqual(set(answers), {(0, first["/metrics"]), (1, first["/api/status"])})
+
     def test_garbage_and_floods(self):
         with Cluster(1) as cluster, Exporter(cluster.addresses[0]) as exporter:
             port = int(exporter.port)
@@ -350,7 +434,7 @@ class Hostile(unittest.TestCase):
                         b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
                         b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
                         b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 100000):
-                with socket.create_connection(("127.0.0.1", port), timeout=60) as s:
+                with socket.create_connection(("127.0.0.1", port), timeout=600) as s:
                     try:
                         s.sendall(bad)
                         s.shutdown(socket.SHUT_WR)
@@ -360,11 +444,17 @@ class Hostile(unittest.TestCase):
                     self.assertRegex(answer, rb"^$|^HTTP/1\.[01] [245]", bad[:60])
                     self.assertNotRegex(answer, rb"^HTTP/1.1 5(?!05|01)", bad[:60])
                 self.assertEqual(exporter.get("/healthz"), "ok\n")
-            # more connections than are served, which say nothing: those of before end in ten seconds, and then the next is served
-            silent = []
-            for _ in range(200):
-                silent.append(socket.create_connection(("127.0.0.1", port), timeout=60))
-            for s in silent:
+            # more connections than one address may have, which say nothing, or a header without end: another address is served meanwhile
+            held = [socket.create_connection(("127.0.0.1", port), timeout=600, source_address=("127.0.0.2", 0)) for _ in range(200)]
+            for s in held[::2]:
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: ")
+            self.assertEqual(exporter.get("/healthz"), "ok\n")
+            served = [s for s in held[::2] if self.goes_on(s)]
+            self.assertLessEqual(len(served), 32)
+            for s in held:
+                s.close()
+            held = [socket.create_connection(("127.0.0.1", port), timeout=600) for _ in range(200)]
+            for s in held:
                 s.close()
             self.assertEqual(exporter.get("/healthz"), "ok\n")
             rss = int(re.search(r"VmRSS:\s+(\d+)", open("/proc/%d/status" % exporter.process.pid, encoding="ascii").read()).group(1))

@@ -121,6 +121,40 @@ static ps_status nobody(void)
     return ps_clip_global_norm(params, 2, 1, NULL);
 }
 
+/* The program's own memory is sent, once; sums and limits count as they do for the buffer. */
+static void test_lent(void **unused)
+{
+    (void)unused;
+    float lent[N], other[2] = {3, 3};
+    for (int i = 0; i < N; i++) {
+        lent[i] = 5;
+    }
+    begin();
+    fill(w, N, 1);
+    assert_int_equal(ps_param_lend(w, lent), PS_OK);
+    push(w, N, 5);
+    push(w, N, 1); /* the buffer again */
+    assert_int_equal(ps_param_lend(w, lent), PS_OK);
+    assert_int_equal(ps_param_lend(w, NULL), PS_OK);
+    push(w, N, 1);
+    assert_int_equal(ps_param_lend(w, lent), PS_OK);
+    assert_int_equal(ps_accumulate(w, 2), PS_OK); /* adds the buffer */
+    push(w, N, 2);
+    push(w, N, 2); /* the memory has gone with the sum, which is in the buffer now */
+    fill(b, 2, 1);
+    assert_int_equal(ps_param_lend(b, other), PS_OK);
+    assert_int_equal(ps_clip_norm(b, sqrt(18) / 2, NULL), PS_OK);
+    push(b, 2, 1.5F);
+    const float before = ((float *)ps_param_value(b))[1];
+    assert_int_equal(ps_param_lend(b, other), PS_OK);
+    assert_int_equal(ps_push_pull(s, b), PS_OK);
+    assert_int_equal(ps_step_done(s), PS_OK);
+    other[0] = other[1] = 100; /* it is the program's again */
+    assert_int_equal(ps_pull(s), PS_OK);
+    assert_true(((float *)ps_param_value(b))[1] == before - 3);
+    assert_int_equal(ps_session_close(s), PS_OK);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -132,6 +166,7 @@ static void test_refused(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_norms), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_norms), cmocka_unit_test(test_lent),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

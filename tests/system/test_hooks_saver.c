@@ -190,7 +190,7 @@ static void a_task_that_does_not_write(void **state)
     ready(&k);
     const int first = lines(&k, "ev=saver_saved");
     assert_int_equal(lines(&k, "ev=saver_not_saved"), 1 - first); /* the disk may be slow */
-    assert_int_equal(kill(cluster.pid[1], SIGSTOP), 0);
+    test_cluster_hang(&cluster, 1);
     steps(&k, 2);
     assert_int_equal(lines(&k, "ev=saver_not_saved"), 1);
     assert_non_null(strstr(k.log, "st=DEADLINE_EXCEEDED"));

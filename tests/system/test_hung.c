@@ -8,13 +8,13 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 1500 };
+enum { TIMEOUT_MS = 1500, TRIES = 5, LONGEST_MS = 24000 };
 
 /* What a call works on: the session, and of it a variable at the hung task; the number of that task. */
 struct at {
@@ -26,9 +26,11 @@ struct at {
 
 static float values[4];
 
+static int64_t wait_ready_ms = TIMEOUT_MS;
+
 static ps_status call_wait_ready(const struct at *at)
 {
-    return ps_wait_ready(at->s, TIMEOUT_MS);
+    return ps_wait_ready(at->s, wait_ready_ms);
 }
 static ps_status call_session_ready(const struct at *at)
 {
@@ -164,6 +166,8 @@ struct attempt {
     enum whom whom;
     const struct at *at;
     pthread_t thread;
+    bool over; /* it was as it must be, or is given up */
+    atomic_bool ended;
     ps_status status;
     char text[600];
 };
@@ -173,33 +177,48 @@ static void *attempt_run(void *arg)
     struct attempt *a = arg;
     a->status = a->call(a->at);
     (void)snprintf(a->text, sizeof(a->text), "%s", ps_last_error());
+    atomic_store(&a->ended, true);
     return NULL;
 }
 
-/* All at once, each on its thread; then every text is looked at. */
+/* The tasks that its text names. */
+static uint32_t named_by(const struct attempt *a)
+{
+    uint32_t named = 0;
+    for (int t = 0; t < API_TASKS; t++) {
+        char where[128];
+        (void)snprintf(where, sizeof(where), "/job:ps/task:%d (%s", t, cluster.address[t]);
+        named |= strstr(a->text, where) != NULL ? 1U << t : 0;
+    }
+    return named;
+}
+
+/* All at once, each on its thread; then every text is looked at. On a busy machine a task that lives may answer too late, and is
+ * named as well: then the call is made again. */
 static void attempts(struct attempt *row, size_t count, const struct at *at, uint32_t hung)
 {
     bool bad = false;
-    for (size_t i = 0; i < count; i++) {
-        row[i].at = at;
-        assert_int_equal(pthread_create(&row[i].thread, NULL, attempt_run, &row[i]), 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(pthread_join(row[i].thread, NULL), 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        bool wrong = row[i].status == PS_OK;
-        uint32_t named = 0;
-        for (int t = 0; t < API_TASKS; t++) {
-            char where[128];
-            (void)snprintf(where, sizeof(where), "/job:ps/task:%d (%s", t, cluster.address[t]);
-            named |= strstr(row[i].text, where) != NULL ? 1U << t : 0;
+    for (int try = 1; try <= TRIES; try++) {
+        for (size_t i = 0; i < count; i++) {
+            row[i].at = at;
+            assert_int_equal(row[i].over ? 0 : pthread_create(&row[i].thread, NULL, attempt_run, &row[i]), 0);
         }
-        wrong = wrong || (row[i].whom == SOME ? named == 0 || (named & ~hung) != 0
-                                              : named != (row[i].whom == ALL ? hung : 1U << at->task));
-        if (wrong) {
-            print_error("hung %u, %s: %s: %s\n", hung, row[i].what, ps_status_name(row[i].status), row[i].text);
-            bad = true;
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(row[i].over ? 0 : pthread_join(row[i].thread, NULL), 0);
+        }
+        for (size_t i = 0; i < count; i++) {
+            struct attempt *a = &row[i];
+            const uint32_t named = named_by(a);
+            const bool right = a->whom == SOME  ? named != 0 && (named & ~hung) == 0
+                               : a->whom == ALL ? named == hung
+                                                : named == 1U << at->task;
+            if (a->over || (a->status != PS_OK && right)) {
+                a->over = true;
+                continue;
+            }
+            print_error("hung %u, %s: %s: %s\n", hung, a->what, ps_status_name(a->status), a->text);
+            a->over = a->status != PS_DEADLINE_EXCEEDED || (named & ~hung) == 0 || try == TRIES;
+            bad = bad || a->over;
         }
     }
     assert_false(bad);
@@ -208,11 +227,8 @@ static void attempts(struct attempt *row, size_t count, const struct at *at, uin
 static void hang(uint32_t tasks)
 {
     for (int t = 0; t < API_TASKS; t++) {
-        int status = 0;
         if ((tasks >> t & 1) != 0) {
-            assert_int_equal(kill(cluster.pid[t], SIGSTOP), 0);
-            assert_int_equal(waitpid(cluster.pid[t], &status, WUNTRACED), cluster.pid[t]); /* all its threads stand still */
-            assert_true(WIFSTOPPED(status));
+            test_cluster_hang(&cluster, t);
         }
     }
 }
@@ -375,21 +391,30 @@ static void an_owner_hangs_in_a_wait(void **state)
     (void)state;
     struct at at = prepare(1);
     struct attempt wait = {.what = "wait_ready", .call = call_wait_ready, .at = &at};
-    assert_int_equal(ps_wait_ready(at.s, 300), PS_DEADLINE_EXCEEDED); /* nobody hangs, and nobody seals */
-    assert_non_null(strstr(ps_last_error(), "waiting for a chief to initialise 'v0' at /job:ps/task:0"));
-    assert_null(strstr(ps_last_error(), "no answer"));
-    assert_int_equal(pthread_create(&wait.thread, NULL, attempt_run, &wait), 0);
-    ps_session *s = open_session(TIMEOUT_MS);
-    for (int waits = 0; waits == 0;) { /* until it waits at ps:1 */
-        assert_int_equal(ps_task_waits(s, 1, TIMEOUT_MS, count_waits, &waits), PS_OK);
+    bool told = false; /* on a busy machine tasks that live answer too late at first, here and below */
+    for (int64_t ms = 300; ms <= LONGEST_MS && !told; ms *= 2) {
+        assert_int_equal(ps_wait_ready(at.s, ms), PS_DEADLINE_EXCEEDED); /* nobody hangs, and nobody seals */
+        told = strstr(ps_last_error(), "waiting for a chief to initialise 'v0' at /job:ps/task:0") != NULL &&
+               strstr(ps_last_error(), "no answer") == NULL;
     }
-    hang(2);
-    assert_int_equal(pthread_join(wait.thread, NULL), 0);
-    assert_int_equal(wait.status, PS_DEADLINE_EXCEEDED);
-    assert_non_null(strstr(wait.text, "no answer from /job:ps/task:1 ("));
-    assert_null(strstr(wait.text, "/job:ps/task:0"));
-    assert_null(strstr(wait.text, "/job:ps/task:2"));
-    go_on(2);
+    assert_true(told);
+    ps_session *s = open_session(30000);
+    told = false;
+    for (wait_ready_ms = TIMEOUT_MS; wait_ready_ms <= LONGEST_MS && !told; wait_ready_ms *= 2) {
+        atomic_store(&wait.ended, false);
+        assert_int_equal(pthread_create(&wait.thread, NULL, attempt_run, &wait), 0);
+        for (int waits = 0; waits == 0 && !atomic_load(&wait.ended);) { /* until it waits at ps:1 */
+            assert_int_equal(ps_task_waits(s, 1, 30000, count_waits, &waits), PS_OK);
+        }
+        hang(2);
+        assert_int_equal(pthread_join(wait.thread, NULL), 0);
+        assert_int_equal(wait.status, PS_DEADLINE_EXCEEDED);
+        told = strstr(wait.text, "no answer from /job:ps/task:1 (") != NULL && strstr(wait.text, "/job:ps/task:0") == NULL &&
+               strstr(wait.text, "/job:ps/task:2") == NULL;
+        go_on(2);
+    }
+    assert_true(told);
+    wait_ready_ms = TIMEOUT_MS;
     assert_int_equal(ps_session_close(s), 0);
     fini(&at, 0);
 }

@@ -166,6 +166,11 @@ static void test_import_refused(void **state)
         {"{" BIAS ",\"__metadata__\":{\"format\":\"psd\",\"psd_variables\":"
          "\"{\\\"bias\\\":{\\\"optimizer\\\":{\\\"kind\\\":\\\"sgd\\\"}}}\"}}",
          12, PS_INVALID_ARGUMENT, "has no number learning_rate"},
+        {"{" BIAS ",\"__metadata__\":{\"format\":\"psd\",\"psd_variables\":"
+         "\"{\\\"bias\\\":{\\\"optimizer\\\":{\\\"kind\\\":\\\"sgd\\\",\\\"learning_rate\\\":1,\\\"decay\\\":0.5}}}\"}}",
+         12, PS_INVALID_ARGUMENT,
+         "variable 'bias': its optimizer has the hyperparameter 'decay', which this release does not know: import with a newer "
+         "one"},
     };
     uint8_t data[64];
     memset(data, 7, sizeof(data));

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LONG_MS = 600000, WAITERS_MAX = 16 };
@@ -303,13 +302,9 @@ static void in_a_signal_handler(void **state)
 
 /* ---- steps and parameters ---- */
 
-/* It does nothing any more when this returns. */
 static void stop(int task)
 {
-    int status = 0;
-    assert_int_equal(kill(cluster.pid[task], SIGSTOP), 0);
-    assert_int_equal(waitpid(cluster.pid[task], &status, WUNTRACED), cluster.pid[task]);
-    assert_true(WIFSTOPPED(status));
+    test_cluster_hang(&cluster, task);
 }
 
 static void go_on(int task)

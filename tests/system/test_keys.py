@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # test-transport: plain (it has keys of its own)
 """psctl key: what key files have after each action, who may read them, and that no answer has a secret."""
+import glob
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -137,6 +139,13 @@ class New(Files):
                 (("revoke", "w/00000000", *file), "there is no key 'w/00000000'", 1),
                 (("list",), "which key file: --file FILE", 2)):
             self.refused("key", *args, code=code, says=says)
+        # a change finds no file by itself, least of all the caller's own one
+        os.makedirs(os.path.join(self.folder, ".config/psd"))
+        own = shutil.copy(self.file, os.path.join(self.folder, ".config/psd/key"))
+        for action in ("rotate w", "use w", "revoke w --yes"):
+            self.refused("key", *action.split(), code=2, says="changes a key file: --file FILE says which")
+        self.assertEqual(self.text(), self.text(own))
+        shutil.rmtree(os.path.join(self.folder, ".config"))
         os.chmod(self.file, 0o644)
         for action in ("list", "export w", "rotate w", "use w", "revoke w", "new x --role ps"):
             self.refused("key", *action.split(), *file, says="mode 0644 lets others read it, and it holds secrets: chmod 600")
@@ -145,7 +154,7 @@ class New(Files):
         """Processes that add to one file wait for each other."""
         running = [subprocess.Popen([PSCTL, "key", "new", "w%d" % i, "--role", "worker", "--file", self.file], stdout=subprocess.DEVNULL)
                    for i in range(12)]
-        self.assertEqual([process.wait(timeout=60) for process in running], [0] * 12)
+        self.assertEqual([process.wait(timeout=600) for process in running], [0] * 12)
         self.assertEqual({line[0] for line in self.lines()}, {"w%d" % i for i in range(12)})
         self.assertEqual(os.listdir(self.folder), ["psd.keys"])
 
@@ -192,7 +201,7 @@ class Handed(Files):
         self.key("new", "ps", "--role", "ps")
         self.key("new", "w", "--role", "worker", "--hosts", "a,b")
         to = os.path.join(self.folder, "key")
-        self.key("export", "w-a", "--out", to)
+        self.assertIn("1 line of w-a, role worker: " + to, self.key("export", "w-a", "--out", to))
         self.assertEqual(self.lines(to), [self.lines()[1]])
         self.assertEqual(self.mode(to), 0o600)
         self.refused("key", "export", "w-b", "--file", self.file, "--out", to, says="there is such a file, and it is not overwritten")
@@ -234,6 +243,27 @@ class Handed(Files):
         self.key("use", "w/" + new)
         self.assertIn("removed 1 line of w", self.key("revoke", "w/" + old))
         self.assertEqual(self.seen(), [("v", "worker", "use", ""), ("w", "worker", "use", " cluster=demo")])
+
+    def test_the_runbook(self):
+        """The commands of docs/SECURITY.md, "Replace a key", as they are printed there."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/SECURITY.md"), encoding="utf-8") as text:
+            page = text.read().split("### Replace a key")[1].split("###")[0]
+        commands = [line for line in re.findall(r"`([^`]+)`", page) if line.startswith("psctl key ")]
+        self.assertEqual([line.split()[2] for line in commands], ["rotate", "use", "export", "revoke"])
+        self.key("new", "w0", "--role", "worker")
+        self.key("export", "w0", "--out", os.path.join(self.folder, "w0.key"))  # it is there when the key was handed out
+        old = self.lines()[0][1]
+        for line in commands:
+            new = self.lines()[-1][1]
+            line = re.sub(r"\bKEYID", new, line).replace("OLDKEYID", old)
+            done = subprocess.run([PSCTL, *line.split()[1:]], cwd=self.folder, capture_output=True, text=True, check=False,
+                                  stdin=subprocess.DEVNULL, env={**os.environ, "HOME": self.folder})
+            self.said += [done.stdout, done.stderr]
+            self.assertEqual(done.returncode, 0, line + done.stderr)
+        self.assertEqual(self.seen(), [("w0", "worker", "use", "")])
+        self.assertNotEqual(self.lines()[0][1], old)
+        handed, = glob.glob(os.path.join(self.folder, "w0*new*.key"))
+        self.assertEqual([line[4] for line in self.lines(handed)], ["accept", "use"])
 
     def test_revoke(self):
         self.key("new", "w", "--role", "worker", "--hosts", "a,b")

@@ -5,6 +5,7 @@
 psctl cluster --show says, and what each program refuses."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from cluster import die_with_parent, free_ports, main, path
 MANAGED = ("TF_CONFIG", "SLURM_", "OMPI_", "PMI", "RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "KUBERNETES_", "JOB_COMPLETION", "PSD_TARGET")
 PSTRAIN, PSCTL, PSD = path("bin/pstrain"), path("bin/psctl"), path("bin/psd")
 TRAINING = ("--model", "softmax", "--steps", "60", "--exit_when_done")
-WAIT_S = 120
+WAIT_S = 600
 
 
 def environment(**variables):
@@ -84,6 +85,25 @@ class Launch(unittest.TestCase):
             self.assertEqual((code, said["error"]["status"]), (1, "UNAVAILABLE"))
             self.assertIn("rank 2 of 3 has left no address", said["error"]["message"])
             self.assertEqual(sorted(os.listdir(folder)), ["meet.0", "meet.1"])  # --show leaves nothing there
+
+    def test_ranks_meet_at_free_ports(self):
+        """Without any port: ps task 0 leaves a free one at the rendezvous, the others tell it theirs. Two such jobs share a host."""
+        with tempfile.TemporaryDirectory(prefix="psd-meet-") as folder:
+            ports = set()
+            for job in "ab":
+                meet = os.path.join(folder, job)
+                flags = ("--cluster", "mpi", "--ps_tasks", "2", "--rendezvous", meet)
+                said = self.together([mpich(rank, 4) for rank in range(4)], *flags)
+                self.assertIn("accuracy", said[2])
+                port = re.fullmatch(r"127\.0\.0\.1:(\d+) -", open(meet + ".0", encoding="utf-8").read()).group(1)  # pylint: disable=consider-using-with
+                self.assertNotEqual(port, "0")
+                ports.add(port)
+                code, shown = show(mpich(1, 4), *flags)
+                self.assertEqual((code, shown["cluster"]["ps"]), (0, ["127.0.0.1:" + port, "127.0.0.1:0"]))
+                code, _, err = run(mpich(0, 4), PSTRAIN, *flags)
+                self.assertEqual(code, 2)
+                self.assertIn(job + ".0 is there, with 127.0.0.1:%s -; remove what an earlier job has left" % port, err)
+            self.assertEqual(len(ports), 2)
 
     def test_a_ps_task_of_psd(self):
         port = free_ports(2)

@@ -56,10 +56,12 @@ class Mpi(unittest.TestCase):
     def meets(self, launcher):
         with tempfile.TemporaryDirectory(prefix="psd-mpi-") as folder:
             self.trains(launcher, 4, "--ps_tasks", "2", "--base_port", str(free_ports(4)), "--rendezvous", os.path.join(folder, "met"))
-            self.assertEqual(sorted(os.listdir(folder)), ["met.%d" % i for i in range(4)])
+            self.trains(launcher, 4, "--ps_tasks", "2", "--rendezvous", os.path.join(folder, "free"))
+            self.assertEqual(sorted(os.listdir(folder)), [name + ".%d" % i for name in ("free", "met") for i in range(4)])
 
     def knows(self, launcher):
         self.trains(launcher, 3, "--ps_tasks", "1", "--rendezvous", "127.0.0.1:%d" % free_ports(1))
+        self.trains(launcher, 4, "--ps_tasks", "2", "--rendezvous", "127.0.0.1:%d" % free_ports(1))  # ps task 1 is at any port
 
     def refuses(self, launcher, variable):
         code, said = self.mpirun(launcher, 2, path("bin/psctl"), "cluster", "--show", "--ps_tasks", "1")
@@ -85,7 +87,7 @@ class Mpi(unittest.TestCase):
         if loses:
             os.mkdir(lost)
         env = dict(os.environ, PATH=programs + ":" + os.environ["PATH"], LOST=lost, PSD_MPIRUN=launcher[0], PSD_JOB_DIR=job,
-                   PSD_PORT=str(free_ports(4)), **AS_ROOT)
+                   **AS_ROOT)
         with subprocess.Popen([SCRIPT, *launcher[1:], "-n", "4", "--", "--model", "softmax", "--checkpoint_steps", "20"], env=env,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent) as script:
             try:

@@ -120,7 +120,7 @@ class Slurm(unittest.TestCase):
                     self.assertEqual([address.split(":")[0] for address in json.loads(out)["cluster"]["ps"]], names)
 
     # ---- scripts/slurm/psd.sbatch ----
-    def submit(self, *flags, hold=-1):
+    def submit(self, *flags, hold=-1, sbatch=(), **variables):
         """Start a job in whose first run task `hold` stands still. Returns its number."""
         programs = os.path.join(self.folder, "bin")
         os.mkdir(programs)
@@ -130,8 +130,8 @@ class Slurm(unittest.TestCase):
         os.chmod(os.path.join(programs, "pstrain"), 0o755)
         self.held = os.path.join(self.folder, "held")
         env = dict(os.environ, PATH=programs + ":" + os.environ["PATH"], HOLD=str(hold), HELD=self.held, PS_DATA_DIR=os.path.join(ROOT, "data"),
-                   PSD_JOB_DIR=os.path.join(self.folder, "job"))
-        code, out, err = run("sbatch", "--parsable", "-o", os.path.join(self.folder, "out"), os.path.join(ROOT, "scripts/slurm/psd.sbatch"),
+                   PSD_JOB_DIR=os.path.join(self.folder, "job"), **variables)
+        code, out, err = run("sbatch", "--parsable", *sbatch, "-o", os.path.join(self.folder, "out"), os.path.join(ROOT, "scripts/slurm/psd.sbatch"),
                              "--model", "softmax", *flags, env=env)
         self.assertEqual(code, 0, err)
         return out.strip()
@@ -157,7 +157,7 @@ class Slurm(unittest.TestCase):
             return [word[9:] for word in run("scontrol", "show", "job", job)[1].split() if word.startswith("JobState=")]
         self.until(lambda: state() and state()[0] not in ("RUNNING", "PENDING", "COMPLETING", "REQUEUED"), "the job does not end")
         out = said(os.path.join(self.folder, "out"))
-        self.assertEqual(state(), ["COMPLETED"], out)
+        self.assertEqual(set(state()), {"COMPLETED"}, out)  # of each component
         self.assertRegex(out, "accuracy")
         return out
 
@@ -166,6 +166,22 @@ class Slurm(unittest.TestCase):
         self.assertNotIn("start again", out)
         self.assertEqual(stat.S_IMODE(os.stat(os.path.join(self.folder, "job/key")).st_mode), 0o600)
         self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "job/checkpoints"))), ["ps-0", "ps-1"])
+
+    def test_a_job_with_one_known_port(self):
+        """ps task 1 listens at any port, and the trainers find it."""
+        self.assertNotIn("start again", self.completes(self.submit("--steps", "100", PSD_PORT="12345")))
+
+    def test_a_heterogeneous_job_trains(self):
+        """Its first component has the ps tasks."""
+        self.completes(self.submit("--steps", "100", sbatch=("-N1", "-n2", ":", "-N2", "-n3")))
+        self.assertEqual(sorted(os.listdir(os.path.join(self.folder, "job/checkpoints"))), ["ps-0", "ps-1"])
+
+    def test_help(self):
+        code, out, _ = run(os.path.join(ROOT, "scripts/slurm/psd.sbatch"), "--help")
+        self.assertEqual((code, out.split()[:2]), (0, ["usage:", "sbatch"]))
+        code, _, err = run(os.path.join(ROOT, "scripts/slurm/psd.sbatch"), env={k: v for k, v in os.environ.items() if k != "SLURM_JOB_ID"})
+        self.assertEqual(code, 2)
+        self.assertIn("SLURM_JOB_ID is not set", err)
 
     def test_a_lost_task_comes_back(self):
         job = self.submit("--steps", "100", hold=5)

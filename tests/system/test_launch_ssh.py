@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 240
 """pstrain launch: a cluster over ssh, against a local sshd; what ends what; bad files of hosts."""
+import json
 import os
 import pwd
 import shutil
@@ -25,11 +26,11 @@ def alive(word):
 
 
 class Files(unittest.TestCase):
-    def refused(self, text, says, code=2):
+    def refused(self, text, says, code=2, flags=()):
         with tempfile.NamedTemporaryFile("w") as f:
             f.write(text)
             f.flush()
-            got, out, err = run(PSTRAIN, "launch", "--hosts", f.name, "--ssh", "/bin/false", "--", "true")
+            got, out, err = run(PSTRAIN, "launch", "--hosts", f.name, "--ssh", "/bin/false", *flags, "--", "true")
             self.assertEqual((got, out), (code, ""), err)
             self.assertIn(says, err)
 
@@ -37,8 +38,24 @@ class Files(unittest.TestCase):
         for text, says in (("a ps=1\nb\na worker=1\n", ":3: host 'a' is in it twice"), ("a\n", "no host has ps=N"), ("", "no host has ps=N"),
                            ("a ps=x\n", ":1: 'ps=x'"), ("a ps=-1\n", "'ps=-1'"), ("a ps=1 gpu=2\n", "'gpu=2'"), ("a ps=99999\n", "'ps=99999'"),
                            ("-oProxyCommand=x ps=1\n", "is no host"), ("a$(x) ps=1\n", "is no host"), ("a ps=1 address=;x\n", "'address=;x'"),
-                           ("a ps=1000\nb ps=1000\n", "over 1024 tasks")):
+                           ("a ps=1000\nb ps=1000\n", ":2: /job:ps/task:1024: a cluster has at most 1024 tasks"),
+                           ("a ps=1 ps=2\n", ":1: 'ps=2': a line is"), ("a ps=1 address=b address=c\n", ":1: 'address=c': a line is"),
+                           ("a ps=1\nb\0 worker=1\n", ":2: the line has a NUL byte")):
             self.refused(text, says)
+
+    def test_addresses(self):
+        """What psd would refuse at each host is refused before a host is asked."""
+        for text, says in (("a ps=1\nroot@a worker=1\n", ":2: address 'a:2222' is given twice: /job:ps/task:0 and /job:worker/task:0"),
+                           ("a ps=1\nA worker=1\n", ":2: address 'A:2222' is given twice"),
+                           ("a ps=1 address=x\nb address=x\n", ":2: address 'x:2222' is given twice"),
+                           ("a:22 ps=1\n", ":1: /job:ps/task:0: address '[a:22]:2222': not an IPv6 address"),
+                           ("a@ ps=1\n", ":1: /job:ps/task:0: address ':2222'"), ("a ps=1 address=.x\n", ":1: /job:ps/task:0: address '.x:2222'")):
+            self.refused(text, says)
+        self.refused("a ps=1 worker=2\n", ":1: /job:worker/task:1: address 'a:65536'", flags=("--base_port", "65534"))
+        self.refused("a ps=1\n", "--directory_port 3000 and --base_port 4000 are both given", flags=("--directory_port", "3000", "--base_port", "4000"))
+        # with port 0 two names of one host are no two addresses; an IPv6 address needs no brackets
+        self.refused("a ps=1\nroot@a worker=1\n", "ended with status 1", code=1, flags=("--directory_port", "3000"))
+        self.refused("::1 ps=1\n[::1] worker=1\n", ":2: address '[::1]:2222' is given twice")
 
     def test_command_line(self):
         for args, says in ((("--", "true"), "needs --hosts"), (("--hosts", "f"), "missing behind --"), (("--hosts", "f", "true"), "behind --"),
@@ -46,7 +63,10 @@ class Files(unittest.TestCase):
             code, out, err = run(PSTRAIN, "launch", *args)
             self.assertEqual((code, out), (2, ""), err)
             self.assertIn(says, err)
-        self.assertEqual(run(PSTRAIN, "launch", "--hosts", "/nowhere", "--", "true")[0], 1)
+        for file, says in (("/nowhere", "--hosts /nowhere: No such file"), ("/tmp", "--hosts /tmp: it cannot be read")):
+            code, out, err = run(PSTRAIN, "launch", "--hosts", file, "--", "true")
+            self.assertEqual((code, out), (1, ""), err)
+            self.assertIn(says, err)
         code, out, _ = run(PSTRAIN, "launch", "--help")
         self.assertEqual(code, 0)
         self.assertIn("--base_port", out)
@@ -99,7 +119,7 @@ class Ssh(unittest.TestCase):
     def test_train(self):
         base = next(p for p in range(free_port(), 60000, 7) if self.is_free(p) and self.is_free(p + 1))
         hosts = "h0 address=127.0.0.1 ps=1\n# a comment\nh1 address=127.0.0.2 ps=1 worker=0\nh2 address=127.0.0.3 worker=2\n"
-        code, out, err = run(*self.command(hosts, PSTRAIN, "--epochs", "1", "--exit_when_done", port=base), timeout=200)
+        code, out, err = run(*self.command(hosts, PSTRAIN, "--epochs", "1", "--exit_when_done", port=base), timeout=600)
         self.assertEqual(code, 0, out + err)
         self.assertIn("[worker/0] ", out)
         self.assertRegex(out, r"\[worker/0\] .*accuracy")
@@ -118,8 +138,9 @@ class Ssh(unittest.TestCase):
         code, out, err = run(*self.command("h0 address=127.0.0.1 ps=1\nh1 address=127.0.0.2\n", "sh", "-c", script, "it's", 'a "b" $c', port=2300))
         self.assertEqual(code, 0, err)
         lines = out.splitlines()
-        self.assertIn('[ps/0] {"cluster":{"ps":["127.0.0.1:2300"],"worker":["127.0.0.2:2300"]},"task":{"type":"ps","index":0}}', lines)
-        self.assertIn('[worker/0] {"cluster":{"ps":["127.0.0.1:2300"],"worker":["127.0.0.2:2300"]},"task":{"type":"worker","index":0}}', lines)
+        config = {name: json.loads(line) for name, _, line in (line.partition(" ") for line in lines) if line.startswith("{")}
+        cluster = {"ps": ["127.0.0.1:2300"], "worker": ["127.0.0.2:2300"]}
+        self.assertEqual(config, {"[%s/0]" % job: {"cluster": cluster, "task": {"type": job, "index": 0}} for job in cluster})
         for name in ("ps/0", "worker/0"):
             for said in ("600", "700", "1", os.getcwd(), "it's a \"b\" $c"):
                 self.assertIn("[%s] %s" % (name, said), lines)
@@ -130,7 +151,7 @@ class Ssh(unittest.TestCase):
         mark = "launch-test-%d-a" % os.getpid()
         script = 'case "$TF_CONFIG" in *worker\\",\\"index\\":1*) exit 7;; esac; exec -a %s sleep 1000' % mark
         began = time.monotonic()
-        code, _, err = run(*self.command("h0 ps=1\nh1 worker=2\n", "bash", "-c", script), timeout=100)
+        code, _, err = run(*self.command("h0 ps=1\nh1 worker=2\n", "bash", "-c", script), timeout=600)
         self.assertEqual(code, 7, err)
         self.assertIn("worker/1 at h1 ended with status 7", err)
         self.assertLess(time.monotonic() - began, 60)
@@ -148,15 +169,15 @@ class Ssh(unittest.TestCase):
                 self.assertIn("runs", process.stdout.readline())
             process.send_signal(how)
             process.stdout.close()
-            self.assertEqual(process.wait(60), code)
-            end = time.monotonic() + 60
+            self.assertEqual(process.wait(600), code)
+            end = time.monotonic() + 600
             while alive(mark):
                 self.assertLess(time.monotonic(), end, how)
                 time.sleep(0.05)  # sleep: sshd tells nobody when its session has ended
             self.assertEqual(len(os.listdir(folder)), 3, "SIGTERM comes first")
 
     def test_a_host_that_is_not_there(self):
-        code, _, err = run(*self.command("h0 ps=1\nnowhere.invalid worker=1\n", "sleep", "1000"), timeout=100)
+        code, _, err = run(*self.command("h0 ps=1\nnowhere.invalid worker=1\n", "sleep", "1000"), timeout=600)
         self.assertEqual(code, 255, err)
         self.assertIn("worker/0 at nowhere.invalid", err)
 

@@ -52,7 +52,7 @@ class Local(unittest.TestCase):
             self.assertEqual(tasks.said, ["/job:local/task:%d serves at psd://%s\n" % (i, two[i]) for i in range(2)])
             self.shares_x(*two)
             self.assertEqual(run(path("bin/psctl"), "-t", two[1], "shutdown", "--all", "--yes")[0], 0)
-            self.assertEqual([process.wait(60) for process in tasks.processes], [0, 0])
+            self.assertEqual([process.wait(600) for process in tasks.processes], [0, 0])
 
     def test_roles_from_tf_config(self):
         ps, worker = addresses(1), addresses(2)

@@ -39,7 +39,7 @@ enum {
 };
 
 static struct test_cluster cluster;
-static char *const flags[] = {"--lease", "1s", "--beat", "200ms", "--memory_budget", "200M", NULL};
+static char *const flags[] = {"--lease", "1s", "--beat", "200ms", "--memory_budget", "220M", NULL};
 static uint8_t zeros[PS_SEGMENT_BYTES];
 
 static int start(void **state)

@@ -102,6 +102,7 @@ static void test_others_meanwhile(void **state)
     const char *device = ps_variable_device(flow.v);
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(pthread_create(&thread, NULL, take_main, &taker), 0);
+    await_waiter();
     flow_next(&flow);
     assert_int_equal(train(s, &m, 20, 10, restart_all), 10 + 1 + 20);
     assert_int_equal(pthread_join(thread, NULL), 0);

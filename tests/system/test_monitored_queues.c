@@ -185,14 +185,12 @@ static void test_work_of_several(void **state)
 
 struct waiter {
     ps_session *s;
-    atomic_int begun;
     ps_status status;
 };
 
 static void *barrier_main(void *arg)
 {
     struct waiter *w = arg;
-    atomic_store(&w->begun, 1);
     w->status = ps_barrier_within(w->s, "gate", 2, TIMEOUT_MS);
     return NULL;
 }
@@ -228,9 +226,7 @@ static void test_other_kinds(void **state)
     assert_int_equal(ps_accumulator_apply_grad(a, gradient, sizeof(gradient), 5, TIMEOUT_MS, &accepted), PS_OK);
     waiter.s = s;
     assert_int_equal(pthread_create(&thread, NULL, barrier_main, &waiter), 0);
-    while (atomic_load(&waiter.begun) == 0) {
-        (void)usleep(1000); /* sleep: it is about to wait */
-    }
+    await_waiter();
     restart_all();
     assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_ABORTED);
     assert_false(ps_should_stop(s));

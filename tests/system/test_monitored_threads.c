@@ -7,27 +7,6 @@
 
 #include <signal.h>
 
-static void *thread_of(void *(*run)(void *), void *arg)
-{
-    pthread_t *thread = calloc(1, sizeof(*thread));
-    assert_non_null(thread);
-    assert_int_equal(pthread_create(thread, NULL, run, arg), 0);
-    return thread;
-}
-
-static void join(void *thread)
-{
-    assert_int_equal(pthread_join(*(pthread_t *)thread, NULL), 0);
-    free(thread);
-}
-
-static void stop_tasks(int signal)
-{
-    for (int i = 0; i < API_TASKS; i++) {
-        assert_int_equal(kill(cluster.pid[i], signal), 0);
-    }
-}
-
 /* ---- threads that push ---- */
 
 struct pusher {
@@ -105,22 +84,34 @@ static void *find_and_mend(void *arg)
     return NULL;
 }
 
-/* One that finds the loss, and looks on, while the thread that trains is in the middle of its step: that step stays broken. */
-static void looked_at(bool rounds, bool pushed)
+enum reads { ALL, ONE, ROWS };
+
+/* One that finds the loss, and looks on, while the thread that trains is in the middle of its step: that step stays broken.
+ * reads: what it has read. */
+static void looked_at(bool rounds, bool pushed, enum reads reads)
 {
     struct seen seen;
     struct model m;
     ps_sync_options sync;
     ps_session *s = open_that_starts_over(&seen, as_worker);
     struct onlooker o = {.s = s, .m = &m};
+    ps_variable_spec spec;
     ps_sync_options_init(&sync);
     sync.workers = 1;
     assert_int_equal(rounds ? ps_session_sync(s, &sync) : PS_OK, PS_OK);
     model_get(s, &m);
+    ps_variable_spec_init(&spec);
+    spec.name = "rows";
+    spec.dtype = PS_F32;
+    spec.shape = PS_SHAPE(4, 2);
+    ps_param *rows = reads == ROWS ? ps_embedding_get(s, &spec) : NULL;
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(train(s, &m, 5, -1, NULL), 5);
     ps_set_steps(s, 0);
-    assert_int_equal(ps_pull(s), PS_OK);
+    assert_int_equal(reads == ALL   ? ps_pull(s)
+                     : reads == ONE ? ps_pull_param(m.w)
+                                    : ps_embedding_pull(rows, (const int64_t[]){3, 1}, 2, NULL),
+                     PS_OK);
     assert_int_equal(pushed ? ps_push(s, m.w) : PS_OK, PS_OK);
     restart_all();
     join(thread_of(find_and_mend, &o));
@@ -149,9 +140,12 @@ static void test_looked_at(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        looked_at(i / 2 != 0, i % 2 != 0);
+        looked_at(i / 2 != 0, i % 2 != 0, ALL);
         restart_all();
     }
+    looked_at(false, false, ONE);
+    restart_all();
+    looked_at(false, false, ROWS);
 }
 
 /* ---- a call that is cut short ---- */
@@ -188,7 +182,7 @@ static void test_cut_short(void **state)
     assert_int_equal(ps_device_pop(s), PS_OK);
     assert_int_equal(ps_session_ready(s), PS_OK);
     void *thread = thread_of(take_main, &taker);
-    (void)usleep(200000); /* sleep: it is there; one that comes later is told the same */
+    await_waiter();
     test_cluster_kill(&cluster, 0);
     test_cluster_start(&cluster, 0);
     read_until_lost(s, &m);
@@ -334,7 +328,7 @@ static void *waiting_main(void *arg)
     return NULL;
 }
 
-static void count_waits(void *ctx, const ps_queue_info *info)
+static void count_dequeuers(void *ctx, const ps_queue_info *info)
 {
     *(uint32_t *)ctx += info->dequeuers;
 }
@@ -366,7 +360,7 @@ static void test_closed_meanwhile(void **state)
     for (uint32_t waits = 0; waits < WAITINGS;) {
         waits = 0;
         for (int i = 0; i < API_TASKS; i++) {
-            assert_int_equal(ps_task_queues(other, i, TIMEOUT_MS, count_waits, &waits), PS_OK);
+            assert_int_equal(ps_task_queues(other, i, TIMEOUT_MS, count_dequeuers, &waits), PS_OK);
         }
         (void)usleep(10000); /* sleep: looks at what it waits for */
     }
@@ -466,10 +460,10 @@ static void test_wait_for_a_step_that_cannot_be_read(void **state)
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(train(s, &m, 2, -1, NULL), 2);
     ps_set_steps(s, 0);
-    stop_tasks(SIGSTOP);
+    stop_tasks();
     assert_int_equal(ps_wait_step(s, 3, 100), PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(ps_last_error(), "could not be read in its time"));
-    stop_tasks(SIGCONT);
+    wake_tasks();
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(train(s, &m, 4, -1, NULL), 2);
     assert_int_equal(ps_session_close(s), 0);
@@ -496,12 +490,12 @@ static void test_wait_until_it_stops(void **state)
     ps_session *s = open_monitored(&seen, NULL, short_calls);
     struct waiter w = {.s = s, .status = PS_UNKNOWN};
     model_ready(s, &m);
-    stop_tasks(SIGSTOP);
+    stop_tasks();
     void *thread = thread_of(wait_main, &w);
     (void)usleep(100000); /* sleep: it asks for the step */
     assert_int_equal(ps_request_stop(s), PS_OK);
     join(thread);
-    stop_tasks(SIGCONT);
+    wake_tasks();
     assert_int_equal(w.status, PS_OK);
     assert_int_equal(ps_session_close(s), 0);
 }

@@ -143,11 +143,26 @@ class Optimizers(unittest.TestCase):
                 with open(report, encoding="utf-8") as file:
                     self.assertGreaterEqual(json.load(file)["test_accuracy"], 0.94)
 
+    def test_a_large_value_in_slices(self):
+        """A push of LAMB or LARS moves a large value in slices, between which the worker's next requests wait: the ps ends with the values of
+        --serial."""
+        report = os.path.join(self.folder, "report.json")
+        for optimizer, rate in (("lamb:weight_decay=0.01,ema=0.9", "0.005"), ("lars:ema=0.9,clip_value=0.1,l2=0.001", "2")):
+            sums = []
+            for where in (("--local", "ps=1,workers=1"), ("--serial", "1")):
+                self.good(PSTRAIN, *where, "--optimizer", optimizer, "--learning_rate", rate, "--model", "mlp:3000,250", "--steps", "8",
+                          "--report", report)
+                with open(report, encoding="utf-8") as file:
+                    sums.append(json.load(file)["params_sha256"])
+            self.assertEqual(sums[0], sums[1], optimizer)
+
     def test_what_is_refused_of_a_schedule(self):
         for text, says in (("cosine", "allowed are none, constant, exponential_decay"),
                            ("cosine_decay", "give it decay_steps"),
                            ("piecewise_constant:boundaries=200/100,values=1/2/3", "boundaries are out of order: 100 behind 200"),
-                           ("polynomial_decay:decay_steps=10,power=-1", "power is -1, it must be finite and > 0")):
+                           ("exponential_decay:decay_steps=10,decay_rate=0.5,staircase=2", "staircase is 2, it must be 0 or 1; its standard value is 0"),
+                           ("polynomial_decay:decay_steps=10,power=-1", "power is -1, it must be finite and > 0; its standard value is 1"),
+                           ("cosine_decay:decay_steps=-5", "decay_steps is -5, it must be finite and > 0\n")):
             code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--lr_schedule", text)
             self.assertEqual(code, 2, err)
             self.assertIn(f"--lr_schedule {text}: schedule", err)
@@ -158,9 +173,10 @@ class Optimizers(unittest.TestCase):
         self.assertIn("first_decay_steps", run(PSTRAIN, "--help")[1])
 
     def test_what_is_refused(self):
-        for text, says in (("adamw:weight_decay=-1", "weight_decay is -1, it must be finite and >= 0"),
+        for text, says in (("adamw:weight_decay=-1", "weight_decay is -1, it must be finite and >= 0 in float32; its standard value is 0.01"),
                            ("ftrl:power=0.5", "power is 0.5, it must be finite and <= 0"),
-                           ("sgd:ema=1", "ema is 1, it must be >= 0 and < 1"), ("sgd:clip=1", "hyperparameters are written")):
+                           ("sgd:ema=1", "ema is 1, it must be >= 0 and < 1"),
+                           ("sgd:ema_updates=10", "ema_updates is of a moving average: give ema, its decay, too"), ("sgd:clip=1", "hyperparameters are written")):
             code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--optimizer", text)
             self.assertEqual(code, 2, err)
             self.assertIn(says, err)

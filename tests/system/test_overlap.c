@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SMALL = 3, LARGE = 3 << 19 /* 6 MiB: two frames */, STEPS = 5 };
 
@@ -43,7 +44,7 @@ static ps_session *open_at(const char *spec, const struct way *way, const char *
     ps_session_options_init(&o);
     o.cluster_spec = spec;
     o.container = container;
-    o.operation_timeout_ms = 20000;
+    o.operation_timeout_ms = 120000;
     o.ready_timeout_ms = 20000;
     o.log = no_log;
     o.progress = way->progress;
@@ -119,11 +120,16 @@ static void push_both(const struct program *p, ps_status (*push)(ps_session *s, 
     assert_int_equal(push(p->s, p->small), PS_OK);
 }
 
-static uint64_t pulls_answered(ps_session *s)
+static ps_task_info task_info(ps_session *s)
 {
     ps_task_info info = {.pulls = 0};
     assert_int_equal(ps_cluster_info(s, &info, sizeof(info), 1, 5000), PS_OK);
-    return info.pulls;
+    return info;
+}
+
+static uint64_t pulls_answered(ps_session *s)
+{
+    return task_info(s).pulls;
 }
 
 static void push_pull_brings_the_values_after_it(void **state)
@@ -204,10 +210,17 @@ static void after_a_plain_push_a_pull_asks(void **state)
     assert_int_equal(ps_session_close(p.s), 0);
 }
 
-/* Until the tasks have answered so many pulls. */
-static void pulls_reach(ps_session *s, uint64_t pulls)
+/* Wait until the task has answered so many pulls, and has sent so many bytes. It counts a pull when the request comes, but values
+ * are taken from the variable when they are sent. The answers to this poll, of about 1 KB each, count as sent bytes, too: the
+ * pauses keep them few beside the values. */
+static void pulls_reach(ps_session *s, uint64_t pulls, uint64_t bytes)
 {
-    while (pulls_answered(s) < pulls) { /* poll: a session says nothing of a value that comes; bounded by the runner */
+    const struct timespec pause = {.tv_nsec = 1000000};
+    ps_task_info info = task_info(s);
+    while (info.pulls < pulls ||
+           info.bytes_out < bytes) {   /* poll: a session says nothing of a value that comes; bounded by the runner */
+        (void)nanosleep(&pause, NULL); /* sleep: the poll's answers count as well */
+        info = task_info(s);
     }
 }
 
@@ -221,10 +234,12 @@ static void prefetched_values_are_one_step_old(void **state)
     assert_int_equal(ps_pull(other.s), PS_OK);
     uint64_t both = pulls_answered(p.s) - pulls; /* that one ps_pull() asks for */
     pulls += both;
+    const uint64_t bytes = (SMALL + LARGE) * sizeof(float);
     for (int step = 0; step < STEPS; step++) {
+        const uint64_t sent = task_info(p.s).bytes_out;
         assert_int_equal(ps_pull(p.s), PS_OK);
         pulls += step == 0 ? 2 * both : both;
-        pulls_reach(p.s, pulls);                       /* the next ones are there, long before they are asked for */
+        pulls_reach(p.s, pulls, sent + (step == 0 ? 2 : 1) * bytes); /* the next ones are sent, long before they are asked for */
         float have = step < 2 ? 0 : (float)(step - 1); /* without the gradient that was pushed after the last ps_pull() */
         assert_true(values_are(&p, have));
         push_both(&p, step % 2 == 0 ? ps_push : ps_push_pull); /* the same thing here */

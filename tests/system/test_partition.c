@@ -256,6 +256,75 @@ static void partitioners(void **state)
     assert_int_equal(ps_partition(NULL, 5), PS_INVALID_ARGUMENT);
 }
 
+/* Parts of more than any task's memory, and of more than all tasks have together: refused with what would fit, and nothing is
+ * there. */
+static void too_large(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 1 << 18 }; /* rows of 1 MiB */
+    ps_task_info infos[API_TASKS];
+    ps_variable *v = NULL;
+    ps_variable_spec spec;
+    uint64_t largest = 0;
+    ps_session *s = open_session(20000);
+    must(ps_cluster_info(s, infos, sizeof(infos[0]), API_TASKS, 20000));
+    for (int i = 0; i < API_TASKS; i++) {
+        largest = infos[i].budget_bytes > largest ? infos[i].budget_bytes : largest;
+    }
+    ps_variable_spec_init(&spec);
+    spec.name = "large";
+    spec.dtype = PS_F32;
+    spec.optimizer = ps_adagrad(0.1);
+    spec.shape = PS_SHAPE((int64_t)(largest >> 20) + 2, COLUMNS); /* with its slots as much as two tasks, and a little more */
+    must(ps_partition(&spec, 2));
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_last_reason(), PS_REASON_TOO_LARGE);
+    assert_non_null(strstr(ps_last_error(), "variable 'large' in 2 parts: a part needs "));
+    assert_non_null(strstr(ps_last_error(), ": 3 parts fit"));
+    spec.shape = PS_SHAPE(2 * ((int64_t)(largest >> 20) + 2), COLUMNS);
+    must(ps_partition(&spec, 12));
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "all tasks together have memory budgets of "));
+    spec.shape = PS_SHAPE(2, (int64_t)(largest >> 2));
+    must(ps_partition(&spec, 2));
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "no number of parts fits"));
+    assert_int_equal(ps_variable_find(s, "large/part_0", &v), PS_NOT_FOUND);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* A setter that counts bytes puts each part where the fewest bytes are. */
+static void by_bytes(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_setter_options o;
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_setter_options_init(&o);
+    o.ps_tasks = API_TASKS;
+    o.strategy = PS_GREEDY_BYTES;
+    must(ps_container_push(s, "bytes"));
+    must(ps_device_push_setter(s, &o));
+    ps_variable_spec_init(&spec);
+    spec.dtype = PS_F32;
+    spec.name = "first";
+    spec.shape = PS_SHAPE(3, 10); /* as much as three rows of the next one */
+    must(ps_variable_get(s, &spec, &v));
+    assert_int_equal(ps_variable_task(v), 0);
+    spec.name = "parts";
+    spec.shape = PS_SHAPE(9, 10); /* parts of 3, 2, 2 and 2 rows */
+    must(ps_partition(&spec, 4));
+    must(ps_variable_get(s, &spec, &v));
+    const int want[] = {1, 2, 2, 0}; /* bytes in rows before each: 3 0 0, 3 3 0, 3 3 2, 3 3 4 */
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(ps_variable_task(ps_variable_partition(v, i)), want[i]);
+    }
+    must(ps_device_pop(s));
+    must(ps_container_pop(s));
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* A chief gives the parts their values with all others. */
 static void made_ready(void **state)
 {
@@ -305,7 +374,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation), cmocka_unit_test(every_optimizer), cmocka_unit_test(other_layouts),
-        cmocka_unit_test(partitioners),    cmocka_unit_test(made_ready),      cmocka_unit_test(a_task_is_gone),
+        cmocka_unit_test(partitioners),    cmocka_unit_test(too_large),       cmocka_unit_test(by_bytes),
+        cmocka_unit_test(made_ready),      cmocka_unit_test(a_task_is_gone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -5,42 +5,20 @@
  * leaves the others.
  */
 #define API_TASKS 3
-#include "daemon.h"
-#include "ps.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#define API_MORE_JOBS ";worker=192.0.2.1:1" /* workers do not listen */
+#include "api_test.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 10, COLS = 6, ELEMENTS = ROWS * COLS, STEPS = 100 };
-
-static struct test_cluster cluster;
-
-static void no_log(void *ctx, ps_log_level level, const char *line)
-{
-    (void)ctx;
-    (void)level;
-    (void)line;
-}
+enum { ROWS = 10, COLS = 6, ELEMENTS = ROWS * COLS, STEPS = 100, TIMEOUT_MS = 60000 };
 
 static ps_session *open_worker(bool prefetch)
 {
-    ps_session_options o;
-    ps_session *s = NULL;
-    char error[512];
-    ps_session_options_init(&o);
-    o.target = cluster.address[0];
+    ps_session_options o = session_options(TIMEOUT_MS);
     o.job = "worker";
-    o.log = no_log;
     o.prefetch = prefetch;
-    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
-    return s;
+    return open_by(&o);
 }
 
 static void must(ps_session *s, ps_status st)
@@ -48,21 +26,6 @@ static void must(ps_session *s, ps_status st)
     if (st != PS_OK) {
         fail_msg("%s; session: %s", ps_last_error(), ps_session_error(s));
     }
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    test_cluster_init(&cluster, API_TASKS, ";worker=192.0.2.1:1"); /* workers do not listen */
-    test_cluster_start_all(&cluster);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    test_cluster_fini(&cluster);
-    return 0;
 }
 
 /* Each test begins without a model. */

@@ -7,6 +7,8 @@
 #define API_TASKS 3
 #include "api_test.h"
 
+#include "common/mem.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,8 +120,15 @@ static void every_optimizer(void **state)
         pair(s, optimizers[i], &cuts[i % CUTS], PS_SHAPE(ROWS, COLS), &optimizer, &whole, &parts);
         for (int step = 0; step < STEPS; step++) {
             const size_t count = draw_rows(), bytes = count * COLS * sizeof(float);
-            must(ps_push_rows(whole, indices, count, rows, bytes, 0.5f));
-            must(ps_push_rows(parts, indices, count, rows, bytes, 0.5f));
+            if (step % 2 == 0) {
+                must(ps_push_rows(whole, indices, count, rows, bytes, 0.5f));
+                must(ps_push_rows(parts, indices, count, rows, bytes, 0.5f));
+                continue;
+            }
+            float a[NAMED * COLS] = {0}, b[NAMED * COLS] = {0};
+            must(ps_push_pull_rows(whole, indices, count, rows, bytes, a, bytes, 0.5f));
+            must(ps_push_pull_rows(parts, indices, count, rows, bytes, b, bytes, 0.5f));
+            assert_memory_equal(a, b, sizeof(a));
         }
         same(whole, parts, optimizers[i]);
         same_rows(whole, parts, draw_rows());
@@ -306,6 +315,33 @@ static void refused(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* Each allocation of the calling thread fails once: a status, nothing is freed twice, and the next call works. */
+static void no_memory(void **state)
+{
+    (void)state;
+    static const int64_t named[] = {7, 2, 7};
+    static const float grads[3 * COLS];
+    float came[3 * COLS];
+    ps_session *s = open_session(20000);
+    for (uint8_t axis = 0; axis < 2; axis++) {
+        ps_variable *v = get_as(s, "parts", axis == 0 ? "no_memory_0" : "no_memory_1", &(struct cut){2, axis, PS_LAYOUT_DIV},
+                                PS_SHAPE(ROWS, COLS), ps_sgd(1));
+        for (int both = 0; both < 2; both++) {
+            ps_status st = PS_RESOURCE_EXHAUSTED;
+            int64_t n = 0;
+            for (; st != PS_OK; n++) {
+                psi_mem_fail_after(n);
+                st = both != 0 ? ps_push_pull_rows(v, named, 3, grads, sizeof(grads), came, sizeof(came), 1)
+                               : ps_gather(v, named, 3, came, sizeof(came));
+                psi_mem_fail_after(-1);
+                assert_true(st == PS_OK || st == PS_RESOURCE_EXHAUSTED);
+            }
+            assert_true(n > 5);
+        }
+    }
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* The last test: a task dies. */
 static void a_task_is_gone(void **state)
 {
@@ -344,9 +380,9 @@ static void a_task_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer), cmocka_unit_test(every_layout), cmocka_unit_test(asynchronous),
-        cmocka_unit_test(found),           cmocka_unit_test(one_request),  cmocka_unit_test(refused),
-        cmocka_unit_test(a_task_is_gone),
+        cmocka_unit_test(every_optimizer), cmocka_unit_test(every_layout),   cmocka_unit_test(asynchronous),
+        cmocka_unit_test(found),           cmocka_unit_test(one_request),    cmocka_unit_test(refused),
+        cmocka_unit_test(no_memory),       cmocka_unit_test(a_task_is_gone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

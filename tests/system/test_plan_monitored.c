@@ -2,11 +2,9 @@
 /* A monitored session that is made anew in the midst of plans: the run that goes on ends, and the next one has new variables. */
 #include "plan_test.h"
 
-#include <netinet/in.h>
 #include <ps_monitored.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 enum { WIDTH = 1000, PATIENCE_S = 60 };
@@ -21,23 +19,6 @@ static void look(void *ctx, ps_log_level level, const char *line)
     if (getenv("MONITORED_LOG") != NULL) {
         (void)fprintf(stderr, "%s\n", line);
     }
-}
-
-/* ps 1 ends, and is started again at its address, without what it had. */
-static void restart_ps_1(void)
-{
-    const char *address = strchr(cluster.servers.spec, ',');
-    assert_non_null(address);
-    const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_addr = {htonl(INADDR_LOOPBACK)},
-                                   .sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10))};
-    psd_server_free(cluster.servers.tasks[1].server);
-    cluster.servers.tasks[1].server = NULL;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    assert_true(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
-    cluster.servers.tasks[1].fd = fd;
-    (void)in_process_start(&cluster.servers, 1, NULL);
 }
 
 static struct end {

@@ -620,7 +620,7 @@ TEST(a_run_has_a_deadline)
     ps_value step = grows(p, s, x);
     ps_run_options o;
     ps_run_options_init(&o);
-    o.timeout_ms = 300;
+    o.timeout_ms = 2000;             /* long enough for a busy machine to send the call */
     cluster.workers[0].together = 2; /* nobody else comes */
     assert_refused(ps_plan_run(p, NULL, 0, &step, 1, NULL, &o), PS_DEADLINE_EXCEEDED,
                    "rows 'add', 'Assign' at /job:worker/task:0");

@@ -23,7 +23,7 @@ def help_of(*verb):
 
 
 def flags_of(text):
-    return set(re.findall(r"^ {2}(?:-\w, | {4})--([a-z_]+)", text, re.M))
+    return set(re.findall(r"^ {2}(?:-\w, | {4})--([a-z0-9_]+)", text, re.M))
 
 
 def read(name):
@@ -64,7 +64,7 @@ class Docs(unittest.TestCase):
     def test_man_page_renders(self):
         if shutil.which("groff") is None:
             self.skipTest("no groff")
-        done = subprocess.run(["groff", "-mdoc", "-Tutf8", "-ww", "-z", MAN], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["groff", "-mdoc", "-Tutf8", "-ww", "-z", MAN], capture_output=True, text=True, check=False, timeout=600)
         if "can't open" in done.stderr or "doc.tmac" in done.stderr:
             self.skipTest("groff without the mdoc macros")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -82,9 +82,17 @@ class Completion(unittest.TestCase):
         env = dict(os.environ, PATH=os.path.dirname(PSCTL) + ":" + os.environ["PATH"])
         env.pop("PSD_TARGET", None)
         done = subprocess.run(["bash", "-u", "-c", script, "bash", COMPLETION, line], capture_output=True, text=True, check=False,
-                              env=env, timeout=60)
+                              env=env, timeout=600)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return sorted(done.stdout.split())
+
+    def told(self, line, *names):
+        """Names of the cluster, which has a second to tell them. On a busy machine that is too short, for some or for all."""
+        for _ in range(20):
+            found = self.complete(line)
+            if not set(found) < set(names):
+                break
+        self.assertEqual(found, list(names))
 
     def test_verbs_and_flags(self):
         self.assertEqual(self.complete("psctl "), sorted(VERBS))
@@ -104,17 +112,17 @@ class Completion(unittest.TestCase):
         with Cluster(2) as cluster:
             self.assertEqual(run(path("examples/softmax"), "--ps_hosts", cluster.hosts, "--steps", "2")[0], 0)
             line = "psctl -t %s " % cluster.addresses[0]
-            self.assertEqual(self.complete(line + "get "), ["b", "global_step", "w"])
-            self.assertEqual(self.complete(line + "set gl"), ["global_step"])
+            self.told(line + "get ", "b", "global_step", "w")
+            self.told(line + "set gl", "global_step")
             self.assertEqual(run(path("examples/queue"), cluster.addresses[0], "put", "1")[0], 0)
-            self.assertEqual(self.complete(line + "queue nu"), ["numbers"])
-            self.assertEqual(self.complete(line + "reset "), ["localhost"])
-            self.assertEqual(self.complete(line + "vars --container lo"), ["localhost"])
-            self.assertEqual(self.complete(line + "config set log_"), ["log_level"])
-            self.assertEqual(self.complete(line + "config get dr"), ["drain"])
-            self.assertEqual(self.complete(line + "shutdown "), ["/job:ps/task:0", "/job:ps/task:1"])
-            self.assertEqual(self.complete(line + "shutdown /job:ps/ta"), ["ps/task:0", "ps/task:1"])  # behind the colon
-            self.assertEqual(self.complete("psctl --target=%s waits --task /job:ps/task:" % cluster.addresses[1]), ["0", "1"])
+            self.told(line + "queue nu", "numbers")
+            self.told(line + "reset ", "localhost")
+            self.told(line + "vars --container lo", "localhost")
+            self.told(line + "config set log_", "log_level")
+            self.told(line + "config get dr", "drain")
+            self.told(line + "shutdown ", "/job:ps/task:0", "/job:ps/task:1")
+            self.told(line + "shutdown /job:ps/ta", "ps/task:0", "ps/task:1")  # behind the colon
+            self.told("psctl --target=%s waits --task /job:ps/task:" % cluster.addresses[1], "0", "1")
 
     def test_nobody_there(self):
         self.assertEqual(self.complete("psctl -t 127.0.0.1:1 get "), [])

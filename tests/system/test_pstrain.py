@@ -32,7 +32,7 @@ PSCTL = cluster.path("bin/psctl")
 PSD = cluster.path("bin/psd")
 VARIANT = os.path.basename(os.path.normpath(cluster.BUILD))
 PREFIX = ["setarch", "-R"] if VARIANT == "tsan" else []
-WAIT_S = 60 if VARIANT == "release" else 150  # for an event that must come; never a measure
+WAIT_S = 600  # for an event that must come; never a measure
 SLOW = 1 if VARIANT == "release" else 3
 ENDLESS = "1000000"  # epochs: until something ends it
 GOOD = ("--optimizer", "adam", "--learning_rate", "0.002")
@@ -237,7 +237,7 @@ class CommandLine(Case):
                                  (["--eval"], {"PSD_TARGET": "h:1,h:2"}, "PSD_TARGET: 'h:1,h:2' is several; pstrain takes one, any task"),
                                  (["--serial", "1", "--ps_hosts="], {}, "--ps_hosts is empty, there are no ps tasks")):
             with self.subTest(args=args):
-                done = subprocess.run([PSTRAIN, *args], env=dict(os.environ, **env), capture_output=True, text=True, timeout=60, check=False)
+                done = subprocess.run([PSTRAIN, *args], env=dict(os.environ, **env), capture_output=True, text=True, timeout=600, check=False)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(words, done.stderr)
 
@@ -733,8 +733,13 @@ class Tasks(Case):
             taken = sum(q["taken"] for q in json.loads(self.psctl("queues", "--json"))["queues"])
             return taken == len(workers) and all(has_one(w) for w in workers)
 
+        looks = collections.Counter()  # by those that had none
+
         def who():
-            return [w.pid for w in workers if not has_one(w)] or [w.pid for w in workers]
+            """Those that have none. When an epoch has no shard left they wait until all of its shards are done: then all run."""
+            lacking = tuple(w.pid for w in workers if not has_one(w))
+            looks[lacking] += 1
+            return lacking if lacking and looks[lacking] % 10 != 0 else [w.pid for w in workers]
         cluster.creep(within, *(w.pid for w in workers), who=who)
 
     def test_shards(self):
@@ -744,9 +749,10 @@ class Tasks(Case):
             # The leases of the killed ones end. That of a worker that stands still until all have a shard may end, too.
             self.start_ps(i, PSD, more=("--lease", "15s", "--beat", "500ms"))
         epochs, rows = 40 // SLOW, 1437
-        run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(epochs))
+        # The report comes from whoever is chief at the end: after a machine that stood still for a lease that may be the late one.
+        run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(epochs), "--report", self.path("report.json"))
         others = [self.worker(i, *run) for i in (1, 2)]
-        workers = [self.worker(0, *run, "--report", self.path("report.json")), *others]
+        workers = [self.worker(0, *run), *others]
         self.stop_within_shards(*workers)
         late = self.start("--ps_hosts", self.ps.hosts, "--job_name", "worker", "--task_index", "7", *run)
         self.stop_within_shards(*workers, late)
@@ -781,7 +787,7 @@ class Tasks(Case):
     def test_a_shard_that_another_did_meanwhile(self):
         """A worker that is stopped for longer than its lease: another one does its shard, and it says so itself when it goes on."""
         for i in range(2):
-            self.start_ps(i, PSD, more=("--lease", "2s", "--beat", "500ms"))
+            self.start_ps(i, PSD, more=("--lease", "5s", "--beat", "500ms"))
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(20 // SLOW))
         late, chief = self.worker(1, *run), self.worker(0, *run)
         self.stop_within_shards(chief, late)
@@ -798,7 +804,7 @@ class Tasks(Case):
         """A worker that sleeps in a shard until the next run has begun, and has deleted the shards of this one: it ends, and does not
         make them anew and train them all."""
         for i in range(2):
-            self.start_ps(i, PSD, more=("--lease", "2s", "--beat", "500ms"))
+            self.start_ps(i, PSD, more=("--lease", "5s", "--beat", "500ms"))
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(20 // SLOW))
         late, chief = self.worker(1, *run), self.worker(0, *run)
         self.stop_within_shards(chief, late)
@@ -838,7 +844,7 @@ class Tasks(Case):
 
     def test_a_ps_that_is_killed_and_comes_back_empty(self):
         self.start_all_ps(cluster.path("bin/psd"))
-        workers = self.workers("--epochs", ENDLESS, "--timeout", "6")
+        workers = self.workers("--epochs", ENDLESS, "--timeout", "60")
         for w in workers:
             w.wait_line("^4 variables")
         self.daemons[1].end(signal.SIGKILL)

@@ -19,7 +19,7 @@ from test_pstrain import ENDLESS, GOOD, PSD, PSTRAIN, SLOW, wait_until
 
 RUNS = int(os.environ.get("PS_TEST_RUNS", "0"))
 SEED = int(os.environ.get("PS_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
-LEASE = ("--lease", "1s", "--beat", "200ms")
+LEASE = ("--lease", "4s", "--beat", "200ms")  # it ends soon, but not where a busy machine stands still for a second or two
 
 
 class Monitored(test_pstrain.Tasks):

@@ -56,11 +56,16 @@ class Serial(Case):
         self.assertEqual(len(set(digests.values())), len(digests), digests)
 
     def test_one_worker_and_whole_batches_is_plain_training(self):
-        """The average of one is that one."""
-        r = self.serial(1, "--seed", "3", "--batch_size", "479")  # 3 x 479 = 1437
-        p = self.start("--local", "ps=2,workers=1", "--epochs", "2", "--seed", "3", "--batch_size", "479", "--report", self.path("local.json"))
-        self.assertEqual(p.end(), 0, p.lines)
-        self.assertEqual(self.report("local.json")["params_sha256"], r["params_sha256"])
+        """The average of one is that one, and a limit on its norm is the limit on that of the gradients of a step."""
+        digests = set()
+        for limit in ((), ("--clip_norm", "0.1")):
+            args = ("--seed", "3", "--batch_size", "479", *limit)  # 3 x 479 = 1437
+            r = self.serial(1, *args)
+            p = self.start("--local", "ps=2,workers=1", "--epochs", "2", *args, "--report", self.path("local.json"))
+            self.assertEqual(p.end(), 0, p.lines)
+            self.assertEqual(self.report("local.json")["params_sha256"], r["params_sha256"])
+            digests.add(r["params_sha256"])
+        self.assertEqual(len(digests), 2)
 
     def test_the_digest_is_of_names_and_values(self):
         """SGD keeps no slots, so that the export has all that the digest is of."""
@@ -128,6 +133,24 @@ class Sync(Case):
             with self.subTest(case=case):
                 self.compare(*case)
 
+    def test_limits_on_norms(self):
+        """The norm is of all averages, wherever they are, and the limit is in force."""
+        for ps, workers, *args in ((1, 2), (3, 2), (2, 4, "--optimizer", "adam"), (2, 2, "--optimizer", "lamb", "--learning_rate", "0.01")):
+            with self.subTest(ps=ps, workers=workers, args=args):
+                self.compare(ps, workers, "--clip_norm", "0.5", *args)
+        self.assertNotEqual(self.reference(2, "--epochs", "2", "--clip_norm", "0.5"), self.reference(2, "--epochs", "2"))
+
+    def test_psctl_shows_the_limit(self):
+        for limit, cell in (("0.25", "0.25"), (None, "-")):
+            p = self.start("--local", "ps=1,workers=1", "--sync", "--epochs", ENDLESS, *(("--clip_norm", limit) if limit else ()))
+            p.wait_line("global_step")
+            tasks = tasks_of(p, 2)
+            seen = json.loads(psctl_of(tasks, "rounds", "--json"))["rounds"][0]
+            self.assertEqual((seen.get("max_norm"), seen.get("max_norm_each")), (0.25, False) if limit else (None, None))
+            head, row = psctl_of(tasks, "rounds").split("\n")[:2]
+            self.assertEqual(row[head.index("MAX NORM"):].split()[0], cell, row)
+            self.assertEqual(p.end(signal.SIGTERM), 128 + signal.SIGTERM)
+
     def test_each_optimizer(self):
         """Of every kind: limited gradients, l2, a moving average and a schedule do not change that."""
         help_text = cluster.run(cluster.path("bin/pstrain"), "--help")[1]
@@ -135,8 +158,8 @@ class Sync(Case):
         self.assertGreater(len(kinds), 24)
         for kind in kinds:
             with self.subTest(kind=kind):
-                args = ("--epochs", "1", "--model", "softmax", "--batch_size", "64", "--optimizer", kind + ":clip_value=0.01,l2=1e-3,ema=0.9",
-                        "--learning_rate", "0.01", "--lr_schedule", "exponential_decay:decay_steps=3,decay_rate=0.5")
+                args = ("--epochs", "1", "--model", "softmax", "--batch_size", "64", "--optimizer", kind + ":clip_value=0.01,l2=1e-3,ema=0.9,ema_updates=10",
+                        "--learning_rate", "0.01", "--lr_schedule", "exponential_decay:decay_steps=3,decay_rate=0.5", "--clip_norm", "0.3")
                 p = self.start("--local", "ps=1,workers=2", "--sync", *args, "--report", self.path("sync.json"))
                 self.assertEqual(p.end(), 0, p.lines)
                 self.assertEqual(self.report("sync.json")["params_sha256"], self.reference(2, *args), kind)
@@ -144,7 +167,7 @@ class Sync(Case):
     @cluster.plain("the proxy reads frames on their way")
     def test_connections_that_are_cut(self):
         """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
-        for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam", *SCHEDULE),):
+        for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam", *SCHEDULE), (2, 2, "--clip_norm", "0.5")):
             with self.subTest(ps=ps, workers=workers, args=args):
                 self.cut(ps, workers, "--epochs", "1", "--batch_size", "64", *args)
 
@@ -378,13 +401,13 @@ class Cutting:
 
 
 class Away(Cutting):
-    """The task is away for a second from the first INFO on: no frame gets through."""
+    """The task is away for a second from the first INFO on, and for one that asks again: no frame gets through."""
     INFO, since = 64, None
 
     def cut(self, op):
         if self.since is None and op == self.INFO:
             self.since = time.monotonic()
-        return self.since is not None and time.monotonic() < self.since + 1
+        return self.since is not None and (self.cuts < 2 or time.monotonic() < self.since + 1)
 
 
 class Slow(Cutting):
@@ -406,22 +429,30 @@ class Trace(Case):
         self.tasks = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
         return [e for e in events if e["ph"] == "X"]
 
+    def traced(self, path, *args):
+        """The spans of a step, that of the whole step, those of its thread, and the share of the step that these cover."""
+        p = self.start("--local", *args, "--steps", "12", "--trace", path, "--trace_step", "3")
+        self.assertEqual(p.end(), 0, p.lines)
+        self.assertTrue(any("step 3 of /job:worker/task:0 is in" in line for line in p.lines["err"][:-1]), p.lines)
+        spans = self.spans(path)
+        os.unlink(path)
+        root = next(e for e in spans if e["cat"] == "step")
+        mine = [e for e in spans if e["pid"] == root["pid"] and e["tid"] == root["tid"] and e is not root]
+        leaves = [e for e in mine if not any(o is not e and o["ts"] >= e["ts"] and o["ts"] + o["dur"] <= e["ts"] + e["dur"] for o in mine)]
+        return spans, root, mine, sum(e["dur"] for e in leaves) / root["dur"]
+
     def test_a_step_of_the_chief(self):
         path = self.path("step.json")
         for cluster_, more in (("ps=2,workers=2", ("--sync",)), ("ps=2,workers=1", ())):
-            p = self.start("--local", cluster_, "--steps", "12", *more, "--trace", path, "--trace_step", "3")
-            self.assertEqual(p.end(), 0, p.lines)
-            self.assertTrue(any("step 3 of /job:worker/task:0 is in" in line for line in p.lines["err"][:-1]), p.lines)
-            spans = self.spans(path)
-            root = next(e for e in spans if e["cat"] == "step")
-            mine = [e for e in spans if e["pid"] == root["pid"] and e["tid"] == root["tid"] and e is not root]
-            leaves = [e for e in mine if not any(o is not e and o["ts"] >= e["ts"] and o["ts"] + o["dur"] <= e["ts"] + e["dur"] for o in mine)]
-            self.assertGreaterEqual(sum(e["dur"] for e in leaves), 0.95 * root["dur"])
+            for _ in range(10):  # a thread that does not run for a moment between two spans: of another step that is seldom so
+                spans, root, mine, covered = self.traced(path, cluster_, *more)
+                if covered >= 0.95:
+                    break
+            self.assertGreaterEqual(covered, 0.95)
             self.assertTrue({"dense", "dense_dw", "softmax_xent", "ps_step_done"} <= {e["name"] for e in mine})
             self.assertEqual({self.tasks[e["pid"]].split()[0] for e in spans if e["cat"] == "request"}, {"/job:ps/task:0", "/job:ps/task:1"})
             self.assertTrue(any(e["cat"] == "server" and e["name"] == "apply" for e in spans))
             self.assertEqual(any(e["name"] == "STEP" for e in spans), bool(more))
-            os.unlink(path)
 
     def test_what_goes_wrong_ends_no_training(self):
         p = self.start("--local", "ps=1,workers=1", "--steps", "3", "--trace", self.path("t.json"), "--trace_step", "4")

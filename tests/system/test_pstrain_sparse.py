@@ -8,15 +8,14 @@ import os
 import random
 import re
 import subprocess
-import tempfile
 import time
-import unittest
 
 from cluster import Cluster, die_with_parent, main, path, run
+from sparse_files import LIBSVM, Files
+from test_checkpoint_files import read_safetensors
 
 PSTRAIN = path("bin/pstrain")
 PSCTL = path("bin/psctl")
-LIBSVM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data", "libsvm")
 
 
 def planted(count, seed, features=8):
@@ -32,21 +31,17 @@ def planted(count, seed, features=8):
     return "".join(lines)
 
 
-class Rows(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="psd-rows-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def file(self, name, text):
-        name = os.path.join(self.folder, name)
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(text)
-        return name
-
+class Rows(Files):
     def local(self, *args, ps=2, workers=1):
         name = os.path.join(self.folder, "r.json")
         code, out, err = run(PSTRAIN, "--local", "ps=%d,workers=%d" % (ps, workers), "--report", name, *args)
+        self.assertEqual(code, 0, out + err)
+        with open(name, encoding="utf-8") as file:
+            return json.load(file)
+
+    def serial(self, workers, *args):
+        name = os.path.join(self.folder, "s.json")
+        code, out, err = run(PSTRAIN, "--serial", str(workers), "--report", name, *args)
         self.assertEqual(code, 0, out + err)
         with open(name, encoding="utf-8") as file:
             return json.load(file)
@@ -55,14 +50,61 @@ class Rows(unittest.TestCase):
         """With one worker weights by rows have the bits of whole ones, and parts those of whole tables."""
         data = "libsvm:" + self.file("train", planted(400, 1))
         for optimizer in ("adagrad", "sgd"):
-            for model in ("logistic", "mlp:8"):
+            for model in ("mlp:8", "logistic"):
                 sums = {self.local("--data", data, "--model", model, "--epochs", "2", "--optimizer", optimizer, *how)["params_sha256"]
                         for how in ([], ["--rows"], ["--partition", "3"], ["--partition", "16"])}
                 self.assertEqual(len(sums), 1, (optimizer, model))
+            whole, rows, parts = (self.local("--data", data, "--model", "logistic", "--epochs", "2", "--clip_norm", "0.05", *how)["params_sha256"]
+                                  for how in ([], ["--rows"], ["--partition", "3"]))
+            self.assertEqual([rows, parts], [whole, whole], optimizer)
+            self.assertNotIn(whole, sums)
         for model in ("fm:4", "wide_deep:dim=4,hidden=8-4"):
             reports = [self.local("--data", data, "--model", model, "--epochs", "2", *how) for how in ([], ["--partition", "5"])]
             self.assertEqual(reports[0]["params_sha256"], reports[1]["params_sha256"], model)
             self.assertEqual(reports[0]["values"], 24 * 2 + 2 + 24 * 4 if model == "fm:4" else 24 * 4 + 4 + 32 + 8 + 32 + 4 + 8 + 2 + 24 * 2)
+
+    def test_rounds(self):
+        """Rounds by rows have the bits of their rounds computed one after the other, and those of whole weights."""
+        data = ["--data", "libsvm:" + self.file("train", planted(400, 8)), "--epochs", "2"]
+        for model, how, optimizer, workers in (("logistic", ["--rows"], "adagrad", 3), ("mlp:8", ["--partition", "3"], "sgd", 2),
+                                               ("fm:4", ["--partition", "2"], "adam", 2),
+                                               ("wide_deep:dim=4,hidden=8-4", [], "momentum", 3)):
+            of = [*data, "--model", model, "--optimizer", optimizer]
+            report = self.local(*of, *how, "--sync", workers=workers)
+            self.assertEqual((report["mode"], report["dropped"]), ("rounds", 0))
+            self.assertEqual(report["params_sha256"], self.serial(workers, *of, *how)["params_sha256"], (model, optimizer))
+            if optimizer in ("adagrad", "sgd") and how:
+                self.assertEqual(report["params_sha256"], self.serial(workers, *of)["params_sha256"], (model, optimizer))
+            clip = ["--clip_norm", "0.02"]
+            clipped = self.local(*of, *how, *clip, "--sync", workers=workers)["params_sha256"]
+            self.assertEqual(clipped, self.serial(workers, *of, *how, *clip)["params_sha256"], (model, optimizer))
+            self.assertNotEqual(clipped, report["params_sha256"], (model, optimizer))
+
+    def test_warm_start(self):
+        """A file of a model in parts begins one in other parts, asynchronous or in rounds; a part's name is not in the file."""
+        data = ["--data", "libsvm:" + self.file("train", planted(100, 10)), "--model", "fm:4", "--epochs", "1"]
+        learnt, begun = os.path.join(self.folder, "learnt"), os.path.join(self.folder, "begun")
+        self.local(*data, "--partition", "3", "--export", learnt)
+        of = [*data, "--optimizer", "sgd", "--learning_rate", "1e-30", "--warm_start", learnt, "--export", begun]
+        want = read_safetensors(learnt)[1]
+        for how in (["--partition", "5"], ["--partition", "2", "--sync"], []):
+            self.local(*of, *how)
+            now = read_safetensors(begun)[1]
+            self.assertEqual([name for name in want if now[name] != want[name] and name != "global_step"], [], how)
+        code, out, err = run(PSTRAIN, "--local", "ps=2,workers=1", *of, "--warm_start_only", "fm/factors/part_0")
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("the pattern 'fm/factors/part_0' fits no variable of the file", err)
+
+    def test_patience(self):
+        """A run by rows ends early as one of whole weights does, with the same best values."""
+        data = ["--data", "libsvm:" + self.file("train", planted(200, 9)), "--model", "logistic", "--epochs", "200", "--patience", "3"]
+        whole, rows, parts = (self.local(*data, "--sync", *how, workers=2) for how in ([], ["--rows"], ["--partition", "3"]))
+        self.assertLess(whole["epochs"], 100)
+        for report in (rows, parts):
+            self.assertEqual([report[key] for key in ("params_sha256", "global_step", "test_loss")],
+                             [whole[key] for key in ("params_sha256", "global_step", "test_loss")])
+        report = self.local("--data", data[1], "--model", "fm:4", "--epochs", "2", "--patience", "1", "--sync", workers=2)
+        self.assertLessEqual(report["epochs"], 2)
 
     def test_interactions(self):
         data = "libsvm:%s,%s" % (self.file("train", planted(4000, 2)), self.file("test", planted(2000, 3)))
@@ -147,7 +189,7 @@ class Rows(unittest.TestCase):
                 self.wait("a recovery", recovered)
             self.wait("steps after it", lambda: self.step(cluster) >= 20)
             self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "stop")[0], 0)
-            self.assertEqual(trainer.wait(timeout=120), 0)
+            self.assertEqual(trainer.wait(timeout=600), 0)
         with open(report, encoding="utf-8") as file:
             self.assertGreaterEqual(json.load(file)["recoveries"], 1)
 
@@ -155,8 +197,8 @@ class Rows(unittest.TestCase):
         data = ["--data", "libsvm:" + self.file("train", planted(40, 5))]
         three = self.file("three", "".join("%d %d:1\n" % (i % 3, i % 5 + 1) for i in range(30)))
         for args, code, says in (
-            (data + ["--rows", "--sync"], 2, "--rows and --sync: by rows each worker trains at its own pace"),
-            (data + ["--partition", "2", "--patience", "1"], 2, "--partition and --patience: by rows"),
+            (data + ["--rows", "--clip_norm", "0"], 2, "--clip_norm 0: must be above 0"),
+            (data + ["--rows", "--sync", "--rows_per_step", "1"], 1, "this member has reserved memory for 1 (ps_session_sync_rows())"),
             (["--data", "digits", "--rows"], 2, "--rows is of sparse text"),
             (["--data", "digits", "--model", "fm:4"], 2, "--model fm:4 is of sparse text"),
             (data + ["--rows", "--device", "gpu:0"], 2, "--rows and --device gpu:0: products of sparse rows are the CPU's"),

@@ -366,7 +366,16 @@ static void what_is_refused(void **state)
     get(s, "variable", PS_I64, PS_SCALAR, NULL);
     assert_said(ps_queue_find(s, "variable", &other), PS_INVALID_ARGUMENT, "variable, not a queue");
     assert_said(ps_queue_find(s, "absent", &other), PS_NOT_FOUND, "absent");
-    assert_said(ps_enqueue_many(q, PS_FROM({values, sizeof(values)}), 4, 300, &count), PS_DEADLINE_EXCEEDED, "2 of 4");
+    ps_status st = ps_enqueue_many(q, PS_FROM({values, sizeof(values)}), 4, 300, &count);
+    while (st == PS_DEADLINE_EXCEEDED && strstr(ps_last_error(), "no answer within") != NULL) {
+        /* the task answers 120 ms before the deadline; on a busy machine that may be too late */
+        uint64_t size = 0;
+        for (assert_fine(ps_queue_size(q, &size)); size > 0; size--) {
+            assert_fine(ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 0));
+        }
+        st = ps_enqueue_many(q, PS_FROM({values, sizeof(values)}), 4, 300, &count);
+    }
+    assert_said(st, PS_DEADLINE_EXCEEDED, "2 of 4");
     assert_int_equal(count, 2);
     assert_int_equal(ps_last_applied(), PS_MAYBE_PARTLY_APPLIED);
     assert_said(ps_enqueue(q, PS_FROM({values, sizeof(values[0])}), 300), PS_DEADLINE_EXCEEDED, "");

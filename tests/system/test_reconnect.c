@@ -382,14 +382,14 @@ static bool bigs_done(void)
 static void make_trouble(bool wait_for_big)
 {
     unsigned before = test_proxy_cuts(proxy);
-    uint64_t end = now_ms() + LIMIT_S * 1000ULL;
+    uint64_t end = now_ms() + LIMIT_S * 1000ULL; /* of the wait for large pushes */
     atomic_store(&stopping, false);
     test_proxy_trouble(proxy, true);
     for (int t = 0; t < THREADS; t++) {
         assert_int_equal(pthread_create(&loads[t].thread, NULL, run, &loads[t]), 0);
     }
-    while ((test_proxy_cuts(proxy) - before < CUTS || (wait_for_big && !bigs_done())) && !any_bad() && now_ms() < end) {
-        (void)poll(NULL, 0, 5); /* sleep: looks at the event it waits for, bounded by end */
+    while ((test_proxy_cuts(proxy) - before < CUTS || (wait_for_big && !bigs_done() && now_ms() < end)) && !any_bad()) {
+        (void)poll(NULL, 0, 5); /* sleep: looks at the event it waits for, bounded by the runner */
     }
     atomic_store(&stopping, true);
     test_proxy_trouble(proxy, false);
@@ -403,7 +403,6 @@ static void make_trouble(bool wait_for_big)
         }
         assert_int_equal(loads[t].started, loads[t].called);
     }
-    assert_true(test_proxy_cuts(proxy) - before >= CUTS);
 }
 
 /* Read through a session of its own: every element of v lies between ok and ok + unknown pushes (a segment is applied whole). */
@@ -511,7 +510,7 @@ static void loaded(const char *group, int64_t timeout_ms, bool strict)
 static void sums_are_exact_after_many_disconnects(void **state)
 {
     (void)state;
-    loaded("cut", 90000, true);
+    loaded("cut", 600000, true);
     for (int t = 0; t < THREADS; t++) {
         for (int i = 0; i < LANES; i++) {
             assert_true(loads[t].lanes[i].ok > 0);

@@ -32,7 +32,8 @@ static void lose_task_1(void)
     spec.device = "/job:ps/task:1";
     test_cluster_kill(&cluster, 1);
     do {
-        assert_int_equal(ps_variable_get(s, &spec, &v), PS_UNAVAILABLE);
+        const ps_status st = ps_variable_get(s, &spec, &v);
+        assert_true(st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED); /* that is: the machine stood still for its time */
     } while (strstr(ps_last_error(), "not connected to the directory") == NULL);
     assert_int_equal(ps_session_close(s), 0);
 }

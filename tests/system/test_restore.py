@@ -21,10 +21,10 @@ from test_files import write_safetensors
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
 SOFTMAX = path("examples/softmax")
-WAIT_S = 60
+WAIT_S = 600
 
 
-def psctl(cluster, *args, code=0, timeout=60):
+def psctl(cluster, *args, code=0, timeout=600):
     got, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", *args, timeout=timeout)
     if got != code:
         raise AssertionError("%s gave %d: %s%s" % (args, got, out, err))
@@ -568,7 +568,7 @@ class Answered(Restoring):
                 psctl(c, "get", owned, "--npy", file)
                 self.train(c, 30)
                 halt(c.tasks[1].pid)
-                asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "6s", "import", owned + "=" + file, "--yes"],
+                asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "20s", "import", owned + "=" + file, "--yes"],
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 self.addCleanup(asked.kill)
                 until(lambda: "writing" in run(PSCTL, "-t", c.addresses[0], "--timeout", "1s", "checkpoint", "list")[1],

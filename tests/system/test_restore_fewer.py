@@ -35,7 +35,7 @@ class Fewer(Restoring):
         self.assertIn("copy its directory ps-2 beside ps-0", told)
         for verb in (("vars",), ("queues",), ("containers",), ("rounds",), ("get", "w"), ("export", os.path.join(self.place, "file"))):
             # an empty answer would be taken for one; psctl asks again until its time is over
-            self.assertIn("which no task has", psctl(fewer, "--timeout", "3s", *verb, code=1), verb)
+            self.assertIn("which no task has", psctl(fewer, "--timeout", "6s", *verb, code=1), verb)
         self.assertRegex(psctl(fewer, "status"), r"waits for what /job:ps/task:0\b.* will begin with: checkpoint %d " % newest)
         shutil.copytree(os.path.join(self.place, "aside"), os.path.join(self.place, "ps-2"))
         os.chmod(os.path.join(self.place, "ps-2"), 0o770)  # others may write to it: psd reads nothing there

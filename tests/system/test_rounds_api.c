@@ -7,13 +7,13 @@
 #include "api/api.h"
 #include "api_test.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { N = 5, TIMEOUT_MS = 20000 };
 
@@ -91,6 +91,14 @@ static void assert_values(const struct worker *k, float value)
         assert_true(((float *)ps_param_value(k->w))[i] == value);
         assert_true(((float *)ps_param_value(k->b))[i] == value);
     }
+}
+
+/* Nothing is left of the model and its rounds. */
+static void reset(void)
+{
+    ps_session *s = open_session(TIMEOUT_MS);
+    assert_int_equal(ps_reset(s), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
 }
 
 static void *step_thread(void *arg)
@@ -223,6 +231,56 @@ static void late_ones_are_dropped(void **state)
     assert_int_equal(ps_session_close(b.s), 0);
 }
 
+/* `psctl rounds` shows this limit, between two columns. */
+static void assert_shown(const char *limit)
+{
+    char psctl[512], out[1 << 14];
+    char *const argv[] = {(char *)(uintptr_t)test_build_path("bin/psctl", psctl, sizeof(psctl)), "rounds", NULL};
+    assert_int_equal(test_run(argv, cluster.address[0], out, sizeof(out)), 0);
+    if (strstr(out, limit) == NULL) {
+        fail_msg("no '%s': %s", limit, out);
+    }
+}
+
+/* A worker of rounds with a limit on norms, and its first step with these gradients. */
+static struct worker limited_step(double max_norm, ps_norm_of of, float of_w, float of_b)
+{
+    const ps_sync_options sync = sync_of(1, 0);
+    struct worker k = begin(0, &sync);
+    assert_int_equal(ps_session_clip_norm(k.s, max_norm, of), PS_OK);
+    assert_int_equal(ps_session_ready(k.s), PS_OK);
+    push(&k, k.w, of_w);
+    push(&k, k.b, of_b);
+    assert_int_equal(ps_step_done(k.s), PS_OK);
+    assert_int_equal(ps_pull(k.s), PS_OK);
+    return k;
+}
+
+/* w and b are at two tasks: the factor of all is the same at both, 1/2; that of each is its own, 1 and 1/4. */
+static void limits_on_norms(void **state)
+{
+    (void)state;
+    struct worker k = limited_step(sqrt(125) / 2, PS_NORM_OF_ALL, 3, 4);
+    assert_true(((float *)ps_param_value(k.w))[N - 1] == -1.5F && ((float *)ps_param_value(k.b))[0] == -2);
+    assert_shown("  5.59017  ");
+    assert_int_equal(ps_session_clip_norm(k.s, 1, PS_NORM_OF_ALL), PS_FAILED_PRECONDITION); /* it is a member */
+    assert_int_equal(ps_session_close(k.s), PS_FAILED_PRECONDITION);
+    reset();
+    k = limited_step(sqrt(20), PS_NORM_OF_EACH, 2, 8);
+    assert_true(((float *)ps_param_value(k.w))[0] == -2 && ((float *)ps_param_value(k.b))[N - 1] == -2);
+    assert_shown("  4.47214 each  ");
+    assert_int_equal(ps_clip_norm(k.w, 1, NULL), PS_UNIMPLEMENTED);
+    assert_int_equal(ps_session_close(k.s), PS_UNIMPLEMENTED);
+    k = begin(0, NULL); /* no rounds */
+    assert_int_equal(ps_session_clip_norm(k.s, 1, PS_NORM_OF_ALL), PS_OK);
+    assert_int_equal(ps_session_ready(k.s), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(k.s), "ps_clip_global_norm() limits the gradients of single pushes"));
+    assert_int_equal(ps_session_close(k.s), PS_INVALID_ARGUMENT);
+    k = begin(0, NULL);
+    assert_int_equal(ps_session_clip_norm(k.s, NAN, PS_NORM_OF_ALL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(k.s), PS_INVALID_ARGUMENT);
+}
+
 static void who_is_no_member(void **state)
 {
     (void)state;
@@ -302,9 +360,7 @@ static void an_error_is_a_loss(void **state)
             assert_non_null(strstr(ps_session_error(a.s), "/job:worker/task:1"));
         }
         assert_int_equal(ps_session_close(a.s), failed ? PS_ABORTED : PS_OK);
-        ps_session *s = open_session(TIMEOUT_MS);
-        assert_int_equal(ps_reset(s), PS_OK);
-        assert_int_equal(ps_session_close(s), 0);
+        reset();
     }
 }
 
@@ -341,10 +397,8 @@ static void closed_beside_a_step(void **state)
         struct worker b = ready(1, rounds ? &sync : NULL);
         pthread_t steps, closes;
         void *step_code = NULL, *close_code = NULL;
-        int state_of = 0;
-        assert_int_equal(kill(cluster.pid[1], SIGSTOP), 0);
-        assert_int_equal(waitpid(cluster.pid[1], &state_of, WUNTRACED), cluster.pid[1]); /* it stands still */
-        push_both(&b, 1);                                                                /* what b waits for */
+        test_cluster_hang(&cluster, 1);
+        push_both(&b, 1); /* what b waits for */
         assert_int_equal(pthread_create(&steps, NULL, step_status_thread, &b), 0);
         await(b.s, 1, false);
         assert_int_equal(pthread_create(&closes, NULL, close_thread, &b), 0);
@@ -357,9 +411,7 @@ static void closed_beside_a_step(void **state)
         push_both(&a, 1);
         assert_int_equal(ps_step_done(a.s), PS_OK);
         assert_int_equal(ps_session_close(a.s), 0);
-        ps_session *s = open_session(TIMEOUT_MS);
-        assert_int_equal(ps_reset(s), PS_OK);
-        assert_int_equal(ps_session_close(s), 0);
+        reset();
     }
 }
 
@@ -441,7 +493,8 @@ static void lost_before_the_end(void **state)
 struct rates {
     struct worker k;
     atomic_bool over;
-    int apart, steps;
+    atomic_int steps;
+    int apart;
 };
 
 /* Trains until it is over; both parameters have the same gradient in each round. */
@@ -453,7 +506,7 @@ static void *rates_thread(void *arg)
         (void)ps_step_done(r->k.s); /* what fails sticks, here and below */
         (void)ps_pull(r->k.s);
         r->apart += ((const float *)ps_param_value(r->k.w))[0] != ((const float *)ps_param_value(r->k.b))[0];
-        r->steps++;
+        atomic_fetch_add(&r->steps, 1);
     }
     return NULL;
 }
@@ -469,6 +522,9 @@ static void rates_change_between_rounds(void **state)
     r = (struct rates){.k = ready(0, &sync)};
     ps_session *s = open_session(TIMEOUT_MS);
     assert_int_equal(pthread_create(&thread, NULL, rates_thread, &r), 0);
+    while (atomic_load(&r.steps) == 0 && ps_session_status(r.k.s) == PS_OK) {
+        (void)usleep(1000); /* sleep: a busy machine may start the thread late */
+    }
     for (int i = 1; i <= CHANGES; i++) {
         const double rate = 1.0 / i;
         uint64_t count = 0;
@@ -480,7 +536,7 @@ static void rates_change_between_rounds(void **state)
     }
     atomic_store(&r.over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(r.steps > 0);
+    assert_int_equal(ps_session_status(r.k.s), PS_OK);
     assert_int_equal(r.apart, 0);
     const double last = 2;
     uint64_t count = 0;
@@ -490,21 +546,34 @@ static void rates_change_between_rounds(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* A task has said why the step waits. It says so 200 ms before the deadline; on a busy machine that may be too late. */
+static bool answered_in_time(ps_session *s)
+{
+    return strstr(ps_session_error(s), "no answer within") == NULL;
+}
+
 /* Workers that are yet to start are waited for until the ready timeout, those that are there for as long as in any round. */
 static void nobody_is_yet_to_start(void **state)
 {
     (void)state;
     const ps_sync_options sync = sync_of(2, 0);
     times.ready_ms = 24 * 3600 * 1000;
-    times.operation_ms = 1000;
-    struct worker a = ready(0, &sync);
-    struct worker b = ready(1, &sync);
-    push_both(&a, 1);
-    assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
-    assert_non_null(strstr(ps_session_error(a.s), "round 1 of container 'localhost' waits for /job:worker/task:1 (at work for"));
-    assert_int_equal(ps_session_error_applied(a.s), PS_OUTCOME_UNKNOWN); /* the round may be closed with what it contributed */
-    assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
-    assert_int_equal(ps_session_close(b.s), 0);
+    bool in_time = false;
+    for (times.operation_ms = 2000; !in_time; times.operation_ms *= 2) {
+        struct worker a = ready(0, &sync);
+        struct worker b = ready(1, &sync);
+        push_both(&a, 1);
+        assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
+        in_time = answered_in_time(a.s);
+        if (in_time) {
+            assert_non_null(
+                strstr(ps_session_error(a.s), "round 1 of container 'localhost' waits for /job:worker/task:1 (at work for"));
+            assert_int_equal(ps_session_error_applied(a.s), PS_OUTCOME_UNKNOWN); /* maybe closed with what it contributed */
+        }
+        assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
+        assert_int_equal(ps_session_close(b.s), 0);
+        reset();
+    }
 }
 
 /* A step that is broken off while it waits for a slower worker is not counted, and says that its gradients are in. */
@@ -517,19 +586,25 @@ static void a_stale_step_that_is_broken_off(void **state)
     ps_sync_options_init(&sync);
     sync.mode = PS_SYNC_STALENESS;
     sync.workers = 2;
-    times.ready_ms = times.operation_ms = 1000;
-    struct worker a = ready(0, &sync);
-    struct worker b = ready(1, &sync);
-    push_both(&a, 1);
-    assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
-    assert_non_null(strstr(ps_session_error(a.s), "more than 0 steps ahead of the slowest"));
-    assert_int_equal(ps_session_error_applied(a.s), PS_MAYBE_PARTLY_APPLIED);
-    assert_values(&b, -1);
-    assert_int_equal(ps_global_step_get(b.s, &step), PS_OK);
-    assert_int_equal(ps_variable_read(step, &counted, sizeof(counted)), PS_OK);
-    assert_int_equal(counted, 0);
-    assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
-    assert_int_equal(ps_session_close(b.s), 0);
+    bool in_time = false;
+    for (times.operation_ms = 2000; !in_time; times.operation_ms *= 2) {
+        struct worker a = ready(0, &sync);
+        struct worker b = ready(1, &sync);
+        push_both(&a, 1);
+        assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
+        in_time = answered_in_time(a.s);
+        if (in_time) {
+            assert_non_null(strstr(ps_session_error(a.s), "more than 0 steps ahead of the slowest"));
+            assert_int_equal(ps_session_error_applied(a.s), PS_MAYBE_PARTLY_APPLIED);
+        }
+        assert_values(&b, -1);
+        assert_int_equal(ps_global_step_get(b.s, &step), PS_OK);
+        assert_int_equal(ps_variable_read(step, &counted, sizeof(counted)), PS_OK);
+        assert_int_equal(counted, 0);
+        assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
+        assert_int_equal(ps_session_close(b.s), 0);
+        reset();
+    }
 }
 
 /* ps_session_set_deadline() ends also what has the ready timeout otherwise. */
@@ -539,14 +614,12 @@ static void a_deadline_ends_all(void **state)
     enum { SOON_MS = 300 };
     const ps_sync_options sync = sync_of(2, 0);
     const uint64_t begin_ms = psi_io_now_ms();
-    times.operation_ms = SOON_MS;
     struct worker b = begin(1, &sync); /* no chief makes it ready */
     ps_session_set_deadline(b.s, SOON_MS);
     assert_int_equal(ps_wait_ready(b.s, 0), PS_DEADLINE_EXCEEDED);
     assert_int_equal(ps_session_ready(b.s), PS_DEADLINE_EXCEEDED);
     assert_int_equal(ps_session_close(b.s), PS_DEADLINE_EXCEEDED);
     assert_true(psi_io_now_ms() - begin_ms < TIMEOUT_MS / 2);
-    times.operation_ms = TIMEOUT_MS;
     struct worker a = ready(0, &sync);
     b = ready(1, &sync);
     const uint64_t step_ms = psi_io_now_ms();
@@ -595,6 +668,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(too_many_and_too_few, usual, teardown),
         cmocka_unit_test_setup_teardown(averages, usual, teardown),
         cmocka_unit_test_setup_teardown(late_ones_are_dropped, usual, teardown),
+        cmocka_unit_test_setup_teardown(limits_on_norms, usual, teardown),
         cmocka_unit_test_setup_teardown(who_is_no_member, usual, teardown),
         cmocka_unit_test_setup_teardown(displaced, usual, teardown),
         cmocka_unit_test_setup_teardown(an_error_is_a_loss, usual, teardown),

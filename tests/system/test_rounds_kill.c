@@ -31,10 +31,11 @@ enum {
     WORKERS = 3,
     OBSERVER = 2 * WORKERS, /* among the processes */
     VARIABLES = 6,
+    TRIES = 5,
     LARGE = 150000, /* elements: built in several slices, pulled in several frames */
     SMALL = 100,
     ON_MS = 20000,   /* operations of a run that is to go on */
-    OVER_MS = 2500,  /* of one that ends by its deadline */
+    OVER_MS = 5000,  /* of one that ends by its deadline */
     HANGS_MS = 90000 /* nobody is so slow */
 };
 enum victim { WORKER, DIRECTORY, OWNER };
@@ -79,6 +80,8 @@ static struct shared {
 static struct test_cluster cluster;
 static struct plan plan;
 static pid_t children[OBSERVER + 1]; /* of this run; 0: none */
+/* On a busy machine a worker heard too late for whom its round waits: the directory says so 250 ms before the deadline. */
+static bool unanswered;
 static uint64_t seed, state;
 static int64_t kills = 5, only = -1;
 
@@ -295,6 +298,12 @@ static bool look(ps_session *s, float *buffer, bool last)
     return any;
 }
 
+/* All tasks and variables are there at the end. */
+static bool all_live(void)
+{
+    return plan.victim == WORKER || (plan.victim == DIRECTORY && plan.bare && plan.again);
+}
+
 static int observe(int i)
 {
     (void)i;
@@ -307,6 +316,7 @@ static int observe(int i)
         (void)usleep(1000); /* sleep: the others have work to do */
     }
     if (shared->observer.status == PS_OK) {
+        ps_session_set_deadline(s, all_live() ? ON_MS : 0); /* what a busy machine takes */
         (void)look(s, buffer, true);
         if (ps_variable_find(s, "global_step", &step) == PS_OK && ps_variable_read(step, &value, sizeof(value)) == PS_OK) {
             shared->last_step = value;
@@ -364,6 +374,15 @@ static bool until_round(int64_t round)
     return true;
 }
 
+static void until_looked(void)
+{
+    int64_t end = now_ms() + HANGS_MS;
+    while (atomic_load(&shared->looks) == 0) {
+        ends_here(now_ms() < end, "the observer could read nothing");
+        (void)usleep(200); /* sleep: the observer is another process, and nothing tells this one */
+    }
+}
+
 /* It ends by itself. */
 static void join(int child, const char *who)
 {
@@ -371,7 +390,7 @@ static void join(int child, const char *who)
     int64_t end = now_ms() + HANGS_MS;
     while (waitpid(children[child], &status, WNOHANG) == 0) {
         ends_here(now_ms() < end, "%s hangs", who);
-        (void)usleep(1000); /* sleep: likewise */
+        (void)usleep(1000); /* sleep: waits for the end of a child, within HANGS_MS */
     }
     children[child] = 0;
     ends_here(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with %d", who, status);
@@ -427,7 +446,8 @@ static void check_survivor(const struct end *e, int i, bool goes_on)
         char name[64];
         (void)snprintf(name, sizeof(name), "/job:worker/task:%d", plan.who);
         ends_here(e->status == PS_DEADLINE_EXCEEDED, "worker %d does not end by its deadline", i);
-        ends_here(strstr(e->text, name) != NULL, "worker %d does not name %s", i, name);
+        unanswered = unanswered || strstr(e->text, "no answer within") != NULL;
+        ends_here(unanswered || strstr(e->text, name) != NULL, "worker %d does not name %s", i, name);
     } else if (plan.again) {
         /* who hears of it first ends, and is a loss for the others */
         ends_here(e->status == PS_ABORTED && (e->reason == PS_REASON_LOST || plan.on_loss == PS_LOSS_FAIL),
@@ -438,7 +458,7 @@ static void check_survivor(const struct end *e, int i, bool goes_on)
     }
 }
 
-static void check_values(bool all_live)
+static void check_values(bool all_there)
 {
     int64_t answered = shared->answered;
     float first = 0;
@@ -446,17 +466,17 @@ static void check_values(bool all_live)
     ends_here(shared->observer.status == PS_OK, "%s", shared->observer.text);
     for (int i = 0; i < VARIABLES; i++) {
         if (!shared->last[i].read) {
-            ends_here(!all_live, "w%d cannot be read", i);
+            ends_here(!all_there, "w%d cannot be read", i);
             continue;
         }
         float least = shared->last[i].least, most = shared->last[i].most;
         ends_here(least == most, "w%d has %g and %g", i, (double)least, (double)most);
         ends_here(least == -(float)answered || least == -(float)(answered + 1), "w%d is %g", i, (double)least);
-        ends_here(!all_live || !any || least == first, "w%d is %g, another is %g", i, (double)least, (double)first);
+        ends_here(!all_there || !any || least == first, "w%d is %g, another is %g", i, (double)least, (double)first);
         first = least;
         any = true;
     }
-    ends_here(!all_live || (float)shared->last_step == -first, "the global step is %lld, values are %g",
+    ends_here(!all_there || (float)shared->last_step == -first, "the global step is %lld, values are %g",
               (long long)shared->last_step, (double)first);
 }
 
@@ -472,8 +492,8 @@ static void run(void)
         children[i] = process(worker, i);
     }
     children[OBSERVER] = process(observe, 0);
-    if (!plan.early) {
-        (void)until_round(1);
+    if (!plan.early && until_round(1)) {
+        until_looked();
     }
     (void)usleep((useconds_t)plan.us); /* sleep: until the random moment */
     bool begun = atomic_load(&shared->answered) > 0;
@@ -504,8 +524,7 @@ static void run(void)
         }
     }
     ends_here(!begun || !goes_on || went_on, "no rounds after it");
-    check_values(begun && (plan.victim == WORKER || (plan.victim == DIRECTORY && plan.bare && plan.again)));
-    ends_here(!begun || shared->looks > 0, "the observer could read nothing");
+    check_values(begun && all_live());
     test_cluster_fini(&cluster);
 }
 
@@ -534,7 +553,11 @@ static void kill_many(enum victim victim, int64_t count, int first)
             continue;
         }
         int64_t begin = now_ms();
-        run();
+        for (int try = 0; try == 0 || unanswered; try++) {
+            ends_here(try < TRIES, "the directory has never answered in time");
+            unanswered = false;
+            run();
+        }
         if (getenv("ROUNDS_VERBOSE") != NULL) {
             print_message("%s: %lld rounds, %lld ms\n", victim_text((char[300]){0}, 300), (long long)shared->answered,
                           (long long)(now_ms() - begin));

@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -310,7 +311,7 @@ static void a_lease_without_the_directory(void **state)
     (void)snprintf(more, sizeof(more), ";worker=%s", address);
     test_cluster_init(&c, 1, more);
     test_cluster_start(&c, 0);
-    const char *args[] = {"--cluster", c.spec, "--job_name", "worker", "--lease", "1s", "--beat", "200ms", NULL};
+    const char *args[] = {"--cluster", c.spec, "--job_name", "worker", "--lease", "3s", "--beat", "200ms", NULL};
     start(&worker, "bin/psd", args);
     (void)await(&worker, 0, "ev=directory_connected");
     ps_session *s = session_at(c.address[0]);
@@ -361,6 +362,7 @@ static void two_processes_of_one_task(void **state)
     test_cluster_start(&c, 0);
     const char *left_args[] = {"--cluster", c.spec, "--task_index", "1", NULL};
     const char *right_args[] = {"--cluster", c.spec, "--task_index", "1", "--listen", "127.0.0.1:0", NULL};
+    const time_t begun = time(NULL);
     start(&left, "bin/psd", left_args);
     (void)await(&left, 0, "ev=directory_connected");
     start(&right, "bin/psd", right_args);
@@ -381,8 +383,8 @@ static void two_processes_of_one_task(void **state)
     assert_int_equal(ps_session_close(s), 0);
     assert_int_equal(finish(&right, SIGKILL), 128 + SIGKILL);
     (void)await(&left, (size_t)(line - left.text), "ev=directory_connected");
-    /* a few refusals, one line in 5 s: it took less than three of those */
-    assert_in_range(count(left.text, "ev=directory_refused"), 1, 3);
+    /* many refusals, and one line in 5 s */
+    assert_in_range(count(left.text, "ev=directory_refused"), 1, 2 + (size_t)(time(NULL) - begun) / 5);
     assert_int_equal(count(right.text, "ev=directory_refused"), 0);
     /* on one address the second does not even start */
     start(&right, "bin/psd", left_args);
@@ -412,8 +414,10 @@ static ps_session *session_as(const char *target, const char *job, uint32_t task
 /* Exactly these are missing. */
 static void assert_missing(ps_session *s, const char *jobs, const char *who)
 {
-    enum { SOON_MS = 200 }; /* they do not come */
-    assert_int_equal(ps_session_wait_cluster(s, jobs, SOON_MS), PS_DEADLINE_EXCEEDED);
+    enum { SOON_MS = 300 }; /* they do not come */
+    do {                    /* the directory answers 120 ms before that; on a busy machine that may be too late */
+        assert_int_equal(ps_session_wait_cluster(s, jobs, SOON_MS), PS_DEADLINE_EXCEEDED);
+    } while (strstr(ps_last_error(), "no answer within") != NULL);
     const char *names = strstr(ps_last_error(), ": /job:");
     assert_non_null(names);
     assert_string_equal(names + 2, who);

@@ -17,7 +17,7 @@ def workers(count, flags_of, env_of):
     """Start one process per worker; (exit status, output) of each."""
     children = [subprocess.Popen([SOFTMAX, *flags_of(i)], env=env_of(i), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  stdin=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent) for i in range(count)]
-    outputs = [child.communicate(timeout=120)[0] for child in children]
+    outputs = [child.communicate(timeout=600)[0] for child in children]
     return [(child.returncode, out) for child, out in zip(children, outputs)]
 
 
@@ -89,7 +89,7 @@ class Softmax(unittest.TestCase):
             for i in (0, 1):
                 cluster.start(i)
             go_on(child.pid)
-            out, err = child.communicate(timeout=120)
+            out, err = child.communicate(timeout=600)
             self.assertEqual(child.returncode, 0, err)
             self.assertEqual(err.count("ev=recovered"), 1, err)
             self.assertEqual(self.steps(cluster), 2000)

@@ -45,7 +45,7 @@ class SparseCluster(unittest.TestCase):
         self.assertEqual({name: found[name] for name in ("w", "b")}, {"w": "/job:ps/task:1", "b": "/job:ps/task:4"})
         for psd in tasks:
             psd.send_signal(signal.SIGTERM)
-            self.assertEqual(psd.wait(timeout=30), 0)
+            self.assertEqual(psd.wait(timeout=600), 0)
 
     def test_who_is_not_there(self):
         for args, words in ((["--task_index", "2"], ["task_index 2", "tasks 1, 4"]),

@@ -10,7 +10,7 @@ import unittest
 
 from cluster import Cluster, die_with_parent, free_port, main, path
 
-WAIT_S = 90  # for an end that must come; without a bound it takes ten minutes
+WAIT_S = 400  # for an end that must come; without a bound it takes ten minutes
 SLIP = "no-such-host.invalid:2222"
 PROGRAMS = ("examples/softmax", "examples/monitored", "bin/pstrain")
 

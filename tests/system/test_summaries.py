@@ -238,7 +238,7 @@ class Summaries(unittest.TestCase):
 
     def child(self, room):
         return subprocess.run([sys.executable, os.path.abspath(__file__), "--child", self.target, self.folder, str(room)],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=600, check=False)
 
     def test_full_disk(self):
         done = self.child(0)

@@ -61,7 +61,7 @@ class Wheel(unittest.TestCase):
             dynamic = output("readelf", "-W", "-d", os.path.join(self.site, name))
             for needed in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
                 self.assertTrue(SYSTEM.match(needed) or needed in brought, f"{name} needs {needed}")
-        self.assertFalse([n for n in brought if re.match(r"lib(crypto|ssl|python)", n)])
+        self.assertFalse([n for n in brought if re.match(r"lib(crypto|ssl|python|uv|openblas)", n)])
 
     def test_the_list_of_files(self):
         (record,) = [n for n in self.files.namelist() if n.endswith(".dist-info/RECORD")]

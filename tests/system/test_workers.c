@@ -3,6 +3,7 @@
 #include "api_test.h"
 
 #include <pthread.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,16 +11,13 @@
 static ps_session *open_as(const char *job, uint32_t task, const char *program)
 {
     ps_session_options o;
-    ps_session *s = NULL;
-    char error[512];
     ps_session_options_init(&o);
     o.target = cluster.address[0];
     o.job = job;
     o.task_index = task;
     o.program = program;
     o.log = no_log;
-    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
-    return s;
+    return open_by(&o);
 }
 
 struct seen {
@@ -45,6 +43,40 @@ static struct seen look(ps_session *s, const char *program)
     return seen;
 }
 
+/* What the directory knows of the chief, once a beat has said other values than these. */
+static struct seen says(ps_session *s, const char *before)
+{
+    struct seen seen = look(s, "chief");
+    for (int i = 0; i < 600 && strcmp(seen.last.values, before) == 0; i++) {
+        usleep(50000); /* sleep: nobody is told of a beat */
+        seen = look(s, "chief");
+    }
+    return seen;
+}
+
+/* A PING is a beat, which has room for the longest names of containers. */
+static void the_longest_names_are_pinged(void **state)
+{
+    (void)state;
+    static const char longest[] = "a-container-whose-name-is-as-long-as-that-of-a-container-may-be";
+    ps_session_options o;
+    int64_t us = 0;
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.job = "worker";
+    o.container = longest;
+    ps_session *s = open_by(&o);
+    assert_int_equal(strlen(longest), 63);
+    ps_param *w = ps_param_get(s, "w", PS_SHAPE(4), ps_zeros(), ps_sgd(1));
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_pull(s), PS_OK);
+    memset(ps_param_grad(w), 0, 4 * sizeof(float));
+    assert_int_equal(ps_push(s, w), PS_OK);
+    assert_int_equal(ps_step_done(s), PS_OK);
+    assert_int_equal(ps_task_ping(s, 0, 5000, &us), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void sessions_are_listed_with_their_steps(void **state)
 {
     (void)state;
@@ -55,6 +87,8 @@ static void sessions_are_listed_with_their_steps(void **state)
     assert_int_equal(ps_pull(chief), PS_OK);
     memset(ps_param_grad(w), 0, 4 * sizeof(float));
     assert_int_equal(ps_push(chief, w), PS_OK);
+    assert_int_equal(ps_step_value(chief, "loss", 0.25), PS_OK);
+    assert_int_equal(ps_step_value(chief, "top/accuracy", 1e-9), PS_OK);
     assert_int_equal(ps_step_done(chief), PS_OK);
     struct seen seen = look(s, "chief");
     assert_int_equal(seen.count, 1);
@@ -69,6 +103,18 @@ static void sessions_are_listed_with_their_steps(void **state)
     seen = look(s, "chief");
     assert_true(seen.last.global_step == step && seen.last.steps_per_second >= 0);
     assert_true(look(s, "looker").last.global_step == -1);
+    assert_string_equal(says(s, "").last.values, "loss=0.25 top/accuracy=1e-09");
+    assert_string_equal(look(s, "looker").last.values, "");
+    /* the next step says others, more than there is room for: whole ones are left out */
+    char name[64];
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(name, sizeof(name), "%d/%s", i, "a-name-of-sixty-three-bytes-which-is-as-long-as-a-name-may-be");
+        assert_int_equal(ps_step_value(chief, name, -1.5), PS_OK);
+    }
+    assert_int_equal(ps_step_value(chief, "nan", NAN), PS_OK);
+    assert_string_equal(says(s, "loss=0.25 top/accuracy=1e-09").last.values,
+                        "0/a-name-of-sixty-three-bytes-which-is-as-long-as-a-name-may-be=-1.5 "
+                        "1/a-name-of-sixty-three-bytes-which-is-as-long-as-a-name-may-be=-1.5 nan=nan");
     assert_int_equal(ps_session_close(chief), 0);
     assert_int_equal(look(s, "chief").count, 0); /* it said goodbye */
     assert_int_equal(ps_task_sessions(s, 7, 5000, see_session, &seen), PS_OUT_OF_RANGE);
@@ -196,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sessions_are_listed_with_their_steps),
+        cmocka_unit_test(the_longest_names_are_pinged),
         cmocka_unit_test(waits_say_what_would_end_them),
         cmocka_unit_test(containers_are_listed),
         cmocka_unit_test(stop_reaches_everybody_but_later_sessions),

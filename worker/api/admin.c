@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls about the whole session or about tasks: readiness and administration.
- *
- * Happy path: one blocking call (call.c) each. Calls that concern all tasks or variables are started for all at once and then
- * waited for one after the other, so that tasks that are down do not add up their timeouts. Failure modes: an error of the call;
- * ps_cluster_info() puts a task's error into the task's entry instead.
- */
+/* Calls about the whole session or about tasks: readiness and administration. Happy path: one blocking call (call.c) each. Calls
+ * for all tasks or variables start together and are awaited one by one, so that timeouts of tasks that are down do not add up.
+ * Failure modes: an error of the call; ps_cluster_info() puts a task's error into the task's entry instead. */
 #include "api.h"
 
 #include "common/abi.h"
@@ -92,7 +88,7 @@ static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *ou
 {
     struct psi_err one = {0};
     uint32_t count = s->task_count;
-    ps_status st = PS_UNAVAILABLE; /* err has the reason: the directory could not be asked */
+    ps_status st = PS_UNAVAILABLE; /* the result if no task answers; *err still has the error of the STOP at the directory */
     struct stop_at *of = psi_calloc((size_t)count + 1, sizeof(*of));
     if (of == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
@@ -207,7 +203,7 @@ ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_m
 static int64_t now_us(void)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
@@ -235,7 +231,7 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     struct ping p = {0};
     const struct psi_api_task *at = NULL;
     ps_status st = find_task(s, task, timeout_ms, &at, &err);
-    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first ping also connects */
+    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first ping may have to connect; the second one counts */
         struct psi_api_call call = {.session = s,
                                     .prepare = prepare_ping,
                                     .finish = finish_ping,
@@ -252,8 +248,8 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
 
 struct info_of {
     struct psi_api_call call;
-    ps_task_info info;         /* written by the core */
-    struct psi_task_seen seen; /* what the directory says, written by the core */
+    ps_task_info info;
+    struct psi_task_seen seen;
     bool started;
 };
 
@@ -275,7 +271,7 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
     }
 }
 
-/* A list of what the directory says about the tasks, for their infos. */
+/* The request for the directory's list of tasks, which fills info_of.seen of each task. */
 struct seen {
     struct psi_api_call call;
     struct psi_list_sink sink;
@@ -295,7 +291,7 @@ static void take_seen(void *ctx, const struct psi_task_seen *task)
     }
 }
 
-/* Ask the directory; if it does not answer, its fields of the infos stay empty. */
+/* Ask the directory for its list of tasks. If it does not answer, the infos lack conflict, lost_names, restarts and lost. */
 static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int count, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -312,7 +308,7 @@ static void seen_wait(struct seen *seen)
 {
     struct psi_err err = {0};
     if (seen->started) {
-        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* the tasks' own answers count */
+        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* on failure the infos only have what the tasks themselves say */
     }
 }
 
@@ -365,7 +361,7 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
         psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
-    /* an interrupt ends the requests to tasks, so the errors of tasks are not their fault */
+    /* other errors are only in the tasks' entries; an interrupt is also the error of this call */
     return psi_api_interrupted(s, err);
 }
 

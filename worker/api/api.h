@@ -4,8 +4,8 @@
  *
  * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER to the thread that drives it, progress.c). A public
  * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, if it blocks, waits for it
- * under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
- * before the call ends. There is one lock, and nothing is called while it is held.
+ * under the session's lock. The loop thread copies what other threads read (variables, errors, cluster) under that lock before
+ * the call ends. No function of the program is called under the session's lock.
  */
 #ifndef PSI_WORKER_API_H
 #define PSI_WORKER_API_H
@@ -15,6 +15,7 @@
 #include "hooks.h"
 #include "scope.h"
 #include "trace.h"
+#include "worker/core/gets.h"
 #include "worker/core/session.h"
 #include "worker/core/training.h"
 #include "worker/io.h"
@@ -23,51 +24,56 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { PSI_GOODBYE_MS = 1000 }; /* how long ps_session_close() waits for the tasks' answers to GOODBYE */
+enum { PSI_GOODBYE_MS = 1000 }; /* longest wait of ps_session_close() for the tasks' answers to GOODBYE */
 enum { PSI_PARAM_ALIGN = 64 };
 enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* limit of the CPU plugin */
 
-/* A task of the cluster, readable at any time. */
 struct psi_api_task {
     char name[PSI_TASK_NAME_MAX]; /* "/job:ps/task:0" */
     char job[PS_JOB_BYTES_MAX + 1];
-    uint32_t task;  /* index in its job */
-    uint32_t index; /* index in the core's table */
-    bool keeps;     /* it is of the directory's job: variables without a pin are placed there, and it saves checkpoints */
+    uint32_t task;  /* index of the task in its job */
+    uint32_t index; /* index of the task in the core's table of tasks (struct psi_client) */
+    bool keeps;     /* the task is in the directory's job, whose tasks save checkpoints, and hold all variables without a pin */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
-/* Rows of an embedding that its parameter's buffers have, or that are on their way. */
+/* Which rows of an embedding are in the buffers of its parameter, and which are read ahead. */
 struct psi_embedding {
-    int64_t rows; /* of the variable */
+    int64_t rows; /* rows of the variable */
     uint64_t row_bytes;
-    int64_t *ids, *next_ids; /* [count], [next_count]; rising; NULL: none yet */
+    /* sorted indices of rows: ids [count] of the rows in the buffers, next_ids [next_count] of the rows that are read ahead into
+     * the second value buffer. NULL: no rows */
+    int64_t *ids, *next_ids;
     size_t count, next_count;
-    bool coming, there; /* under the lock: rows for the next pull come to the second buffer; or have come */
-    ps_request ahead;
+    bool none;                 /* the program pushed no rows in this step: the next push is empty */
+    enum psi_param_value next; /* under the lock: what the next pull finds in the second buffer */
+    ps_request ahead;          /* reads next_ids into the second value buffer */
 };
 
 struct ps_param {
-    ps_session *session;             /* gone when only holders are left */
-    atomic_uint holds;               /* the session, and each ps_param_hold(); 0: ps_session.spare */
-    ps_variable *variable;           /* NULL: not got yet, or a dummy, made after a failure */
-    struct psi_training_param train; /* under the lock: what the machine knows of it */
+    ps_session *session;             /* may be freed before the last holder releases the parameter */
+    atomic_uint holds;               /* references: the session's, and one for each ps_param_hold(); 0 in ps_session.spare */
+    ps_variable *variable;           /* NULL: not got yet, or this parameter is a dummy, made after a failure */
+    struct psi_training_param train; /* under the lock: the parameter in the state machine of training (core/training.h) */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
-    size_t bytes;                 /* size of each */
+    size_t bytes;                 /* size of `value` and of `grad` */
     ps_request push, pull;
-    struct psk_call fetch; /* brings a gradient from the device to the host, for a push */
-    struct psk_block next; /* the second buffer, which ps_pull() exchanges with value; empty: not needed yet */
-    /* the second gradient buffer, which an interrupted ps_param_grad() exchanges with grad; empty: not needed yet */
+    struct psk_call fetch; /* moves a gradient from the device to the host for a push */
+    uint64_t fetched;      /* push_number (psi_training_param) of the push for which `fetch` moves a gradient */
+    struct psk_block next; /* second value buffer, which ps_pull() exchanges with `value`; empty: not needed so far */
+    /* second gradient buffer, which an interrupted ps_param_grad() exchanges with `grad`; empty: not needed so far */
     struct psk_block apart;
-    /* of the thread that pushes: gradient.c */
-    float *sum;                 /* [bytes] of ps_accumulate(); NULL: not needed yet */
-    bool summed;                /* the next push sends the sum */
-    float limit;                /* the next push has this scale, by ps_clip_norm(); 0: 1 */
+    /* The thread that pushes owns the next fields (gradient.c) */
+    float *sum;                 /* [bytes] sum of ps_accumulate(); NULL: not needed so far */
+    bool summed;                /* the next push sends `sum` */
+    const float *lent;          /* memory from ps_param_lend(), which the next push sends; NULL: it sends `grad` */
+    const float *pushed;        /* lent memory that the push in flight sends; NULL: it sends a gradient buffer */
+    float limit;                /* factor of the next push, from ps_clip_norm(); 0: none was set, which counts as 1 */
     float pushed_with;          /* scale of the push in flight */
-    bool brings;                /* the push in flight brings values to the second buffer */
-    struct psi_embedding *rows; /* an embedding: embedding.c. NULL: none */
+    bool brings;                /* the push in flight is a push-pull: the new values come into the second buffer */
+    struct psi_embedding *rows; /* what only an embedding has: embedding.c; NULL: the parameter is no embedding */
 };
 
 static inline ps_param *psi_api_param(struct psi_training_param *p)
@@ -75,337 +81,352 @@ static inline ps_param *psi_api_param(struct psi_training_param *p)
     return PSI_CONTAINER_OF(p, ps_param, train);
 }
 
-/* Fields that every push and pull reads come first, for the cache. */
+/* The fields that every push and pull reads come first, so that they share a cache line. */
 struct ps_variable {
     ps_session *session;
-    struct psi_var *var; /* for the loop thread; other threads only pass the pointer on */
-    ps_variable **parts; /* [cut.count], of the session; NULL: the variable is whole. With parts `var` is NULL */
-    uint64_t from;       /* under the lock: 1 + version of the values that gradients are computed from; 0: no value was read */
-    uint64_t version;    /* under the lock: after the last read or assignment */
+    struct psi_var *var; /* the core's record of the variable; only the loop thread uses the record */
+    /* [cut.count] parts, owned by the session; NULL: the variable is whole. A variable with parts has no `var` */
+    ps_variable **parts;
+    uint64_t from;    /* under the lock: 1 + version of the values from which gradients are computed; 0: no value was read */
+    uint64_t version; /* under the lock: version after the last read or assignment */
     ps_dtype dtype;
-    bool exact;
-    bool of_param; /* under the lock: belongs to a parameter, whose pulls alone set `from` */
+    bool exact;    /* under the lock: no push changed the value during the last read, or the last access was an assignment */
+    bool of_param; /* under the lock: the variable is a parameter's, and only the parameter's pulls set `from` */
     uint8_t slot_count;
-    uint8_t row_slots; /* bit i: slot i has one element for each row. With parts this and slot_count are those of each part */
+    /* bit i: slot i has one element for each row. For a variable with parts, this and slot_count are those of each part */
+    uint8_t row_slots;
     ps_shape shape;
     uint64_t bytes;
-    int task;
-    struct psi_list link; /* in session->variables */
+    int task;             /* index of the variable's task in the task's job */
+    struct psi_list link; /* link in session->variables */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];    /* full name */
-    char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
-    char requested[PS_DEVICE_BYTES];     /* device that its scopes asked for; "": none */
-    struct psi_parts cut;                /* with parts: how it is cut */
-    struct psi_part part;                /* what it is a part of; all 0: of nothing */
+    char device[PSI_TASK_NAME_MAX + 16]; /* device of the variable's task, as "/job:ps/task:0/device:CPU:0" */
+    char requested[PS_DEVICE_BYTES];     /* device that the scopes asked for; "": none */
+    struct psi_parts cut;                /* how a variable with parts is cut */
+    struct psi_part part;                /* the whole of which this variable is a part; all 0: it is no part */
+};
+
+/* What ps_session_ready() found. */
+struct psi_found {
+    int variables;                  /* how many of the program's variables had a value before this call */
+    int64_t step;                   /* the global step */
+    int64_t model_step;             /* global step at which the present model began: that of its checkpoint, or 0 */
+    uint64_t incarnation, creation; /* numbers of the container and of the global step in it; a new model has new numbers */
+    bool restored, initialised;     /* this session as chief ran the restore function; or: it gave variables first values */
+};
+
+enum psi_opened {
+    PSI_OPENED_NOT,    /* every call returns machine.error */
+    PSI_OPENED_STATIC, /* as PSI_OPENED_NOT, for a static session, in place of the argument NULL, or without memory */
+    PSI_OPENED_HELP,   /* the program was started with --help: calls are refused, and no error sticks */
+    PSI_OPENED
+};
+
+enum psi_target { PSI_TARGET_UNKNOWN, PSI_TARGET_EXECUTES_NOT, PSI_TARGET_EXECUTES };
+
+/* How much the session knows of the cluster. A session never goes back to an earlier value of this list. */
+enum psi_known {
+    PSI_KNOWN_NOTHING,
+    PSI_KNOWN_SERVERS, /* `tasks` has the tasks of server jobs, and job_task_count no longer changes */
+    PSI_KNOWN_ALL      /* `tasks` has the serving tasks of other jobs as well */
 };
 
 struct ps_session {
-    struct psi_io *_Atomic io; /* NULL: not opened, or closed; a recovery of a monitored session replaces it, see below */
-    pid_t pid;                 /* process that opened the session */
-    unsigned forks;            /* count of forks when it was opened: psi_api_here() */
-    struct psi_secure *secure; /* key and certificate of its connections; used by io's loop thread while io is open; NULL: none */
-    bool is_static;            /* the static object for lack of memory */
-    bool help;                 /* made by --help: calls are refused, without a sticky error */
-    /* number of ps_interrupt() calls, and of interrupts by leaving and closing. A call that began before the last one ends
-     * CANCELLED */
+    struct psi_io *_Atomic io; /* loop with the connections. NULL: not opened, or closed. Replaced by a recovery, when no other
+                                * thread uses it */
+    pid_t pid;                 /* the process that opened the session */
+    unsigned forks;            /* fork() calls before the session was opened; a child counts more: psi_api_here() */
+    struct psi_secure *secure; /* key and certificate of the connections; used by io's loop thread while io is open; NULL: none */
+    /* number of interrupts: ps_interrupt(), leaving, closing. Each ends all calls in progress with CANCELLED */
     atomic_uint interrupts;
     atomic_bool ends;   /* the session is being left or closed, which is the reason for the interrupt */
-    atomic_uint poking; /* number of threads and signal handlers that may be waking io; io is closed when it is 0 */
+    atomic_uint poking; /* number of threads and signal handlers that may be waking io; io is closed only at 0 */
     pthread_mutex_t lock;
-    pthread_cond_t
-        changed; /* signalled when the machine of training has had an event, and when the session closes. Monotonic clock */
+    pthread_cond_t changed; /* psi_api_wake() signals it when something has changed. Monotonic clock */
     /* under the lock: */
-    struct psi_session machine; /* the first error, which is sticky; loss, recovery and end */
-    unsigned interrupts_seen;   /* value of `interrupts` that the loop has seen: it has ended the requests of older calls */
-    bool driving;               /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
-    bool stopping;              /* the cluster has asked this session to stop, or --help was given */
-    bool job_done;              /* ps_session_job_done() was called */
+    struct psi_session machine; /* states of the session (core/session.h), and its first error, which all calls return */
+    unsigned interrupts_seen;   /* value of `interrupts` when the loop last ended the requests of calls that were interrupted */
+    bool driving;               /* PS_PROGRESS_CALLER: a thread runs the loop in psi_io_turn(), or there is no io */
     uint32_t sleepers;          /* threads that wait for `changed` */
-    bool ended;                 /* loop thread: a request has ended, and psi_api_drained() wakes who waits */
-    uint32_t in_flight;         /* calls and requests that were handed to the loop and have not ended */
-    uint32_t users;             /* public calls between psi_api_begin() and psi_api_end() */
-    uint32_t inside;            /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
-    struct psi_training train;  /* parameters, and the calls that train them */
+    uint32_t in_flight;         /* calls and requests given to the loop that have not ended */
+    uint32_t landed; /* loop thread: requests that have ended, and that psi_api_drained() will subtract from in_flight */
+    uint32_t users;  /* public calls between psi_api_begin() and psi_api_end() */
+    uint32_t inside; /* threads that use `io` without the lock: psi_api_call_wait(), batches of gets, psi_api_go_inside() */
+    struct psi_training train; /* parameters, and the calls that train them */
     struct psi_list variables, queues;
-    struct psi_list wholes; /* ps_variable.link of partitioned variables, whose parts are in `variables` */
-    struct psi_list plans;  /* ps_plan.link */
-    uint32_t plan_count;    /* number of plans made so far */
-    /* for worker/plan: started runs that wait for a thread, oldest first; number of threads that take them */
+    struct psi_list wholes; /* ps_variable.link of variables in parts, whose parts are in `variables` */
+    struct psi_list plans;
+    uint32_t plan_count; /* number of plans made so far */
+    /* plan_runs: started runs of plans that wait for a thread, oldest first; plan_threads: number of threads for such runs */
     struct psi_list plan_runs;
     uint32_t plan_threads;
-    /* for worker/plan, set by the first plan: called when the session is freed, when nobody builds or runs a plan */
+    /* set by the first plan. Called when the session is freed; no plan is being built or run then */
     void (*plans_free)(ps_session *s);
-    void (*plans_forget)(ps_session *s); /* called before the client is freed: no plan refers to it afterwards */
-    /* target_asked: a plan has asked the target whether it executes runs; target_executes: the answer */
-    bool target_asked, target_executes;
-    /* struct psi_api_get of parameters that are put aside: got with the next get, or at first use */
-    struct psi_list aside;
-    bool settling; /* a thread is getting those that were put aside */
+    void (*plans_forget)(ps_session *s); /* called before the client is freed: no plan refers to the client afterwards */
+    enum psi_target target;              /* whether the session's target executes runs of plans; UNKNOWN until a plan asks */
+    struct psi_gets gets;                /* requests that find or create variables: those put aside, to run as a batch, and
+                                          * all that succeeded, which a recovery repeats */
     struct psi_scopes scopes;
-    bool cluster_known;         /* tasks and job_task_count do not change any more */
-    struct psi_api_task *tasks; /* tasks of server jobs, then tasks of other jobs that serve; room for tasks_all */
+    enum psi_known known;
+    struct psi_api_task *tasks; /* tasks of server jobs, then serving tasks of other jobs; room for tasks_all */
     _Atomic uint32_t task_count;
     uint32_t tasks_all;
-    bool serving_known;      /* the tasks of other jobs that serve are in tasks */
-    uint32_t job_task_count; /* of this session's job, with missing indices; 0: not listed */
+    uint32_t job_task_count; /* highest index of a task in this session's job, + 1; 0: the cluster has no such job */
     uint32_t ps_count;
     bool chief;
     ps_variable *global_step_variable;
-    int64_t global_step, found_global_step, found; /* found: number of variables that had a value before */
+    int64_t global_step;
+    struct psi_found found; /* what the last ps_session_ready() found */
     int64_t steps;
-    bool steps_fixed;     /* steps was given on the command line */
-    bool goal_noted;      /* it was logged that the goal had been reached before this session */
-    ps_sync_options sync; /* mode NONE: the session trains alone */
-    /* ps_sync_finish() has succeeded: after a recovery the session asks for the same rounds, and does not join */
+    bool steps_fixed; /* `steps` was given on the command line */
+    bool goal_noted;  /* the log has said that `steps` was reached before this session began */
+    ps_sync_options sync;
+    double max_norm; /* in rounds: limit of the norm of averages; 0: none */
+    ps_norm_of norm_of;
+    uint32_t rows_per_step; /* rows per step, from ps_session_sync_rows(); 0: not given */
+    ps_rows_mean rows_mean;
+    /* ps_sync_finish() has succeeded: a recovered session asks which rounds are in force (READY), but does not join them */
     bool finished;
-    uint64_t training; /* training of which it is a member, or was before a recovery; 0: none */
-    int64_t dropped;   /* dropped steps in rounds */
+    uint64_t training; /* number of the training that the session is a member of, or was before a recovery; 0: none */
+    int64_t dropped;   /* steps of this session that were dropped in rounds: ps_dropped() */
     struct psi_hooks hooks;
-    struct psi_trace *_Atomic trace; /* changes under the lock of span.c; NULL: no trace */
-    /* how the last trace of a step ended; UNAVAILABLE: it has not ended, NOT_FOUND: there was none */
+    struct psi_trace *_Atomic trace; /* changed under the lock of span.c; NULL: no trace */
+    /* result of the last trace of a step; UNAVAILABLE: the trace has not ended; NOT_FOUND: there was none */
     struct psi_err traced;
-    struct psk_place *place; /* under the lock: the device that computes; NULL: the CPU, not opened yet */
+    struct psk_place *place; /* under the lock: the computing device; NULL: the CPU, not opened so far */
     /* constant after open: */
-    bool opened;                 /* false: every call returns `error` */
+    enum psi_opened opened;
     bool by_caller;              /* PS_PROGRESS_CALLER */
-    struct psi_monitor *monitor; /* NULL: the session is not monitored, a loss ends it */
+    struct psi_monitor *monitor; /* NULL: the session is not monitored, so a loss ends it */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
-    struct psi_reach reach; /* for the core; kept across recoveries */
-    /* deadline of the program's calls in place of operation_timeout_ms; 0: none. The program writes it while it is in no call */
+    struct psi_reach reach; /* for each task: when a connection was first wanted, or PSI_REACHED; kept across recoveries */
+    /* absolute time in ms at which calls end, in place of operation_timeout_ms; 0: none. Set by ps_session_set_deadline() */
     uint64_t deadline_ms;
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
     pthread_mutex_t log_lock; /* serialises log lines; taken with no other lock held */
     uint64_t seed;
-    bool allow_soft_placement, log_device_placement, prefetch;
+    bool allow_soft_placement, log_device_placement;
     ps_log_fn placement_log;
     void *placement_log_ctx;
     uint32_t compute_threads; /* 0: not given */
-    ps_param spare;           /* the dummy parameter for lack of memory */
+    ps_param spare;           /* the dummy parameter that a program gets if there is no memory for a parameter */
 };
 
-/*
- * Who may use io without the lock: it exists from opening to close, so a thread that is counted in in_flight or inside may use
- * it. A recovery (monitored.c) first keeps all other threads out (psi_session_bars()), then waits until nobody is counted, and
- * only then replaces io.
- */
+/* A thread may use `io` without the lock while in_flight or inside counts it, because io is closed only when both counts are 0. A
+ * recovery (monitored.c) first refuses all other threads (psi_session_bars()), waits until both counts are 0, and replaces io. */
 
-/* ---- session.c ---- */
 struct psi_opening; /* the options that a session is opened with */
-/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. Does nothing without an io. False:
- * this thread's call was interrupted while something was still in flight. */
+/** Shorten the deadline of all requests in flight to ms milliseconds (0: operation timeout), and wait until all have ended. The
+ * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted before. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
-/** Send the last request of an io, for ms at most: GOODBYE if the session leaves; otherwise a beat, whose answer tells whether
- * to stop, because the recovered session is a new one for the directory. */
+/** Send the last request before an io is closed, and wait at most ms for the answer. leaves true: GOODBYE. leaves false, in a
+ * recovery: a beat, whose answer may ask the program to stop. After the recovery it would be too late: the directory then sees
+ * another session, to which it does not repeat the stop. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
-/** Wait until no thread is inside, and close the io. Nothing is in flight. */
+/** Wait until s->in_flight and s->inside are 0, and close the io. */
 void psi_api_io_close(ps_session *s);
-/** Open another io with the same options. */
 ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err) PSI_MUST;
-/** ps_session_open(), monitored if monitor is not NULL; takes monitor, also on failure. Text of the error in *err. */
+/** ps_session_open(), monitored if monitor is not NULL. The session owns monitor; a failure frees it, and *err has the error. */
 ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *monitor, ps_session **out_session,
                        struct psi_err *err) PSI_MUST;
 
 /* ---- object.c ---- */
-/** Initialise a zeroed session. */
 void psi_api_session_init(ps_session *s);
 /* ---- here.c ---- */
-/** Note that this process owns the session. */
 void psi_api_be_here(ps_session *s);
-/** True if the calling process has opened the session, and is no child of that process. No system call. */
+/** True if the calling process has opened the session, and is no child of that process. */
 bool psi_api_here(const ps_session *s);
-/* ---- errors.c; psi_api_broken(): object.c ---- */
-/** Check what every call checks first: never opened, called after fork() or in a callback, closing. s NULL is INVALID_ARGUMENT.
- * may_block: the call must not be in a callback. */
+/* ---- errors.c; the machine and `inside`: lock.c; psi_api_broken(): object.c ---- */
+/** Check that s is not NULL and was opened by this process. may_block: also that the calling thread runs no callback of s. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
-/** psi_api_check(), and the session's first error. PS_OK: the call may go on; otherwise it returns this status, which is the
- * thread's last error. */
+/** The checks with which most public calls begin: psi_api_check(), whose error becomes the thread's last error, and
+ * psi_api_sticky(), whose error does so in psi_api_last(). PS_OK: the call may continue; otherwise it must return this status. */
 ps_status psi_api_enter(ps_session *s, bool may_block) PSI_MUST;
-/** FAILED_PRECONDITION: a request of this kind changes a value, and this session is an evaluator. */
+/** Check that the session may make this kind of request. FAILED_PRECONDITION: an evaluator's request would change values. */
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err) PSI_MUST;
 /** True for an evaluator, which only reads. */
 bool psi_api_evaluates(const ps_session *s);
-/** A session that was never opened, with this error (PS_OK: --help; NULL: there is no session). Never NULL. */
+/** Make a session that was never opened, and whose calls return *err; if err->code is PS_OK, they are refused because of --help.
+ * err NULL: the static session that stands for the argument NULL. Never returns NULL. */
 ps_session *psi_api_broken(const struct psi_err *err);
-/** Make *err the session's first error unless it has one, and log it; an error in a hook gets the hook's name. Returns the code
- * of the first error. Any thread. */
+/** Log *err and make it the session's first error, unless the session has one or *err is an interrupt. The text of an error in a
+ * hook gets the hook's name. Returns the code of the first error, or of the interrupt. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
 /** psi_api_stick() for a call that returns the error: `call` is put in front, and *err becomes the thread's last error. */
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
 /** psi_api_stick() for an error from which the session does not recover, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
-/** Who calls, for the machine. */
+/** Who calls s->machine: the number of this thread, whether it is the loop thread, and psi_api_visit.life of its public call. */
 struct psi_who psi_api_who(const ps_session *s);
-/** Bring the machine of the session an event, or ask it: psi_session_event(). Any thread, without the lock. */
+/** Report an event to the session's state machine, or ask it a question (psi_session_event()). Any thread, without the lock. */
 uint64_t psi_api_tell(ps_session *s, enum psi_session_event event, uint64_t number);
-/** Under the lock: chief number of the restore function, if this thread, or the loop, is in it; else 0. */
+/** Under the lock: the session's number as chief while a restore function runs, for its thread and the loop thread; else 0. */
 uint64_t psi_api_chief_number(ps_session *s);
 /** Under the lock: true if the session is being left or closed. */
 static inline bool psi_api_closes(const ps_session *s)
 {
     return s->machine.end != PSI_SESSION_OPEN;
 }
-/** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the session closes, or
- * another thread is recovering it. */
+/** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the thread's call was
+ * interrupted, the session closes, or another thread is recovering it. */
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
-/** As psi_api_may_start(), also in a call that is interrupted: for what the call leaves behind and nobody waits for. */
+/** As psi_api_may_start(), but an interrupted call is PS_OK too: for a request for which no thread will wait. */
 ps_status psi_api_may_clear(ps_session *s, struct psi_err *err) PSI_MUST;
-/** Begin a call of several steps that keeps records of the core in between: no recovery takes place until psi_api_go_outside().
- */
+/** Keep the core's records valid for a call of several steps: a recovery waits until psi_api_go_outside(). */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_go_outside(ps_session *s);
 /** PS_OK, or the session's first error, copied to *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
-/** Check after a wait whether the call may go on. Otherwise returns the session's first error, or CANCELLED. */
+/** Check after a wait whether the call may continue. Otherwise returns the session's first error, or CANCELLED. */
 ps_status psi_api_go_on(ps_session *s) PSI_MUST;
-/** Return st from a call of training. If st is the session's first error, perhaps met by another thread, it becomes this
- * thread's last error. */
+/** The status that a training call returns: st, or CANCELLED if the call was interrupted while a monitored session was lost. If
+ * it is CANCELLED, or the code of the session's first error, that error becomes this thread's last error. */
 ps_status psi_api_last(ps_session *s, ps_status st);
 /** Log an event; fields as in psi_log_event. Any thread, without a lock. */
 void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count);
 #define psi_api_log(s_, level_, event_, ...) psi_api_log_fields(s_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** Write a line of the placement log. */
 void psi_api_log_raw(ps_session *s, const char *line);
-/** psi_client_config's log function: write a line to ps_session_options.log. */
+/** psi_io_config.log: write a line of the core to ps_session_options.log. */
 void psi_api_log_core(void *session, int level, const char *event, const char *fields);
 
 /* ---- interrupt.c ---- */
-/* A public call that a thread is in; on the thread's list. */
+/* A public call that a thread is in. The thread has a list of them, from the innermost call outwards. */
 struct psi_api_visit {
     ps_session *session;
-    unsigned interrupts;         /* number of the session's interrupts when the outermost call began */
-    uint64_t begun_ns;           /* time of the begin if the session is traced; 0: it is not */
-    const char *name;            /* constant, for the trace */
-    struct psi_api_visit *outer; /* the call within which this one is made, by a hook or by the library */
+    unsigned interrupts;         /* number of the session's interrupts at the begin of the outermost call */
+    uint64_t begun_ns;           /* time in ns at which the call began, if the session is traced; otherwise 0 */
+    uint64_t life;               /* psi_who.life: 1 + recoveries before the call pushed or ended a step; 0: it did neither */
+    const char *name;            /* constant name, for traces */
+    struct psi_api_visit *outer; /* the call that encloses this one, in a hook or in the library */
 };
-/** Begin a public call that waits more than once, or uses the session or an object of it after a wait. The session exists until
- * psi_api_end(), even if another thread closes it. An interrupt ends each wait of the call. visit: on the caller's stack until
- * psi_api_end(). s may be NULL. */
+/** Begin a public call that waits more than once, or that uses the session or one of its objects after a wait. The session exists
+ * until psi_api_end(), even if another thread closes it. An interrupt ends each wait of the call. s may be NULL. */
 #define psi_api_begin(s_, visit_) psi_api_begin_as((s_), (visit_), __func__)
-/** psi_api_begin() with another name for traces than the function's. name: a constant. */
+/** psi_api_begin() for a call that traces show under another name than the function's. name: a string constant. */
 void psi_api_begin_as(ps_session *s, struct psi_api_visit *visit, const char *name);
-/** End the call's span in a trace of the session. */
+/** Add the span of this call to the session's trace now, before the call ends; psi_api_end() then adds none. */
 void psi_api_noted(struct psi_api_visit *visit);
+/** End the thread's innermost public call, which psi_api_begin() has begun on s, and add its span to the session's trace. */
 void psi_api_end(ps_session *s);
 /** psi_api_begin() now and psi_api_end() at the end of the enclosing block, for functions with several returns. */
 #define PSI_API_VISIT(s_)                                                                                                        \
     __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
     psi_api_begin((s_), &visit)
 void psi_api_visit_over(struct psi_api_visit *visit);
-/** Number of interrupts when this thread's call began; outside of a call: the present number. */
+/** The innermost call on s that this thread is in; NULL: none. */
+struct psi_api_visit *psi_api_visit_of(const ps_session *s);
+/** Number of the session's interrupts when this thread's outermost call began; outside of a call: the present number. */
 unsigned psi_api_interrupts(const ps_session *s);
-/** CANCELLED: this thread's call was interrupted, and must not wait any more. Any thread, also under the lock. */
+/** Check whether this thread's call may wait. CANCELLED: it was interrupted. Any thread, also under the lock. */
 ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
-/** psi_api_interrupted() for a call that began with this number of interrupts. */
+/** psi_api_interrupted() for a call that began at this number of interrupts. */
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
-/** True if *err says that a call was interrupted, or ended because the session closes. Such an error is no failure of the
- * session. */
+/** True if *err says that a call was interrupted, or that the session closes: this is no failure of the session. */
 bool psi_api_is_interrupt(const struct psi_err *err);
 /** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread, also in a signal handler. */
 void psi_api_interrupt(ps_session *s);
-/** Loop thread, after psi_api_interrupt(): end what the interrupted calls wait for. False: there was no new interrupt. */
+/** Loop thread, after psi_api_interrupt(): end the requests that interrupted calls await. False: there was no new interrupt. */
 bool psi_api_poked(void *session, struct psi_client *c);
-/** Wait until no thread wakes an io that it has read from the session. The session has given the io up before. */
+/** Call when s->io was set to NULL: wait until no other thread is still waking the old io, so that it can be freed. */
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- lock.c; more: lock.h ---- */
-/** Pause for ms, or until the session closes. Without a thread of its own the session is driven meanwhile. */
+/** Wait for ms, or until the session closes or the call is interrupted. Drives the loop of a session without a thread. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
-/** Learn the cluster: fills s->tasks and the counts. Blocks. */
+/** Learn the cluster: fill s->tasks and the counts. Blocks. timeout_ms <= 0: the operation timeout. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** psi_api_know_cluster() for callers that only look: a target that refuses connections is UNAVAILABLE after 0.3 s. */
+/** psi_api_know_cluster() for callers that only ask for the state: if the target refuses connections, UNAVAILABLE after 0.3 s. */
 ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- serving.c ---- */
-/** psi_api_know_cluster(), and, if the directory can be asked, the tasks of training jobs that serve in s->tasks. */
+/** psi_api_know_cluster(), and, if the directory answers, add the serving tasks of training jobs to s->tasks. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- call.c: blocking calls ---- */
-/*
- * A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
- * Functions that use the core's state run on the loop thread: prepare() before, which may set kind PSI_REQ_NONE if there is
- * nothing to wait for; finish() after success.
- */
+/* ---- call.c: blocking calls; psi_api_has_var(): variable.c; tasks: calls.c, cluster.c; last errors: errors.c ---- */
+/* A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
+ * prepare() and finish() run on the loop thread, and may use the core's state. prepare() runs before the request is sent; if it
+ * sets req.kind to PSI_REQ_NONE, none is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
+ * request, with the deadline of the first one. A call with over() is asynchronous: no thread waits for it, and interrupts do not
+ * end it. */
 struct psi_api_call {
     struct psi_io_work work;
     ps_session *session;
     struct psi_client *client;                                            /* set on the loop thread */
     ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err); /* may be NULL */
     void (*finish)(struct psi_api_call *call);                            /* may be NULL */
-    void *arg;                                                            /* for both */
-    ps_variable *variable;                                                /* the variable that it is about; may be NULL */
-    /* req.var is set to this variable's; NULL: req is complete */
-    const ps_variable *on;
-    int64_t timeout_ms; /* <= 0: the operation timeout */
-    bool when_closing;  /* made by ps_session_close() itself */
+    /* called once at the end, with err set, on the loop thread; it may free the call. NULL: psi_api_call_wait() follows */
+    void (*over)(struct psi_api_call *call);
+    void *arg;             /* argument of prepare() and finish() */
+    ps_variable *variable; /* variable of the call; may be NULL */
+    const ps_variable *on; /* set req.var to on->var when the request starts; NULL: leave req.var */
+    int64_t timeout_ms;    /* <= 0: the operation timeout */
+    bool when_closing;     /* the call may start while the session is being closed: calls of ps_session_close() itself */
+    bool again;            /* set by finish(): the call goes on with another request */
     struct psi_request req;
     pthread_cond_t ended_cond;
     bool ended; /* under the session's lock */
     struct psi_err err;
 };
-/** Loop thread: check that v->var is set. FAILED_PRECONDITION: a recovery was broken off. */
+/** Loop thread: check that requests can be made for v. UNIMPLEMENTED: v is partitioned. FAILED_PRECONDITION: v->var is NULL,
+ * because the session was lost, and the recovery was broken off before it got v again. */
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err) PSI_MUST;
-/** Start a call whose fields up to req are set. PS_OK: psi_api_call_wait() must follow. */
+/** Start a call whose fields up to req are set. PS_OK: psi_api_call_wait() must follow, or over() is called. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Start the calls whose work.link is in the list, and empty the list, in one event of the loop, so that requests to a task
- * travel together. PS_OK: psi_api_call_wait() must follow for each. */
+/** Start the calls whose work.link is in the list in one event of the loop, so that requests to one task are sent together.
+ * PS_OK: the list is empty, and calls without over() need psi_api_call_wait(). On errors nothing starts, the list stays. */
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
-/** Wait for the end of a call. ps_session_close() waits for the return of this function; afterwards the session may be gone. */
+/** Wait for the end of a call. ps_session_close() waits until this function returns; the session may be freed afterwards. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** psi_api_call_start() and psi_api_call_wait(). */
 ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Loop thread: index of a task in the core's table. INVALID_ARGUMENT names the tasks of the job. */
+/** Loop thread: index of a task in the core's table. INVALID_ARGUMENT: the text names the tasks of the job. */
 ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out,
                             struct psi_err *err) PSI_MUST;
-/** *err is the first failure of calls to several tasks: add the name of the task of this device, which failed too, unless the
- * text has it. */
+/** After a failure of calls to several tasks, with the first error in *err: append name and address of another task that failed.
+ * device: a device of that task. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
-/** Absolute deadline for a core request that starts now. */
+/** Time in ms, by psi_io_now_ms(), at which a request that starts now must have ended. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
-/** Time from now to psi_api_deadline_ms(); > 0. */
+/** Milliseconds from now until the time of psi_api_deadline_ms(); 1 if that time has passed. */
 int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms);
-/** Timeout of a call whose default is the ready timeout; 0 while ps_session_set_deadline() is in effect. */
+/** Timeout in ms of a call whose default is the ready timeout; 0 while ps_session_set_deadline() is in effect. */
 int64_t psi_api_ready_timeout_ms(const ps_session *s);
 /** Make *err the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
-/** The calling thread's last error; zeroed if no call has failed. */
+/** Copy the calling thread's last error; zeroed if no call has failed. */
 void psi_api_last_error_get(struct psi_err *err);
-/** Fill *err with the reason why a function of the program returned st (not PS_OK). The thread's last error was cleared before
- * the function. True: that error, which has this status; false: a text that says so; INTERNAL if st is no status. */
+/** Write to *err why a callback of the program returned st (not PS_OK). The thread's last error was cleared before the callback.
+ * True: the last error has status st, and is in *err. False: *err has a text made for st; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
 /** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** Start a request after the checks of ps_push_start() and similar. what: kind, src, dst, bytes, scale; if a thread waits for
- * it, also waited and interrupts. */
+/** Start a request as ps_push_start() does, but without psi_api_values_check(). what: only kind, src, dst, bytes and scale count;
+ * if a thread waits for the request, also waited and interrupts. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
-/** psi_api_start(), but leave the request in works (psi_io_work.link), so that many leave together: psi_io_submit_all() must
- * follow before the thread waits. */
+/** psi_api_start(), but put the request into works (psi_io_work.link): psi_io_submit_all() must follow before a thread waits. */
 ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                            void *ctx, struct psi_list *works);
-/** psi_io_config.drained: wake the threads that wait for requests, once for all that have ended in an event. */
+/** psi_io_config.drained: count the requests that have ended in this event, and wake the waiting threads once for all of them. */
 void psi_api_drained(void *session);
-/** Loop thread: cancel a request of psi_api_start() that the loop has got and whose callback was not called, as
- * psi_client_cancel() does. why: a string literal. */
+/** End a request of psi_api_start() as CANCELLED, if the loop has it and it has not ended. why: a literal. Loop thread. */
 void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why);
 
 /* ---- found.c ---- */
-/*
- * A variable that the library itself finds by container and name, whatever the open scopes and its definition: for a session that
- * works for others. It is in no list of the session, and is freed when its owner drops it.
- */
+/* A variable that the library finds by container and name, independent of scopes and definition: for a session that works for
+ * other sessions (worker/exec). It is in no list of the session, and is freed when its owner drops it. */
 struct psi_api_found {
-    ps_variable variable; /* for psi_api_start(), after done() with PS_OK */
-    struct psi_io_work work;
-    struct psi_request req;
+    ps_variable variable; /* for psi_api_start(), valid after done() with PS_OK */
+    struct psi_api_call call;
     bool keyed; /* `key` is used */
     uint8_t key[PSI_KEY_BYTES];
     /* called once, on the loop thread; err->code PS_OK: found */
@@ -414,33 +435,31 @@ struct psi_api_found {
     void (*dropped)(struct psi_api_found *found, bool gone);
 };
 /**
- * Find it.
- *
- * key      [PSI_KEY_BYTES] of a container session/...; NULL: the key that the session has.
+ * Find the variable. key [PSI_KEY_BYTES]: the secret key of a container session/...; NULL: the key of s itself.
  * found    zeroed except for done and dropped; kept until it was dropped, or the session is closed.
  *
- * PS_OK: done is called exactly once, never within this call. After a failure it may be called again, also in done().
+ * PS_OK: done is called exactly once, never within this call. After a failure this may be called again, also in done().
  *
  * Thread   any.
  * Errors   those of psi_api_may_start(), bad names
  */
 ps_status psi_api_found_start(ps_session *s, const char *container, const uint8_t *key, const char *name, int64_t timeout_ms,
                               struct psi_api_found *found, struct psi_err *err) PSI_MUST;
-/** Free the core's record: dropped(gone true), or dropped(gone false) if something still uses it: try again later. No request of
- * it is in flight. Any thread. On another status than PS_OK dropped is not called. */
+/** Free the core's record of a variable that no request in flight uses. dropped() is called once. gone true: the record is freed;
+ * false: something still uses it, so try again later. Any thread. If this returns an error, dropped() is not called. */
 ps_status psi_api_found_drop(struct psi_api_found *found, struct psi_err *err) PSI_MUST;
 
-/* A question of a session that works for others: may somebody else do this to a variable? */
+/* The question whether an identity has rights to a variable; asked by a session that works for other identities. */
 struct psi_api_right {
-    struct psi_may may; /* with its texts, kept until done() */
+    struct psi_may may; /* identity and rights; the texts are kept until done() */
     const struct psi_api_found *found;
-    struct psi_io_work work;
-    struct psi_request req;
+    uint64_t deadline_ms;
+    struct psi_api_call call;
     /* called once, on the loop thread; err->code PS_OK: allowed */
     void (*done)(struct psi_api_right *right, const struct psi_err *err);
 };
 /**
- * Ask the variable's task, or, if the variable does not exist (there false), the directory.
+ * Ask whether right->may is allowed: the variable's task (there: true), or the directory if the variable does not exist (false).
  *
  * deadline_ms  of psi_api_deadline_ms().
  * right        zeroed except for may and done; kept until done.
@@ -457,231 +476,211 @@ ps_status psi_api_right_start(const struct psi_api_found *found, bool there, uin
 enum { PSI_API_DIRECTORY = -1 };
 /** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or at PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** ps_cluster_info(). needed: wait, up to timeout_ms, for a task that refuses connections, as trainers do. */
+/** ps_cluster_info(). needed: a task that refuses connections may be starting, so try to connect for up to timeout_ms. */
 ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
                         struct psi_err *err) PSI_MUST;
 
 /* ---- get.c ---- */
-/* A variable that is to be got. */
+/* A get: the request by which a task finds or creates a variable or queue. A recovery repeats the gets of the session. */
 struct psi_api_get {
-    struct psi_list link; /* in the list of those put aside, or of a batch */
+    struct psi_get get; /* state of this get in the machine of gets (core/gets.h) */
     struct psi_api_call call;
     ps_variable_spec spec;
-    ps_initializer init; /* copies for spec */
+    ps_initializer init; /* spec.init and spec.optimizer point to `init` and `optimizer` */
     ps_optimizer optimizer;
     struct psi_scoped scoped;
     enum psi_scope_how how;
-    bool queue; /* it is a queue, and v belongs to a ps_queue */
+    bool queue; /* the get is of a queue: v is ps_queue.variable */
     struct psi_queue_spec elements;
-    struct psi_part part; /* what it is a part of; all 0: of nothing */
-    bool sticks;          /* a failure sticks to the session */
-    bool only_reads;      /* of an evaluator: it is not created */
-    bool got;             /* the session has v */
-    bool deleted;         /* with `got`: and has deleted the variable or queue: nobody is to make it again */
-    bool differs;         /* got again by a recovery, with another definition */
-    uint64_t creation;    /* creation number when it was last got */
-    uint64_t checkpoint;  /* number of the checkpoint that it came from in this recovery; 0: none */
-    ps_variable *v;       /* its public record, which the get owns until the session has it */
-    ps_variable **out;    /* gets v on success */
-    bool *out_open;       /* set on success, under the lock; NULL: not wanted */
+    struct psi_part part; /* the whole of which the variable is a part; all 0: it is no part */
+    bool only_reads;      /* get of an evaluator: the variable is not created */
+    bool differs;         /* a recovery has found another dtype, shape or queue definition than before */
+    uint64_t creation;    /* creation number of the variable at the last get */
+    uint64_t checkpoint;  /* number of the checkpoint from which the variable had its value in this recovery; 0: none */
+    ps_variable *v;       /* the public record of the variable; the get owns it until the session has got the variable */
+    ps_variable **out;    /* set to v on success */
+    bool *out_open;       /* set to true on success, under the lock; NULL: the caller does not need it */
 };
-/** Make a get: name, place and public record of a variable in the session's scopes; the definition is checked. given: of a
- * header of any version. *out_variable is kept until it is got. */
+/** Make a get, not yet run: check the definition, and find the variable's name and place in the session's scopes. given: of any
+ * version of ps.h (given->struct_bytes). *out_variable: set when the variable is got. */
 ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
-/** Get all of the list, in this order, after those that were put aside, and empty the list. Blocks. *err is PS_OK before: the
- * first error in order. */
+/** Run the gets of psi_api_put_aside(), then those in `gets`, which is empty afterwards. Blocks. The caller zeroes *err, which
+ * gets the first error. */
 void psi_api_gets_run(ps_session *s, struct psi_list *gets, struct psi_err *err);
-/** Copy a spec of a header of any version. optimizer: memory for that of the spec. */
+/** Copy the spec of a program that was built with any version of ps.h. optimizer: memory to which to->optimizer points. */
 ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, ps_optimizer *optimizer,
                             struct psi_err *err) PSI_MUST;
-/** Get or create, or look up, a whole variable in the session's scopes, and publish. given: of a header of any version. *err is
- * PS_OK before. */
+/** Get or create, or look up, a whole variable in the session's scopes. given: as in psi_api_get_new(). *err must be zeroed. */
 ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_err *err) PSI_MUST;
-/** Free gets that are not tried. */
 void psi_api_gets_drop(ps_session *s, struct psi_list *gets);
-/** A recovery does not get v again. v may be NULL. */
+/** Let later recoveries not get v again. v may be NULL. */
 void psi_api_get_once(ps_session *s, const ps_variable *v);
-/** An evaluator's get becomes a look-up. */
+/** If the session only evaluates, let the get find the variable, and not create it. */
 void psi_api_get_looks(const ps_session *s, struct psi_api_get *get);
-/** Get it now, after those that were put aside. Blocks. *err is PS_OK before. */
+/** Run the gets of psi_api_put_aside(), then this get. Blocks. *err must be zeroed. */
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
-/** Copy what the owner has said about v->var into the public record. Loop thread. */
+/** Loop thread: copy from v->var to the public record v what the owner's answer said: task, dtype, shape, slots, version. */
 void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
-/** Put the get aside: it is made right before the session's next get, or at psi_api_settle(). */
+/** Put the get aside, so that many gets run together: at the session's next get that is not put aside, or at psi_api_settle(). */
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
-/** Get what was put aside. Blocks. Returns the session's first error. */
+/** Run the gets of psi_api_put_aside(). Blocks. Returns the session's first error, or CANCELLED after an interrupt. */
 ps_status psi_api_settle(ps_session *s);
-void psi_api_aside_free(ps_session *s);
-/** Recovery of a monitored session: get all of s->monitor->gets again, in order, at a client that knows none of them; their
- * records are kept. waits: a found queue must exist again. Blocks. Returns the first error that does not go away with time,
- * else the first error. */
+/** Recovery of a monitored session: repeat all kept gets, in order, at a new client; the public records stay.
+ * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
+ * later attempt can repair; if there is none, the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
-/** The program has deleted this variable: it is not got again, unless it is a parameter or the session's global step. */
+/** Note that the program has deleted a variable: recoveries do not get it. Ignored for a parameter and for the global step. */
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
-/** The client is about to be freed: clear all references to it. Nothing is in flight. */
+/** Before the client is freed, while nothing is in flight: clear the pointers to its records, ps_variable.var. */
 void psi_api_gets_forget(ps_session *s);
-/** At the end of a recovery: number of the newest checkpoint from which variables came back; 0: none. *out_all: all of them did.
- * What comes back later belongs to the next recovery. */
+/** At the end of a recovery: number of the newest checkpoint from which a variable got its value; 0: none. *out_all: every
+ * variable got its value from a checkpoint. Variables that are restored later count in the next recovery. */
 uint64_t psi_api_gets_restored(ps_session *s, bool *out_all);
-/** Free the gets of a session. */
-void psi_api_gets_free(struct psi_list *gets);
+void psi_api_gets_free(ps_session *s);
 /** Get or create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- ended.c ---- */
-/** A request has read or assigned its variable: set what ps_variable_version() returns. Loop thread, in the order in which
- * requests end. */
+/** Loop thread: note the version after a request that has read or assigned its variable, in the order in which requests end. */
 void psi_api_note_version(ps_variable *v, const struct psi_request *req);
-/** A request for some rows ends, good or not: rows that were gathered are put where its caller wants them, and what was
- * made for it is freed. Other kinds of requests: nothing. Any thread. */
+/** At the end of a request for rows: free the rows. good: success, so copy gathered rows to the caller's memory. Any thread. */
 void psi_api_rows_end(struct psi_request *req, bool good);
 
 /* ---- variable.c ---- */
-/** Run req (kind, src, dst, bytes, scale) on v and note its version; req has the result. Blocks. */
+/** Run req (kind, src, dst, bytes, scale) on v and note v's new version; *req gets the result. Blocks. */
 ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** *version and *exact of a variable or parameter, read together; 0 and inexact in a child of fork(). Any thread. */
+/** Read *version and *exact of a variable or parameter together; 0 and false in a child of fork(). Any thread. */
 uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exact, bool *out_exact);
 /** psi_api_call.finish: store whether call->variable has a value in *(bool *)call->arg. */
 void psi_api_finish_status(struct psi_api_call *call);
-/** Check a request for a variable's values as far as possible without asking: memory, size, scale, not strings. Any thread. */
+/** Check a request for a variable's values as far as possible without the task: memory, size, scale, no strings. Any thread. */
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, the size of the memory that a call was given for it. PS_OK
- * for NULL and for strings, which the calls refuse with another text. */
-/** Slot number `slot` (from 0 on) of v has one element for each row. */
+/** True if slot `slot` (from 0 on) of v has one element for each row. */
 bool psi_api_slot_is_by_row(const ps_variable *v, uint32_t slot);
+/** Check that v's value has `bytes`, the size of the caller's memory. INVALID_ARGUMENT: the text has both sizes. PS_OK if v is
+ * NULL or has strings, which the calls refuse with another text. */
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
-/** Name, container and place of a variable, or of this queue. Its name counts as got from now on. Errors: INVALID_ARGUMENT,
- * ALREADY_EXISTS. */
+/** Find name, container and place of a variable, or of a queue, in the open scopes, and note that the session has got this name.
+ * Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
                         struct psi_scoped *out, struct psi_err *err) PSI_MUST;
-/** Only the full name and container of a name in the open scopes. */
+/** Find only the full name and container of a name in the open scopes. */
 ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
-/** A push or pop has failed: the error sticks to the session and becomes the thread's last. Returns its code. */
+/** Call if a scope could not be pushed or popped: *err sticks to the session and is the thread's last error. Returns its code. */
 ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what);
-/** The variable could not be got: its name no longer counts as got. */
+/** Undo psi_api_scope() for a variable that could not be got: forget that the session has got the name. */
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 
-/** Name prefix and device of a new row of a plan, from the open scopes.
- *
- * type    of the operation, for setters.
- * device  a device scope inside all others; NULL: none.
- * prefix  [PS_NAME_BYTES_MAX + 1].
- */
+/** Get the name prefix and the device of a new row of a plan from the open scopes. type: of the row's operation, for setters.
+ * device: applies as a device scope inside all open ones; NULL: none. prefix: [PS_NAME_BYTES_MAX + 1]; "": no name scope is open.
+ * Errors: those of opening a scope of `device`. */
 ps_status psi_api_scope_row(ps_session *s, const char *type, const char *device, char *prefix, struct psi_device *out,
                             struct psi_err *err) PSI_MUST;
 
 /* ---- device.c ---- */
-/** Write the devices of the cluster, "/job:ps/task:0/device:CPU:0, ...", for the text of an error; "" if they cannot be got; n
- * >= 64. */
+/** Write the devices of the cluster, "/job:ps/task:0/device:CPU:0, ...", for an error; "" if they are not known; n >= 64. */
 void psi_api_devices_text(ps_session *s, char *dst, size_t n);
-/** True if every task has it: CPU:0, or any device if the session allows soft placement. */
+/** True for CPU:0, which every task has, and for any device if the session allows soft placement. */
 bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d);
-/** Check that the task, according to its answer, has the device that d asks for. PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE: it
- * has not, and its devices are named. */
+/** Check by the task's answer that the task has d. INVALID_ARGUMENT, PS_REASON_NO_DEVICE: the text names the task's devices. */
 ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err);
-/** Log a line if a ps task has got more than twice the average of the others, because --placement balanced would help. */
+/** If a ps task has more than twice the average bytes of the others, log a line that advises --placement balanced. */
 void psi_api_log_balance(ps_session *s);
 /** Log "v1: (Variable): /job:ps/task:0/device:CPU:0", if the session's options ask for it. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
 
 /* ---- compute.c; for worker/nn: compute.h ---- */
-/** Open the device that the options ask for, or the CPU if they allow it; for a session that is being opened. */
+/** Open the computing device for a session that is being opened: `device`, or the CPU instead if the options allow that. */
 ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threads, struct psi_err *err) PSI_MUST;
-/** NULL: the CPU, not opened yet. */
+/** The session's computing device. NULL: the CPU, not opened so far. */
 struct psk_place *psi_api_compute_place(ps_session *s);
 /** Close the device, after the parameters are freed. */
 void psi_api_compute_close(ps_session *s);
 
 /* ---- sync.c ---- */
-/** Arguments of READY; step: the global step. */
+/** The session's options of rounds or staleness, for the requests READY and JOIN to the directory. step: variable of the global
+ * step; NULL: not needed. */
 struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
-/** Become a member of what READY has found or made; does nothing if s->sync says nothing. Blocks. */
+/** Join the group of workers that the directory found or made at READY. PS_OK at once if the program wants neither rounds nor
+ * staleness, or if the session has finished. Blocks. */
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** True for a member of rounds: its pushes are contributions. */
+/** True if the session is a member of rounds: its pushes are contributions. */
 bool psi_api_in_rounds(ps_session *s);
-/** A member's step is complete: wait until it may go on, longer for its first one. *out_step: in rounds the global step. Blocks.
- */
+/** Call when a member's step is complete. Blocks until the next step may begin. first: this is the session's first step, which
+ * has a longer timeout, as other workers may still be starting. *out_step: in rounds, the global step. */
 ps_status psi_api_sync_meet(ps_session *s, bool first, int64_t *out_step, struct psi_err *err) PSI_MUST;
-/** The session has finished: a member leaves. Blocks. */
+/** Call when the session has finished: ends its membership, if it is a member. Blocks. */
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
-/** The session closes: a member leaves as finished, unless the session has failed. Blocks for a second at most. */
+/** Call when the session closes: ends the membership as finished, unless the session has failed. Blocks for at most a second. */
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Loop thread: start this addition to the global step, whose thread sleeps. */
+/** Loop thread: add to the global step. The thread that called ps_step_done() sleeps meanwhile, and need not wake up for it. */
 void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_add *add);
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */
-/** FAILED_PRECONDITION: gradients and steps of this session no longer count. */
+/** Check that the session may push and end steps. FAILED_PRECONDITION: ps_session_job_done() was called, or s is an evaluator. */
 ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- param.c ---- */
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
 ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
 void psi_api_param_free(ps_param *p);
-/** Give it to the session. p->variable NULL: its get was put aside. */
+/** Add p to the session, which owns it from now on. p->variable NULL: the get of its variable was put aside. */
 void psi_api_param_keep(ps_session *s, ps_param *p);
-/** A parameter after a failure, for the session to keep. Never NULL. */
+/** A dummy parameter after a failure, for the session to keep. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
-/** Get p's variable if it is in parts, which blocks, otherwise put its get aside. */
+/** If p's variable is in parts or must exist, get it now, which blocks. Otherwise put its get aside (psi_api_put_aside()). */
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err) PSI_MUST;
 /** Wait until p's last push is answered, or the call is interrupted. */
 ps_status psi_api_param_wait(ps_param *p) PSI_MUST;
-/** Enter a call of training, and get what was put aside. */
+/** psi_api_enter() and psi_api_settle(), with which calls of training begin. */
 ps_status psi_api_enter_settled(ps_session *s) PSI_MUST;
-/** The thread's last error, of status st, sticks to the session; returns st. */
+/** Make the thread's last error the session's first error, if it has none (psi_api_stick()). st: its code, which is returned. */
 ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call);
 void psi_api_params_free(ps_session *s);
-/* What ps_session_ready() found. */
-struct psi_found {
-    int variables;                  /* variables of the program that had a value before */
-    int64_t step;                   /* the global step */
-    int64_t model_step;             /* global step with which the present model began: 0, or a checkpoint's */
-    uint64_t incarnation, creation; /* of the global step; another model has others */
-    bool restored, initialised;     /* by this session, as the chief: the restore function gave the values, or initialisers did */
-};
-/* in ready.c */
+/* ---- ready.c; psi_api_is_over(): stop.c; psi_api_params_forget(): param.c ---- */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** Make the session ready (ready.c). *err: the error to stick. Blocks for timeout_ms, and for variables that are yet to be got.
- */
+/** Make the session ready (ready.c). *err: an error that must stick. Blocks for timeout_ms, plus the time to get variables. */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
-/** True if the goal is reached, or the cluster has asked the session to stop. */
+/** True if no further step begins, although nothing has failed: the goal is reached, or somebody has asked to stop. */
 bool psi_api_is_over(ps_session *s);
-/** For a recovery: no values are on their way, none has been read, and no addition to the global step counts. Nothing is in
- * flight.
- */
+/** For a recovery, when nothing is in flight: forget values read ahead, gradient sums, and additions to the global step. */
 void psi_api_params_forget(ps_session *s);
+/** Call before a step ends: in rounds, pushes a gradient without rows for each embedding not pushed in the step. Blocks. */
+ps_status psi_api_params_push_none(ps_session *s) PSI_MUST;
 
-/* ---- keys.c: containers of sessions. Any thread but the loop thread. Errors: FAILED_PRECONDITION (the session is closed),
- * RESOURCE_EXHAUSTED ---- */
-/** Name ("session/" and 16 hexadecimal digits) and key of the container that belongs to s. Its variables are volatile: they end
- * with the session's GOODBYE, or a lease later. A recovered session has another container. Blocks for the loop. */
+/* ---- keys.c: containers of sessions. Any thread but the loop's. Errors: those of psi_api_call_run(), such as CANCELLED
+ * (interrupted), FAILED_PRECONDITION (closed), and the error of a session that was lost ---- */
+/** Name ("session/" and 16 hexadecimal digits) and key of the container of s. Its variables are volatile: they end with the
+ * session's GOODBYE, or a lease later. A recovered session has another container. Blocks for the loop. */
 ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAINER_BYTES], uint8_t out_key[PSI_KEY_BYTES],
                                 struct psi_err *err) PSI_MUST;
-/** From now on requests of s that name this container of another session carry its key. Does not wait. */
-ps_status psi_session_add_key(ps_session *s, const char *container, const uint8_t key[PSI_KEY_BYTES],
-                              struct psi_err *err) PSI_MUST;
-/** Undo one psi_session_add_key(). When all are undone, requests carry the key no more. Does not wait. */
-ps_status psi_session_drop_key(ps_session *s, const char *container, struct psi_err *err) PSI_MUST;
 
 /* ---- parts_get.c ---- */
-/** Get a variable in parts. spec: of this header. Blocks. */
+/** Get a variable in parts. spec: as psi_api_spec_take() gives it. Blocks. */
 ps_status psi_api_parts_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable,
                             struct psi_err *err) PSI_MUST;
+/* ---- parts_fit.c ---- */
+/** Ask the ps tasks whether the parts, of which none is pinned to a task, can fit their memory budgets. FAILED_PRECONDITION
+ * (PS_REASON_TOO_LARGE): they cannot, and the text says what would fit. PS_OK also if a budget is not known. Blocks. */
+ps_status psi_api_parts_fit(ps_session *s, const ps_variable_spec *spec, const struct psi_parts *cut,
+                            struct psi_err *err) PSI_MUST;
 /* ---- embedding_push.c ---- */
-/** Start to push the gradient rows of p, whose gradient is on the host. */
+/** Start to push the gradient rows of the embedding p. The gradient is in host memory. */
 ps_status psi_api_embedding_push(ps_param *p, ps_done_fn done) PSI_MUST;
-/** Under the lock: rows on their way are not wanted any more. */
+/** Loop thread: mark the variables of the session's embeddings (psi_var.by_rows): their gradients have rows, also in rounds. */
+void psi_api_embeddings_note(ps_session *s);
+/** Under the lock: forget rows that were read ahead. */
 void psi_api_embedding_forget(ps_param *p);
 void psi_api_embedding_free(ps_param *p);
 /* ---- parts_op.c: partitioned variables; the rest is in parts.h ---- */
-/** Run one operation on all parts of v at once. *req has the result on PS_OK. An error says which part failed, and which parts a
- * change was applied to. */
+/** Run one operation on all parts of v at once. PS_OK: *req has the result. Errors name the failed part and the changed ones. */
 ps_status psi_api_parts_run(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
 
 #endif

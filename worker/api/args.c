@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, the variables of a cluster manager, PSD_TARGET.
- *
- * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, else
- * from TF_CONFIG, else the target is asked -> the job is checked against it -> ps_session_open(). Failure modes: each gives a
- * session that only has the error, which is logged, so a program needs no check here. --help prints to standard output and gives
- * a session that says stop and closes with 0.
- */
+/* A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, the variables of a cluster manager, PSD_TARGET.
+ * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, or
+ * TF_CONFIG, or the target -> the job is checked against the cluster -> ps_session_open(). Failure modes: a failure gives a
+ * session that only has the logged error, so a program needs no check. --help prints to standard output and gives a session for
+ * which ps_should_stop() is true and ps_session_close() returns 0. */
 #include "monitored.h"
 
 #include "common/mem.h"
@@ -22,16 +19,16 @@
 #include <unistd.h>
 
 enum { HOSTS_BYTES_MAX = 64 << 10, SPEC_BYTES_MAX = 1 << 20, HELP_BYTES_MAX = 64 << 10, JOBS_TEXT_MAX = 400 };
-enum { PATH_BYTES_MAX = 767 }; /* limit of psd's paths */
+enum { PATH_BYTES_MAX = 767 }; /* longest path in bytes, as in psd's settings */
 
 struct args {
     char cluster[HOSTS_BYTES_MAX + 1];
-    ps_resolver_options resolver; /* where `cluster` names a manager */
+    ps_resolver_options resolver; /* options of the cluster manager, if `cluster` names one */
     char ps_hosts[HOSTS_BYTES_MAX + 1];
     char worker_hosts[HOSTS_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job_name[PS_JOB_BYTES_MAX + 1];
-    char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd://, or with grpc:// and no path */
+    char target[PS_ADDRESS_BYTES_MAX + 7]; /* psd://..., or grpc://... without a path */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
@@ -40,7 +37,7 @@ struct args {
     int wire_dtype; /* index in wire_dtypes */
     bool sync;
     int64_t sync_workers, replicas, staleness;
-    int on_worker_loss; /* ps_worker_loss, and index in losses */
+    int on_worker_loss; /* a ps_worker_loss, which is also the index in losses */
     char device[32];
     int64_t threads;
     char checkpoint_dir[PATH_BYTES_MAX + 1];
@@ -177,13 +174,12 @@ static const struct psi_option rows[] = {
     PSI_RESOLVER_ROWS(RESOLVER_ROW)};
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
 
-/* The cluster, and this process's task in it. */
 struct place {
     struct psi_cluster cluster;
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool job_known;       /* the job was given */
-    const char *job_from; /* for errors: "--job_name" or "TF_CONFIG" */
+    bool job_known;
+    const char *job_from; /* origin of the job, for errors: "--job_name" or "TF_CONFIG" */
 };
 
 static bool given(const uint8_t *from, enum row row)
@@ -191,7 +187,7 @@ static bool given(const uint8_t *from, enum row row)
     return from[row] != PSI_FROM_DEFAULT;
 }
 
-/* Write the jobs that a client may have: the cluster's, worker and evaluator, which need not be listed. */
+/* Write the names allowed for --job_name: the cluster's jobs (clients_only: only training jobs), and worker and evaluator. */
 static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf, size_t n)
 {
     size_t len = 0;
@@ -213,7 +209,6 @@ static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf,
     }
 }
 
-/* Read cluster and task from the variables of the manager that --cluster names. */
 static ps_status cluster_from_manager(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     char index[24];
@@ -299,7 +294,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     if (!place->job_known) {
         if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0 &&
             psi_cluster_num_tasks(c, "master") == 0) {
-            return PS_OK; /* a program that trains alone */
+            return PS_OK; /* no cluster and no job: the program trains alone */
         }
         jobs_text(c, false, jobs, sizeof(jobs));
         return psi_fail(err, PS_INVALID_ARGUMENT, "--job_name is missing: it must be one of %s", jobs);
@@ -331,7 +326,6 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     return PS_OK;
 }
 
-/* Check flags of rounds that contradict each other or the cluster. */
 static ps_status check_sync(const struct args *a, const uint8_t *from, const struct psi_cluster *c, struct psi_err *err)
 {
     const bool staleness = given(from, ROW_STALENESS);
@@ -359,7 +353,7 @@ static ps_status check_sync(const struct args *a, const uint8_t *from, const str
     return PS_OK;
 }
 
-/* Read cluster and task from flags or environment, without checking whether they fit. */
+/* Read cluster and task from flags or environment. The caller checks that the cluster has the task. */
 static ps_status read_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     bool flags = given(from, ROW_CLUSTER) || given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
@@ -407,7 +401,8 @@ static ps_status print_help(const struct psi_options *o, const char *program, co
     return st;
 }
 
-/* --placement balanced: push a setter as the outermost device scope. */
+/* Apply --placement balanced: a device setter, which chooses a ps task for each variable as tf.train.replica_device_setter does,
+ * becomes the outermost device scope. */
 static ps_status balance(ps_session *s, const char *cluster_spec)
 {
     ps_setter_options o;
@@ -415,14 +410,14 @@ static ps_status balance(ps_session *s, const char *cluster_spec)
     ps_setter_options_init(&o);
     ps_status st = cluster_spec != NULL ? ps_cluster_spec_new(cluster_spec, &spec) : PS_OK;
     o.cluster = spec;
-    o.ps_tasks = spec == NULL ? ps_ps_count(s) : 0; /* asks the target */
+    o.ps_tasks = spec == NULL ? ps_ps_count(s) : 0; /* ps_ps_count() asks the target */
     o.strategy = PS_GREEDY_BYTES;
     st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
     ps_cluster_spec_free(spec);
     return st;
 }
 
-/* Apply --sync and --staleness. An evaluator gets the flags of the others, but does not train. */
+/* Apply --sync and --staleness. An evaluator may be started with the workers' flags: it trains nothing, and ignores these two. */
 static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
 {
     ps_sync_options o;
@@ -438,7 +433,7 @@ static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
     return ps_session_sync(s, &o);
 }
 
-/* Apply flags that take effect before anything that the program does. */
+/* Apply the flags that take effect before the program's first call. */
 static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *from, const char *cluster_spec)
 {
     ps_status st = keep_step(s, a, given(from, ROW_STALENESS));
@@ -447,7 +442,7 @@ static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *fro
     return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
 }
 
-/* Write the spec string into buf; *out_text NULL: there are no jobs. */
+/* Write the cluster spec of c into buf and point *out_text at it. If c has no jobs, *out_text is NULL and the result PS_OK. */
 static ps_status format(const struct psi_cluster *c, struct psi_buf *buf, const char **out_text, struct psi_err *err)
 {
     if (psi_cluster_job_count(c) == 0) {
@@ -467,7 +462,7 @@ static void who(const struct args *a, const uint8_t *from, ps_session_options *o
     options->tls_ca = a->tls_ca;
 }
 
-/* Open the session. *monitor is taken if a session is tried. */
+/* Open the session. Sets *monitor to NULL once psi_api_open() owns it, even if that fails. */
 static ps_status open_place(const struct args *a, const uint8_t *from, struct place *place, const char *program,
                             struct psi_monitor **monitor, ps_session **out_session, struct psi_err *err)
 {
@@ -545,7 +540,7 @@ static ps_status open_args(struct args *a, int *argc, char **argv, const char *a
     return st;
 }
 
-/* monitor NULL: the session is not monitored. */
+/* Open a session by the flags in argv. On failure, gives a session that only has the error. Owns monitor; NULL: not monitored. */
 static ps_session *open_session(int *argc, char **argv, const char *about, struct psi_monitor *monitor)
 {
     struct psi_err err = {0};
@@ -578,7 +573,7 @@ ps_session *ps_monitored_open_args(int *argc, char **argv, const char *about, co
 
 struct ps_role {
     struct psi_buf cluster;
-    const char *cluster_spec; /* in cluster; NULL: not given */
+    const char *cluster_spec; /* spec string in `cluster`; NULL: none given */
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
@@ -586,7 +581,7 @@ struct ps_role {
     char key_file[PATH_MAX];
 };
 
-/* argv is the role's own copy. */
+/* Fill *r from the flags in argv, a copy from which the parser removes them. */
 static ps_status read_role(struct args *a, int argc, char **argv, ps_role *r)
 {
     uint8_t from[ROW_COUNT];
@@ -622,7 +617,7 @@ ps_role *ps_role_from_args(int argc, char *const *argv)
     const size_t count = argv != NULL && argc > 0 ? (size_t)argc : 0;
     ps_role *r = psi_calloc(1, sizeof(*r));
     struct args *a = psi_calloc(1, sizeof(*a));
-    char **copy = psi_calloc(count + 2, sizeof(*copy)); /* a copy, from which the parser removes what it has read */
+    char **copy = psi_calloc(count + 2, sizeof(*copy));
     char program[] = "program";
     if (r != NULL && a != NULL && copy != NULL) {
         psi_buf_init(&r->cluster, SPEC_BYTES_MAX);
@@ -630,7 +625,7 @@ ps_role *ps_role_from_args(int argc, char *const *argv)
         for (size_t i = 0; i < count; i++) {
             copy[i] = argv[i];
         }
-        PSI_IGNORE(read_role(a, count > 0 ? argc : 1, copy, r)); /* ps_session_open_args() reports the error */
+        PSI_IGNORE(read_role(a, count > 0 ? argc : 1, copy, r)); /* ps_session_open_args() will report the error */
     } else {
         psi_free(r);
         r = NULL;

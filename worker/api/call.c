@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Blocking calls: one work on the loop thread, at most one request of the core, and a wait on the caller's thread.
- *
- * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() ->
- * the caller wakes up in psi_api_call_wait(). Everything is on the caller's stack; nothing is allocated. Failure modes: prepare()
- * or the core refuses, or the request fails: psi_api_call_wait() returns that error. The wait always ends, because the core's
- * deadlines end every request, and so does an interrupt (interrupt.c). The core logs requests that take longer than 5 s.
- */
+/* Blocking calls: a work on the loop thread starts a request of the core, or several one after the other, and the caller's thread
+ * waits. Happy path: psi_api_call_start() submits the work. On the loop, begin() calls prepare() and starts the request;
+ * request_done() calls finish() and wakes up the thread in psi_api_call_wait(). The call is in the caller's memory; nothing is
+ * allocated. No thread waits for a call with over(), which runs at its end. Failure modes: prepare() or the core refuses, or the
+ * request fails: psi_api_call_wait() returns that error. The wait always ends, because deadlines of the core and interrupts
+ * (interrupt.c) end every request. */
 #include "lock.h"
 #include "monitored.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT_MS_MIN = 50 }; /* shortest time that ps_session_set_deadline() leaves */
+enum { LEFT_MS_MIN = 50 }; /* least timeout of a call in ms, even if the deadline of ps_session_set_deadline() has passed */
 
 void ps_session_set_deadline(ps_session *s, int64_t ms)
 {
@@ -43,30 +41,42 @@ int64_t psi_api_ready_timeout_ms(const ps_session *s)
     return s->deadline_ms > 0 ? 0 : s->ready_timeout_ms;
 }
 
-/* End the call. The caller's frame may be gone as soon as the lock is released. */
+/* End the call with *err, or NULL for success: run over(), or wake up the call's thread. The call must not be used afterwards: it
+ * is in the memory of that thread, which may return as soon as the lock is released. */
 static void call_end(struct psi_api_call *call, const struct psi_err *err)
 {
     ps_session *s = call->session;
-    (void)pthread_mutex_lock(&s->lock);
     if (err != NULL) {
         call->err = *err;
-        psi_session_cuts(&s->machine, &call->err);
+        psi_api_cut(s, &call->err);
     }
-    call->ended = true;
-    s->in_flight--;
-    (void)pthread_cond_signal(&call->ended_cond);
-    psi_api_wake(s);
-    (void)pthread_mutex_unlock(&s->lock);
+    if (call->over != NULL) {
+        call->over(call);
+        psi_api_landed(s, NULL, NULL);
+    } else {
+        psi_api_landed(s, &call->ended, &call->ended_cond);
+    }
+}
+
+/* Call when the request has succeeded, or prepare() if there is no request: runs finish(), and begin() if that sets `again`. */
+static void call_finish(struct psi_api_call *call)
+{
+    call->again = false;
+    if (call->finish != NULL) {
+        call->finish(call);
+    }
+    if (call->again) {
+        psi_io_submit(call->session->io, &call->work);
+    } else {
+        call_end(call, NULL);
+    }
 }
 
 static void request_done(struct psi_request *req)
 {
     struct psi_api_call *call = req->ctx;
     if (req->status == PS_OK) {
-        if (call->finish != NULL) {
-            call->finish(call);
-        }
-        call_end(call, NULL);
+        call_finish(call);
         return;
     }
     struct psi_err err;
@@ -79,13 +89,21 @@ static void request_done(struct psi_request *req)
     call_end(call, &err);
 }
 
+/* Loop thread: check again that the call may send a request: the session may have begun to close or to recover meanwhile. */
+static ps_status may_go_on(const struct psi_api_call *call, struct psi_err *err)
+{
+    ps_session *s = call->session;
+    const ps_status st = call->over == NULL ? psi_api_interrupted_since(s, call->req.interrupts, err) : PS_OK;
+    return st == PS_OK && call->again ? psi_api_admit(s, &(struct psi_api_admission){0}, err) : st;
+}
+
 static void begin(struct psi_io_work *work, struct psi_client *c)
 {
     struct psi_api_call *call = PSI_CONTAINER_OF(work, struct psi_api_call, work);
     struct psi_err err;
     psi_err_none(&err);
     call->client = c;
-    ps_status st = psi_api_interrupted_since(call->session, call->req.interrupts, &err);
+    ps_status st = may_go_on(call, &err);
     if (st == PS_OK && call->on != NULL) {
         call->req.var = call->on->var;
         st = psi_api_has_var(call->on, &err);
@@ -94,47 +112,35 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     if (st == PS_OK && call->req.kind != PSI_REQ_NONE) {
         call->req.done = request_done;
         call->req.ctx = call;
-        call->req.deadline_ms = psi_api_deadline_ms(call->session, call->timeout_ms);
         st = psi_client_start(c, &call->req, &err);
         if (st == PS_OK) {
             return;
         }
-    } else if (st == PS_OK && call->finish != NULL) {
-        call->finish(call);
     }
-    err.code = st;
-    call_end(call, st == PS_OK ? NULL : &err);
+    if (st == PS_OK) {
+        call_finish(call);
+    } else {
+        err.code = st;
+        call_end(call, &err);
+    }
 }
 
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err)
 {
     struct psi_list *it = NULL;
-    uint32_t count = 0;
-    bool when_closing = false;
-    ps_status st = psi_api_check(s, true, err);
-    if (st != PS_OK) {
-        return st;
-    }
+    struct psi_api_admission a = {0};
     PSI_LIST_FOREACH(it, works) {
         const struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
-        when_closing = call->when_closing;
-        count++;
+        a.when_closing = call->when_closing;
+        a.requests++;
+        a.threads += call->over == NULL ? 1 : 0;
+    }
+    ps_status st = psi_api_check(s, a.threads > 0, err);
+    PSI_LIST_FOREACH(it, works) {
+        const struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
         st = st == PS_OK ? psi_api_may_change(s, call->req.kind, err) : st;
     }
-    if (st != PS_OK) {
-        return st;
-    }
-    const struct psi_who who = psi_api_who(s);
-    (void)pthread_mutex_lock(&s->lock);
-    st = psi_api_may_start(s, err);
-    if (when_closing && st != PS_OK && psi_api_closes(s) && s->io != NULL && !psi_session_bars(&s->machine, &who, NULL)) {
-        st = PS_OK;
-    }
-    const uint64_t chief_number = psi_api_chief_number(s);
-    const unsigned interrupts = when_closing ? atomic_load(&s->interrupts) : psi_api_interrupts(s);
-    s->in_flight += st == PS_OK ? count : 0;
-    s->inside += st == PS_OK ? count : 0;
-    (void)pthread_mutex_unlock(&s->lock);
+    st = st == PS_OK ? psi_api_admit(s, &a, err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -143,14 +149,16 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         (void)pthread_cond_init(&call->ended_cond, NULL); /* cannot fail with default attributes */
         psi_err_none(&call->err);
         call->ended = false;
+        call->again = false;
         call->work.run = begin;
-        call->req.waited = true;
-        call->req.interrupts = interrupts;
+        call->req.waited = call->over == NULL;
+        call->req.interrupts = a.interrupts;
+        call->req.deadline_ms = psi_api_deadline_ms(s, call->timeout_ms);
         if (call->req.kind == PSI_REQ_ASSIGN || call->req.kind == PSI_REQ_INIT_FROM) {
-            call->req.chief_number = chief_number;
+            call->req.chief_number = a.chief_number;
         }
     }
-    psi_io_submit_all(s->io, works, true);
+    psi_io_submit_all(s->io, works, a.threads > 0);
     return PS_OK;
 }
 
@@ -162,7 +170,6 @@ ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err)
     return psi_api_calls_start(call->session, &works, err);
 }
 
-/* Add the thread's wait to a trace. */
 static void trace_wait(const struct psi_api_call *call, uint64_t begun_ns)
 {
     char name[PSI_SPAN_NAME_BYTES];
@@ -176,11 +183,7 @@ ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
 {
     ps_session *s = call->session;
     const uint64_t begun_ns = psi_trace_now(s);
-    (void)pthread_mutex_lock(&s->lock);
-    while (!call->ended) {
-        psi_api_wait(s, &call->ended_cond, true);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_await_over(s, &call->ended, &call->ended_cond);
     trace_wait(call, begun_ns);
     psi_api_go_outside(s);
     (void)pthread_cond_destroy(&call->ended_cond);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_call(): a call of a function of a task's call table.
- *
- * Happy path: the device names a task -> if it is not CPU:0, the task is asked whether it has it -> the core's CALL -> the
- * output. Failure modes: a device with missing or extra fields is INVALID_ARGUMENT; the rest is the core's (core/call.c).
- */
+/* ps_call() and ps_call_start(): a call of a function of a task's call table. Happy path: the caller's thread takes the device
+ * from the scopes. The loop asks for the cluster if the session does not know it, and finds the task that the device names.
+ * Unless every task has the device, the loop asks the task for its devices. Then it sends CALL, and the answer goes to the
+ * program's memory. Failure modes: a task or device that does not exist is INVALID_ARGUMENT; otherwise as in core/call.c. */
 #include "api.h"
 
 #include "common/device.h"
+#include "common/mem.h"
 
 #include <string.h>
 
-struct call_args {
+struct task_call {
+    struct psi_api_call call;
     struct psi_call_io io;
     struct psi_device device;
-    bool asks;         /* the request asks the task for its devices, and is no call */
-    ps_task_info info; /* the task's answer, written by the core */
+    bool informed; /* `info` has the task's answer to AWAIT_INFO */
+    ps_task_info info;
 };
 
 ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out, struct psi_err *err)
@@ -37,7 +37,7 @@ ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_
                     psi_cluster_task_list(cluster, job, list, sizeof(list)));
 }
 
-/* Fill what the device leaves open: job and task of the target, or task 0 of the given job. */
+/* Complete a device without a task: if it names a job, task 0 of that job; otherwise job and task of the session's target. */
 static ps_status target_fill(const struct psi_client *c, struct psi_device *d, struct psi_err *err)
 {
     struct psi_device target = {.has_job = false};
@@ -60,44 +60,53 @@ static ps_status target_fill(const struct psi_client *c, struct psi_device *d, s
     return st;
 }
 
-/* Find the task at the core, which also knows tasks that serve and are no ps. */
+/* psi_api_call.prepare(): choose the next request: CLUSTER if the cluster is not known, AWAIT_INFO if the task must be asked for
+ * its devices, then CALL. Any serving task may be called, also one that is no ps task. */
 static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
 {
-    struct call_args *a = call->arg;
-    ps_status st = target_fill(call->client, &a->device, err);
-    st = st == PS_OK ? psi_api_find_task(call->client, a->device.job, a->device.task, &call->req.task, err) : st;
+    struct task_call *t = PSI_CONTAINER_OF(call, struct task_call, call);
+    if (psi_client_cluster(call->client) == NULL) {
+        call->req.kind = PSI_REQ_CLUSTER;
+        return PS_OK;
+    }
+    ps_status st = target_fill(call->client, &t->device, err);
+    st = st == PS_OK ? psi_api_find_task(call->client, t->device.job, t->device.task, &call->req.task, err) : st;
     if (st != PS_OK) {
-        psi_err_prefix(err, "call '%.63s'", a->io.name);
+        psi_err_prefix(err, "call '%.63s'", t->io.name);
         return st;
     }
-    call->req.kind = a->asks ? PSI_REQ_AWAIT_INFO : PSI_REQ_CALL;
-    call->req.dst = a->asks ? (void *)&a->info : (void *)&a->io;
-    return PS_OK;
+    const bool asks = !t->informed && !psi_api_device_is_everywhere(call->session, &t->device);
+    call->req.kind = asks ? PSI_REQ_AWAIT_INFO : PSI_REQ_CALL;
+    call->req.dst = asks ? (void *)&t->info : (void *)&t->io;
+    return t->informed ? psi_api_device_check(&t->info, &t->device, err) : PS_OK;
 }
 
-/* Device of the open scopes, with this one within all others. */
+static void finish(struct psi_api_call *call)
+{
+    struct task_call *t = PSI_CONTAINER_OF(call, struct task_call, call);
+    t->informed = call->req.kind == PSI_REQ_AWAIT_INFO;
+    call->again = call->req.kind != PSI_REQ_CALL;
+}
+
+/* Combine the open device scopes, with `text` as the innermost one, into *out. */
 static ps_status find_device(ps_session *s, const char *text, struct psi_device *out, struct psi_err *err)
 {
     char prefix[PS_NAME_BYTES_MAX + 1];
-    ps_status st = psi_api_check(s, true, err);
-    st = st == PS_OK ? psi_api_scope_row(s, "Call", text, prefix, out, err) : st;
+    ps_status st = psi_api_scope_row(s, "Call", text, prefix, out, err);
     if (st == PS_OK && out->has_replica && out->replica != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", out->replica);
     }
     return st;
 }
 
-/* Ask the task whether it has a device that not every task has. */
-static ps_status check_device(struct psi_api_call call, struct psi_err *err)
+/* Fill t for a call of the function `name`. The caller has zeroed t and set the memory of t->io. */
+static ps_status fill(struct task_call *t, ps_session *s, bool may_block, const char *device, const char *name,
+                      int64_t timeout_ms, struct psi_err *err)
 {
-    struct call_args *a = call.arg;
-    if (psi_api_device_is_everywhere(call.session, &a->device)) {
-        return PS_OK;
-    }
-    a->asks = true;
-    ps_status st = psi_api_call_run(&call, err);
-    a->asks = false;
-    return st == PS_OK ? psi_api_device_check(&a->info, &a->device, err) : st;
+    t->call = (struct psi_api_call){.session = s, .prepare = prepare, .finish = finish, .timeout_ms = timeout_ms};
+    t->io.name = name;
+    ps_status st = name != NULL ? psi_api_check(s, may_block, err) : psi_fail(err, PS_INVALID_ARGUMENT, "no call is named");
+    return st == PS_OK ? find_device(s, device, &t->device, err) : st;
 }
 
 ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
@@ -105,20 +114,57 @@ ps_status ps_call(ps_session *s, const char *device, const char *name, const voi
 {
     PSI_API_VISIT(s);
     struct psi_err err = {0};
-    struct call_args a = {
-        .io = {.name = name, .in = in, .in_bytes = in_bytes, .out = out, .out_capacity = out_capacity, .out_bytes = 0}};
-    struct psi_api_call call = {.session = s, .prepare = prepare, .arg = &a, .timeout_ms = timeout_ms};
-    ps_status st =
-        name != NULL ? find_device(s, device, &a.device, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "no call is named");
-    if (st == PS_OK) {
-        st = psi_api_know_cluster(s, timeout_ms, &err);
-    }
-    st = st == PS_OK ? check_device(call, &err) : st;
-    if (st == PS_OK) {
-        st = psi_api_call_run(&call, &err);
-    }
+    struct task_call t = {.io = {.in = in, .in_bytes = in_bytes, .out = out, .out_capacity = out_capacity}};
+    ps_status st = fill(&t, s, true, device, name, timeout_ms, &err);
+    st = st == PS_OK ? psi_api_call_run(&t.call, &err) : st;
     if (out_bytes != NULL) {
-        *out_bytes = a.io.out_bytes;
+        *out_bytes = t.io.out_bytes;
+    }
+    return psi_api_result(&err, st);
+}
+
+/* A call of ps_call_start(); over() frees it. */
+struct started {
+    struct task_call of;
+    ps_call_done_fn done;
+    void *ctx;
+    char name[];
+};
+
+static void over(struct psi_api_call *call)
+{
+    struct started *c = PSI_CONTAINER_OF(call, struct started, of.call);
+    const bool failed = call->err.code != PS_OK;
+    const ps_call_result result = {.struct_bytes = sizeof(result),
+                                   .status = call->err.code,
+                                   .applied = failed ? call->err.applied : PS_NOTHING_APPLIED,
+                                   .reason = failed ? psi_reason(call->err.reason, call->err.code) : PS_REASON_NONE,
+                                   .out_bytes = c->of.io.out_bytes,
+                                   .text = failed ? call->err.text : ""};
+    c->done(c->ctx, &result);
+    psi_free(c);
+}
+
+ps_status ps_call_start(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
+                        size_t out_capacity, int64_t timeout_ms, ps_call_done_fn done, void *ctx)
+{
+    struct psi_err err = {0};
+    const size_t name_bytes = name != NULL ? strlen(name) + 1 : 0;
+    struct started *c = psi_calloc(1, sizeof(*c) + name_bytes);
+    ps_status st = c != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for a call");
+    if (st == PS_OK && done == NULL) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "done is NULL");
+    }
+    if (st == PS_OK) {
+        c->done = done;
+        c->ctx = ctx;
+        c->of.io = (struct psi_call_io){.in = in, .in_bytes = in_bytes, .out = out, .out_capacity = out_capacity};
+        st = fill(&c->of, s, false, device, name != NULL ? memcpy(c->name, name, name_bytes) : NULL, timeout_ms, &err);
+        c->of.call.over = over;
+    }
+    st = st == PS_OK ? psi_api_call_start(&c->of.call, &err) : st;
+    if (st != PS_OK) {
+        psi_free(c);
     }
     return psi_api_result(&err, st);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cluster as a session knows it: the tasks, and this session's place.
- *
- * Happy path: the first call that needs the cluster asks the core, which has it from the options or from the first task that it
- * is connected to; the list is copied and does not change. Failure mode: no task answers within the timeout; the next call asks
- * again.
- */
+/* The session's copy of the cluster: tasks, and the session's place in its job. Happy path: the first call that needs the copy
+ * asks the core, which has the cluster from the options or from the first connected task. Later only serving.c appends tasks.
+ * Failure mode: no task answers within the timeout; the next call asks again. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -59,7 +55,7 @@ static void finish_know(struct psi_api_call *call)
     k->all = count;
     const char *job = call->session->job;
     uint32_t tasks = psi_cluster_num_tasks(cluster, job);
-    /* all sessions must get one number */
+    /* the highest index of the job + 1, not the number of tasks, because indices may be missing */
     k->job_tasks = tasks > 0 ? psi_cluster_task_index(cluster, job, tasks - 1) + 1 : 0;
     k->chief = psi_client_leads(c);
 }
@@ -71,7 +67,7 @@ static ps_status know(ps_session *s, bool looks, int64_t timeout_ms, struct psi_
         return st;
     }
     (void)pthread_mutex_lock(&s->lock);
-    bool known = s->cluster_known;
+    bool known = s->known != PSI_KNOWN_NOTHING;
     (void)pthread_mutex_unlock(&s->lock);
     if (known) {
         return PS_OK;
@@ -85,7 +81,7 @@ static ps_status know(ps_session *s, bool looks, int64_t timeout_ms, struct psi_
     }
     if (st == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
-        if (!s->cluster_known) {
+        if (s->known == PSI_KNOWN_NOTHING) {
             s->tasks = k.tasks;
             k.tasks = NULL;
             s->task_count = k.count;
@@ -93,7 +89,7 @@ static ps_status know(ps_session *s, bool looks, int64_t timeout_ms, struct psi_
             s->job_task_count = k.job_tasks;
             s->ps_count = k.ps_tasks;
             s->chief = k.chief;
-            s->cluster_known = true;
+            s->known = PSI_KNOWN_SERVERS;
         }
         (void)pthread_mutex_unlock(&s->lock);
     }
@@ -122,8 +118,7 @@ void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err)
             continue;
         }
         size_t at = strlen(err->text);
-        /* a cut text is harmless */
-        (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s (%s)", t->name, t->address);
+        (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s (%s)", t->name, t->address); /* may be cut */
     }
 }
 
@@ -138,7 +133,7 @@ int ps_task_count(ps_session *s)
     if (s == NULL || s->job[0] == '\0') {
         return 1;
     }
-    /* an unlisted worker, or one that cannot ask, gets a count that is above its index */
+    /* if the cluster does not list this task, or is not known, the count is the task's index + 1 */
     uint32_t count = psi_api_know_cluster(s, 0, &err) == PS_OK ? s->job_task_count : 0;
     return (int)(count > s->task ? count : s->task + 1);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The device that a session computes on.
- *
- * Happy path: options.compute_device is opened with the session; the CPU is opened at first use, so that programs that only look
- * load no BLAS. Failure mode: there is no such device: with allow_soft_placement the session computes on the CPU, and the
- * placement log says so; otherwise the session is not opened.
- */
+/* The device that a session computes on. Happy path: options.compute_device is opened with the session; the CPU is opened at
+ * first use, so that programs that compute nothing load no BLAS. Failure modes: a text that is no device is refused. If the
+ * device cannot be opened, opening the session fails; with allow_soft_placement it computes on the CPU, and logs so. */
 #include "api.h"
 
 #include <stdio.h>
@@ -16,7 +12,7 @@ static bool is_cpu(const char *device)
     return device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0 || strcmp(device, "cpu:0") == 0;
 }
 
-/* Log "compute: (Session): /job:worker/task:0/device:GPU:0", and why it is not the device asked for. */
+/* Log "compute: (Session): /job:worker/task:0/device:GPU:0"; if `why` is not empty, also the requested device and `why`. */
 static void log_place(ps_session *s, const char *type, uint32_t index, const char *asked, const char *why)
 {
     char name[PSI_TASK_NAME_MAX];

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Devices of a session: device scopes, the devices of tasks, the placement log.
- *
- * Happy path: ps_device_push() and ps_device_push_setter() add a level to the placer, which psi_api_scope() asks for each
- * variable; ps_session_devices() asks every serving task for its devices. Failure modes: a malformed device or setter, a pop
- * without a push: refused, nothing changes, and the error sticks (see scope.c). If a task does not answer there is no list,
- * because half a list would mean that its devices do not exist.
- */
+/* Devices of a session: device scopes, the devices of tasks, the placement log. Happy path: ps_device_push() and
+ * ps_device_push_setter() add a level to the placer, which psi_api_scope() asks for each variable; ps_session_devices() asks
+ * every serving task for its devices. Failure modes: a malformed device or setter, a pop without a push: refused, nothing
+ * changes, and the error becomes the session's (scope.c). If a task does not answer, ps_session_devices() fails, because a list
+ * without its devices would look complete. */
 #include "api.h"
 
 #include "common/abi.h"
@@ -18,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICE_DEFAULT "CPU:0" /* of a task that lists none */
+#define DEVICE_DEFAULT "CPU:0" /* device of a task that lists none */
 enum {
-    LIST_MS = 2000, /* for the list in an error's text */
-    NAMED_MAX = 64  /* devices in an error's text */
+    LIST_MS = 2000, /* longest time in ms to get the list of devices for an error's text */
+    NAMED_MAX = 64  /* most devices in an error's text, and most devices of one task that has_device() compares */
 };
 
 ps_status ps_device_push(ps_session *s, const char *device)
@@ -62,7 +59,7 @@ ps_status ps_device_pop(ps_session *s)
     return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_pop");
 }
 
-/* Parse "CPU:0" of len bytes. False: it makes no sense. */
+/* Parse a device of the task, such as "CPU:0", of len bytes. False: the text is no device. */
 static bool read_device(const char *text, size_t len, const ps_task_info *task, ps_device_info *out)
 {
     const char *colon = memchr(text, ':', len);
@@ -78,7 +75,8 @@ static bool read_device(const char *text, size_t len, const ps_task_info *task, 
     return true;
 }
 
-/* Write the devices of one task from infos[total] on. -1: its answer makes no sense. */
+/* Append the devices of one task to infos [max], after its first `total` entries. Returns the new total. Devices beyond max are
+ * only counted. -1: the task's list of devices is invalid. */
 static int devices_of(const ps_task_info *task, ps_device_info *infos, size_t item_bytes, int max, int total)
 {
     const char *p = task->devices[0] != '\0' ? task->devices : DEVICE_DEFAULT;
@@ -127,8 +125,8 @@ static int devices(ps_session *s, bool needed, ps_device_info *infos, size_t ite
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
     if (tasks == NULL) {
         PSI_IGNORE(count < 0 ? psi_fail_as(err, PS_UNAVAILABLE, ps_last_reason(), "%s", ps_last_error())
-                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 tells the
-                                                                                                            * caller */
+                             /* -1 tells the caller */
+                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
         return -1;
     }
     ps_status st = psi_api_infos(s, needed, tasks, sizeof(*tasks), count, timeout_ms, err);
@@ -163,16 +161,16 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has room for %d devices", infos == NULL ? 0 : max);
     }
     st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_session_devices", &err) : st;
-    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may start before its ps tasks */
+    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* waits for a task: the program may start before its ps tasks */
     int total = st == PS_OK ? devices(s, true, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
-        PSI_IGNORE(psi_api_interrupted(s, &err)); /* the error is then the interrupt, not a task */
+        PSI_IGNORE(psi_api_interrupted(s, &err)); /* if the call was interrupted, CANCELLED replaces the error */
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
     }
     return total;
 }
 
-/* True if the task has a device that d asks for. Without a type CPU is meant; without an index any device. */
+/* True if the task has a device that fits d. If d has no type, CPU is meant; if it has no index, any index fits. */
 static bool has_device(const ps_task_info *task, const struct psi_device *d)
 {
     ps_device_info own[NAMED_MAX];
@@ -215,7 +213,7 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     dst[0] = '\0';
     for (int i = 0; i < total && i < NAMED_MAX; i++) {
         int more = snprintf(dst + at, n - at, "%s%s", i > 0 ? ", " : "", infos[i].name);
-        if (more < 0 || (size_t)more >= n - at - 24) { /* keeps room for the number of devices that are left out */
+        if (more < 0 || (size_t)more >= n - at - 24) { /* leaves room for the number of devices left out */
             (void)snprintf(dst + at, n - at, " and %d more", total - i);
             break;
         }
@@ -224,11 +222,10 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     psi_free(infos);
 }
 
-enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* for smaller models the placement does not matter */
+enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* psi_api_log_balance() ignores smaller models: their placement does not matter */
 
-/* The bytes of this session's variables on a ps task. */
 struct share {
-    uint64_t bytes, biggest; /* biggest: largest variable */
+    uint64_t bytes, biggest; /* biggest: bytes of the largest variable */
 };
 
 static uint64_t add_shares(ps_session *s, struct share *shares)

@@ -2,11 +2,10 @@
 /*
  * Embeddings: parameters whose buffers have the rows of a batch, not the whole variable.
  *
- * Happy path: ps_embedding_get() -> ps_session_ready() -> in each step ps_embedding_pull() sorts the ids of the batch and gathers
- * the different ones into the value buffer; ps_push() pushes the gradient rows of these ids (param.c); ps_embedding_ahead()
- * starts to gather the rows of the next batch into the second buffer, which the next pull exchanges with the value buffer.
- * Failure modes: as parameters; rows that were to come ahead and have not come are gathered again by the pull, which says why
- * that fails.
+ * Happy path, after ps_embedding_get() and ps_session_ready(): in each step ps_embedding_pull() sorts the ids of the batch and
+ * gathers their rows, each row once, into the value buffer. ps_push() pushes the gradient rows of these ids (param.c).
+ * ps_embedding_ahead() starts to gather the rows of the next batch into the second buffer. The next pull exchanges the buffers.
+ * Failure modes: as for parameters. If rows could not be read ahead, the next pull gathers them, and reports the error.
  */
 #include "lock.h"
 #include "monitored.h"
@@ -19,9 +18,7 @@
 
 #include <string.h>
 
-/* ---- get ---- */
-
-/* The parameter, with buffers of one row, and without a variable. */
+/* Make a parameter with buffers of one row. Its variable is got later. NULL: *err has the reason. */
 static ps_param *embedding_new(ps_session *s, const ps_variable_spec *spec, struct psi_err *err)
 {
     ps_shape row = spec->shape;
@@ -83,17 +80,16 @@ static ps_param *embedding_get(ps_session *s, const ps_variable_spec *spec)
 {
     struct psi_err err = {0};
     ps_param *p = NULL;
-    /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
-    PSI_IGNORE(psi_api_recover(s));
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing was lost, or the recovery failed, which psi_api_enter() reports */
     const ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
-        if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
-            PSI_IGNORE(psi_api_last_sticks(s, st, "ps_embedding_get"));   /* the dummy's calls return it */
+        if (s != NULL && s->opened == PSI_OPENED && psi_api_sticky(s, NULL) == PS_OK) { /* for example in a callback */
+            PSI_IGNORE(psi_api_last_sticks(s, st, "ps_embedding_get"));                 /* calls on the dummy return the error */
         }
         return embedding_dummy(s, spec);
     }
     if (embedding_make(s, spec, &p, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_refused(s, &err, "ps_embedding_get")); /* the dummy's calls return it */
+        PSI_IGNORE(psi_api_refused(s, &err, "ps_embedding_get")); /* calls on the dummy return the error */
         return embedding_dummy(s, spec);
     }
     psi_api_param_keep(s, p);
@@ -109,9 +105,7 @@ ps_param *ps_embedding_get(ps_session *s, const ps_variable_spec *spec)
     return p;
 }
 
-/* ---- rows of a batch ---- */
-
-/* The different ids of a batch, rising; *out_rows has which of them each one that is given is. psi_rows_free() frees it. */
+/* Write to *out_rows the ids of a batch, sorted, each once, and the position of each given id among them. Owned by the caller. */
 static ps_status sort_ids(const ps_param *p, const int64_t *ids, size_t count, struct psi_rows **out_rows, struct psi_err *err)
 {
     ps_shape whole = p->shape;
@@ -122,7 +116,7 @@ static ps_status sort_ids(const ps_param *p, const int64_t *ids, size_t count, s
                                     : psi_rows_new(&given, out_rows, err);
 }
 
-/* Exchange the ids at *list for those of r. */
+/* Replace *list by a copy of the ids of the rows in r. */
 static ps_status keep_ids(const ps_param *p, const struct psi_rows *r, int64_t **list, size_t *out_count, struct psi_err *err)
 {
     int64_t *made = psi_malloc((r->count + 1) * sizeof(*made));
@@ -136,7 +130,7 @@ static ps_status keep_ids(const ps_param *p, const struct psi_rows *r, int64_t *
     return PS_OK;
 }
 
-/* Memory for `bytes` of new values in the block, with room for somewhat larger batches. */
+/* Make room for `bytes` of new values in the block. A block that must grow gets 1.5 times the bytes, for later batches. */
 static ps_status room(ps_param *p, struct psk_block *block, size_t bytes, void **out, struct psi_err *err)
 {
     if (block->host_bytes < bytes) {
@@ -147,7 +141,9 @@ static ps_status room(ps_param *p, struct psk_block *block, size_t bytes, void *
     return st;
 }
 
-/* The buffers are for the rows of e->ids from now on. Without ids they have one row, which is not pushed. */
+/* Make both buffers of p as large as the rows of e->ids, and zero the gradient. Without ids each buffer has one row of zeros,
+ * which is not pushed. exchange: the second buffer, which has the values, becomes the value buffer. Otherwise the caller must
+ * write the values to *out_value, the value buffer. */
 static ps_status resize(ps_param *p, bool exchange, void **out_value, struct psi_err *err)
 {
     void *grad = NULL;
@@ -170,24 +166,25 @@ static ps_status resize(ps_param *p, bool exchange, void **out_value, struct psi
     return st;
 }
 
-static bool has_come(ps_session *s, const void *rows)
+static bool has_come(ps_session *s, void *rows)
 {
     const struct psi_embedding *e = rows;
     (void)s;
-    return !e->coming;
+    return e->next != PSI_VALUE_COMING;
 }
 
-/* Wait until no rows are on their way to the second buffer. *out_mine: it has those of r, which are the program's from now on. */
+/* Wait until the read ahead into the second buffer has ended, and take its rows: a later pull finds the buffer empty. *out_mine:
+ * true if these are the rows of r, so that the caller may use them. CANCELLED: the call was interrupted. */
 static ps_status take_ahead(ps_param *p, const struct psi_rows *r, bool *out_mine, struct psi_err *err)
 {
     ps_session *s = p->session;
     struct psi_embedding *e = p->rows;
     (void)pthread_mutex_lock(&s->lock);
     psi_api_wait_until(s, has_come, e, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
-    const ps_status st = e->coming ? psi_api_interrupted(s, err) : PS_OK;
-    *out_mine = st == PS_OK && e->there && r->count > 0 && r->count == e->next_count &&
+    const ps_status st = has_come(s, e) ? PS_OK : psi_api_interrupted(s, err);
+    *out_mine = st == PS_OK && e->next == PSI_VALUE_THERE && r->count > 0 && r->count == e->next_count &&
                 memcmp(r->indices, e->next_ids, r->count * sizeof(*e->next_ids)) == 0;
-    e->there = e->there && st != PS_OK;
+    e->next = st == PS_OK ? PSI_VALUE_STALE : e->next;
     (void)pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -199,7 +196,7 @@ static void say_places(const struct psi_rows *r, int64_t *places)
     }
 }
 
-/* The session is ready, no push of p is in flight. */
+/* Pull the rows of the ids into p's value buffer. The session is ready, and no push of p is in flight. */
 static ps_status pull_rows(ps_param *p, const int64_t *ids, size_t count, int64_t *places)
 {
     struct psi_rows *r = NULL;
@@ -223,7 +220,7 @@ static ps_status pull_rows(ps_param *p, const int64_t *ids, size_t count, int64_
     return st == PS_OK ? PS_OK : psi_api_last_sticks(p->session, st, "ps_embedding_pull");
 }
 
-/* INVALID_ARGUMENT, which sticks: p is no embedding. */
+/* Refuse p, which is no embedding. The error, INVALID_ARGUMENT, sticks. */
 static ps_status no_embedding(ps_session *s, const ps_param *p, const char *call)
 {
     struct psi_err err = {0};
@@ -231,7 +228,7 @@ static ps_status no_embedding(ps_session *s, const ps_param *p, const char *call
     return psi_api_refused(s, &err, call);
 }
 
-/* Enter a call on p. *out_does false: there is nothing to do, as with a dummy. */
+/* Begin a call on p, which continues only with PS_OK and *out_does true. INVALID_ARGUMENT: p is no embedding with a variable. */
 static ps_status enter(ps_session *s, ps_param *p, const char *call, bool *out_does)
 {
     const ps_status st = psi_api_enter_settled(s);
@@ -245,28 +242,33 @@ ps_status ps_embedding_pull(ps_param *p, const int64_t *ids, size_t id_count, in
     ps_session *s = ps_param_session(p);
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
+    (void)psi_monitor_tell(s, PSI_ON_PULL, 0);
     ps_status st = enter(s, p, "ps_embedding_pull", &does);
     st = st == PS_OK ? psi_api_param_wait(p) : st;
     st = st == PS_OK ? psi_api_sticky(s, NULL) : st;
     st = does && st == PS_OK ? pull_rows(p, ids, id_count, out_places) : st;
     if (st != PS_OK && out_places != NULL && id_count > 0) {
-        memset(out_places, 0, id_count * sizeof(*out_places)); /* the buffers have at least one row */
+        memset(out_places, 0, id_count * sizeof(*out_places)); /* place 0 is valid: the buffers have at least one row */
     }
     st = psi_api_last(s, st);
     psi_api_end(s);
     return st;
 }
 
-/* Rows for the next pull have come, or not: then the pull gathers them. */
-static void on_ahead(void *ctx, ps_request *req, const ps_result *result)
+/* Set what the next pull finds in the second buffer, and wake waiting threads. COMING: rows are on their way. THERE: the rows
+ * have come. STALE: there are no rows, so the pull gathers them. */
+static void set_next(ps_param *p, enum psi_param_value next)
 {
-    ps_param *p = ctx;
-    (void)req;
     (void)pthread_mutex_lock(&p->session->lock);
-    p->rows->coming = false;
-    p->rows->there = result->status == PS_OK;
+    p->rows->next = next;
     psi_api_wake(p->session);
     (void)pthread_mutex_unlock(&p->session->lock);
+}
+
+static void on_ahead(void *ctx, ps_request *req, const ps_result *result)
+{
+    (void)req;
+    set_next(ctx, result->status == PS_OK ? PSI_VALUE_THERE : PSI_VALUE_STALE);
 }
 
 static ps_status read_ahead(ps_param *p, const int64_t *ids, size_t count)
@@ -276,7 +278,7 @@ static ps_status read_ahead(ps_param *p, const int64_t *ids, size_t count)
     void *memory = NULL;
     struct psi_embedding *e = p->rows;
     ps_status st = sort_ids(p, ids, count, &r, &err);
-    bool older = false; /* rows of these ids that have come before: newer ones come now */
+    bool older = false; /* set by take_ahead(), and ignored: rows read ahead earlier are read again */
     st = st == PS_OK ? take_ahead(p, r, &older, &err) : st;
     st = st == PS_OK ? keep_ids(p, r, &e->next_ids, &e->next_count, &err) : st;
     psi_rows_free(r);
@@ -287,15 +289,11 @@ static ps_status read_ahead(ps_param *p, const int64_t *ids, size_t count)
     if (e->next_count == 0) {
         return PS_OK;
     }
-    (void)pthread_mutex_lock(&p->session->lock);
-    e->coming = true;
-    (void)pthread_mutex_unlock(&p->session->lock);
+    set_next(p, PSI_VALUE_COMING);
     st =
         ps_gather_start(p->variable, e->next_ids, e->next_count, memory, e->next_count * e->row_bytes, 0, &e->ahead, on_ahead, p);
     if (st != PS_OK) {
-        (void)pthread_mutex_lock(&p->session->lock);
-        e->coming = false;
-        (void)pthread_mutex_unlock(&p->session->lock);
+        set_next(p, PSI_VALUE_STALE);
         return psi_api_last_sticks(p->session, st, "ps_embedding_ahead");
     }
     return PS_OK;
@@ -308,7 +306,8 @@ ps_status ps_embedding_ahead(ps_param *p, const int64_t *ids, size_t id_count)
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     ps_status st = enter(s, p, "ps_embedding_ahead", &does);
-    st = does ? read_ahead(p, ids, id_count) : st;
+    /* in rounds nothing is read ahead: the next pull comes after the end of the round, which changes the rows */
+    st = does && !psi_api_in_rounds(s) ? read_ahead(p, ids, id_count) : st;
     st = psi_api_last(s, st);
     psi_api_end(s);
     return st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What parameters do with those that are embeddings (embedding.c): push their rows, forget what is read ahead, free. */
+/* Functions of embeddings (embedding.c) for param.c and ready.c: mark variables, push rows, forget rows read ahead, free. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -16,13 +16,31 @@ void psi_api_embedding_free(ps_param *p)
 void psi_api_embedding_forget(ps_param *p)
 {
     if (p->rows != NULL) {
-        p->rows->there = false;
+        p->rows->next = PSI_VALUE_STALE;
     }
 }
 
 ps_status psi_api_embedding_push(ps_param *p, ps_done_fn done)
 {
-    const struct psi_embedding *e = p->rows;
-    return ps_push_rows_start(p->variable, e->ids, e->count, p->grad.host, e->count * e->row_bytes, p->pushed_with, 0, &p->push,
-                              done, p);
+    struct psi_embedding *e = p->rows;
+    const size_t count = e->none ? 0 : e->count;
+    e->none = false;
+    return ps_push_rows_start(p->variable, e->ids, count, p->grad.host, count * e->row_bytes, p->pushed_with, 0, &p->push, done,
+                              p);
+}
+
+void psi_api_embeddings_note(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->train.params) {
+        const ps_param *p = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link));
+        const ps_variable *v = p->rows != NULL ? p->variable : NULL;
+        const uint32_t parts = v != NULL ? v->cut.count : 0;
+        if (v != NULL && v->var != NULL) {
+            v->var->by_rows = true;
+        }
+        for (uint32_t i = 0; i < parts; i++) {
+            v->parts[i]->var->by_rows = true;
+        }
+    }
 }

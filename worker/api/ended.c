@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a request on a variable leaves at its end: the version that the program can ask for, and rows where the program wants
- * them. Failure modes: none.
- */
+/* The end of a request on a variable: stores the variable's new version, and copies gathered rows to the program's memory. */
 #include "api.h"
 
 #include "worker/core/rows.h"
 
 void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 {
-    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_GATHER;
+    bool reads = req->kind == PSI_REQ_PULL || req->kind == PSI_REQ_PUSH_PULL || req->kind == PSI_REQ_GATHER ||
+                 req->kind == PSI_REQ_PUSH_PULL_ROWS;
     if (reads || req->kind == PSI_REQ_ASSIGN) {
         (void)pthread_mutex_lock(&v->session->lock);
         v->version = req->version;
@@ -21,7 +19,8 @@ void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 
 void psi_api_rows_end(struct psi_request *req, bool good)
 {
-    if (req->kind != PSI_REQ_GATHER && req->kind != PSI_REQ_PUSH_ROWS && req->kind != PSI_REQ_SCATTER) {
+    if (req->kind != PSI_REQ_GATHER && req->kind != PSI_REQ_PUSH_ROWS && req->kind != PSI_REQ_SCATTER &&
+        req->kind != PSI_REQ_PUSH_PULL_ROWS) {
         return;
     }
     struct psi_rows *r = (struct psi_rows *)(uintptr_t)req->src;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What every file of the public API uses: log lines, the calling thread's last error, the session's first error, and the checks
- * that every call makes first.
- */
+/* For the whole public API: log lines, the thread's last error, the session's first error, the checks with which calls begin. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -17,7 +14,7 @@
 #define HELP "--help was given: nothing is done"
 #define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
 
-enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF of Linux: a pipe takes such a line whole or not at all */
+enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF of Linux: a pipe takes a line of this size whole or not at all */
 static atomic_int log_fd = -1;
 
 void ps_log_to(int fd)
@@ -25,7 +22,7 @@ void ps_log_to(int fd)
     atomic_store(&log_fd, fd);
 }
 
-/* Write a line of a session without a log function. */
+/* Write a log line of a session without a log function. */
 static void write_line(enum psi_log_level level, const char *line)
 {
     char text[LOG_LINE_BYTES_MAX];
@@ -38,7 +35,7 @@ static void write_line(enum psi_log_level level, const char *line)
     const size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
     text[bytes] = '\n';
     if (write(fd, text, bytes + 1) < 0) {
-        return; /* the line is lost, as ps_log_to() says */
+        return; /* the line is lost, as documented at ps_log_to() */
     }
 }
 
@@ -69,7 +66,7 @@ static void log_stamp(void *data, char *buf, size_t n)
 {
     struct timespec now;
     (void)data;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u, buf, n);
 }
 
@@ -146,7 +143,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
     if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
     }
-    if (!s->opened) {
+    if (s->opened != PSI_OPENED) {
         ps_status st = psi_api_sticky(s, err);
         return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, HELP);
     }
@@ -165,14 +162,15 @@ ps_status psi_api_enter(ps_session *s, bool may_block)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* fast, because each push asks */
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* comparing one byte first is fast: every push calls this */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)
 {
     const bool changes = kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN ||
                          kind == PSI_REQ_INIT_FROM || kind == PSI_REQ_ADD || kind == PSI_REQ_INIT || kind == PSI_REQ_SET_RATE ||
-                         kind == PSI_REQ_PUSH_ROWS || kind == PSI_REQ_SCATTER || kind == PSI_REQ_DELETE || kind == PSI_REQ_RESET;
+                         kind == PSI_REQ_PUSH_ROWS || kind == PSI_REQ_PUSH_PULL_ROWS || kind == PSI_REQ_SCATTER ||
+                         kind == PSI_REQ_DELETE || kind == PSI_REQ_RESET;
     return changes && psi_api_evaluates(s)
                ? psi_fail(err, PS_FAILED_PRECONDITION, "an evaluator reads the model and changes nothing of it")
                : PS_OK;
@@ -182,7 +180,7 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 {
     if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
-                        (long)s->pid); /* the lock may be held by a thread that this process does not have */
+                        (long)s->pid); /* the lock is not taken: in a child process, nobody might ever release it */
     }
     ps_status st = PS_OK;
     (void)pthread_mutex_lock(&s->lock);
@@ -208,29 +206,29 @@ ps_status psi_api_last(ps_session *s, ps_status st)
         return st;
     }
     const bool lost = s->monitor != NULL && (psi_monitor_tell(s, PSI_MAY_RECOVER, 0) != 0 || atomic_load(&s->ends));
-    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* interrupted before the recovery */
+    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* the interrupt came first: report it, not the lost session */
         return psi_api_last_error_set(&err);
     }
     if (psi_api_sticky(s, &err) == st) {
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* the text of st */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* st is the status of the session's first error, whose text explains it */
     }
     return st;
 }
 
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
-    if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->help) {
+    if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->opened == PSI_OPENED_HELP) {
         return err->code; /* an interrupt does not stick: the next call may continue */
     }
     struct psi_err named = *err;
     const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    if (!who.on_loop && s->hooks.calls &&
-        pthread_equal(s->hooks.caller, pthread_self())) { /* a callback's error is that of a request that some thread has made */
-        psi_err_prefix(&named, "hook '%s', %s", s->hooks.name, s->hooks.at);
+    if (!who.on_loop) { /* on the loop thread the error belongs to another thread's request, not to a hook */
+        psi_api_hook_name(s, &who, &named);
     }
     const enum psi_stuck how = psi_session_fails(&s->machine, &who, &named, final);
-    const ps_status st = s->machine.error.code != PS_OK ? s->machine.error.code : s->machine.cause.code;
+    const ps_status now = psi_session_error(&s->machine, &who, NULL);
+    const ps_status st = now != PS_OK ? now : s->machine.cause.code;
     const bool said = (how == PSI_STUCK_FIRST || how == PSI_STUCK_LOSS) && !psi_session_only_closes(&s->machine, err);
     (void)pthread_mutex_unlock(&s->lock);
     if (said) {
@@ -250,7 +248,7 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call)
 {
     psi_err_prefix(err, "%s", call);
-    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
+    PSI_IGNORE(psi_api_last_error_set(err)); /* psi_api_stick() returns the session's first error, which may be another one */
     return psi_api_stick(s, err);
 }
 
@@ -273,23 +271,6 @@ ps_status psi_api_may_clear(ps_session *s, struct psi_err *err)
     return psi_session_may_start(&s->machine, &who, err);
 }
 
-ps_status psi_api_go_inside(ps_session *s, struct psi_err *err)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const ps_status st = psi_api_may_start(s, err);
-    s->inside += st == PS_OK ? 1 : 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    return st;
-}
-
-void psi_api_go_outside(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->inside--;
-    psi_api_wake(s);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 ps_status ps_session_status(ps_session *s)
 {
     return s == NULL ? PS_INVALID_ARGUMENT : psi_api_sticky(s, NULL);
@@ -297,13 +278,17 @@ ps_status ps_session_status(ps_session *s)
 
 const char *ps_session_error(ps_session *s)
 {
-    if (s == NULL || s->help) {
+    if (s == NULL || s->opened == PSI_OPENED_HELP) {
         return s == NULL ? "the session is NULL" : HELP;
     }
     if (s->monitor == NULL && psi_api_here(s)) {
-        return s->machine.error.text; /* written once, before its code is set */
+        (void)pthread_mutex_lock(&s->lock);
+        const char *text = s->machine.error.code == PS_OK ? "" : s->machine.error.text; /* written once, under the lock */
+        (void)pthread_mutex_unlock(&s->lock);
+        return text;
     }
-    static _Thread_local struct psi_err shown; /* a copy: a recovery clears the session's error, and a child process has none */
+    /* copied, because a recovery clears the session's error, and a child process has none */
+    static _Thread_local struct psi_err shown;
     memset(&shown, 0, sizeof(shown));
     PSI_IGNORE(psi_api_sticky(s, &shown)); /* "" if there is none */
     return shown.text;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Getting variables: one, many, or those that ps_param_get() has put aside.
+/* Getting variables: one, many, or those that ps_param_get() has put aside.
  *
- * Happy path: psi_api_get_new() names and places a variable and makes its public record -> run() starts the gets of a batch in
- * one event of the loop, those put aside first. So turns of the round-robin are taken in the order of the calls, and the core
- * sends one list to the directory and one to each owner -> the owner's answer is copied into the public record, which never
- * changes afterwards except for its version. Failure modes: each get has its own error, the others go on. A failed get's name
- * counts as not got, and its record is freed; the core keeps its own until the session closes. The error of a parameter sticks to
- * the session.
- */
+ * Happy path: psi_api_get_new() names and places a variable and makes its public record. run() starts the gets of a batch in one
+ * event of the loop, those put aside first. So the round-robin follows the order of the calls, and the core sends one list to the
+ * directory and one to each owner. The owner's answer is copied into the public record; later only the version changes, and after
+ * a recovery the task. Failure modes: each get has its own error, and the others continue. The scopes forget a failed get's name,
+ * and its public record is freed; the core's record stays until the session closes. A parameter's error sticks to the session. */
 #include "lock.h"
 #include "monitored.h"
 #include "queue.h"
@@ -29,7 +26,7 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
     struct psi_api_get *get = call->arg;
     call->req.kind = get->scoped.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
     call->req.var = get->v->var;
-    if (get->v->var != NULL) { /* an interrupted get has its record already */
+    if (get->v->var != NULL) { /* an earlier attempt of this get was interrupted after it had made the core's record */
         return PS_OK;
     }
     const struct psi_var_scope scope = {.container = get->scoped.container,
@@ -101,7 +98,7 @@ ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how
     return PS_OK;
 }
 
-/* Copy the spec and what it points to, which the program may free. */
+/* Copy the spec and the memory that it points to, which the program may free. */
 static void spec_keep(struct psi_api_get *get, const ps_variable_spec *spec)
 {
     get->spec = *spec;
@@ -125,7 +122,7 @@ static ps_variable *record_new(bool queue)
     return !queue ? psi_aligned_calloc(PSI_CACHE_LINE, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
 }
 
-/* queue: it is a queue; elements: its definition, NULL: it is only looked up. */
+/* psi_api_get_new(), also for a queue. elements: definition of the queue; NULL: the queue is only looked up. */
 static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, bool queue,
                          const struct psi_queue_spec *elements, ps_variable **out_variable, struct psi_api_get **out_get,
                          struct psi_err *err)
@@ -163,7 +160,7 @@ static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_
     get->v = v;
     get->out = out_variable;
     get->call = (struct psi_api_call){.session = s, .prepare = prepare_get, .finish = finish_get, .arg = get, .variable = v};
-    psi_list_init(&get->link);
+    psi_list_init(&get->get.link);
     *out_get = get;
     return PS_OK;
 }
@@ -176,23 +173,10 @@ ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi
 
 static void get_free(struct psi_api_get *get)
 {
-    if (!get->got) {
+    if (get->get.state != PSI_GET_GOT && get->get.state != PSI_GET_DELETED) {
         psi_free(get->v);
     }
     psi_free(get);
-}
-
-/* True if it is to be got again after a loss of the session: variables that the session has, and parameters that a loss kept
- * from being got, because the program has them. */
-static bool is_kept(ps_session *s, const struct psi_api_get *get, const struct psi_err *err)
-{
-    if (s->monitor == NULL) {
-        return false;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    const bool kept = err->code == PS_OK || (get->sticks && psi_session_mends(&s->machine, err));
-    (void)pthread_mutex_unlock(&s->lock);
-    return kept;
 }
 
 static bool is_same_name(const struct psi_scoped *a, const struct psi_scoped *b)
@@ -200,36 +184,20 @@ static bool is_same_name(const struct psi_scoped *a, const struct psi_scoped *b)
     return strcmp(a->container, b->container) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-/* Under the lock: the session has got this queue. An older get of the name with another definition is removed, because somebody
- * has deleted that queue. */
+/* Call when the session has got a queue. Marks earlier gets of this name with another definition as deleted, because that queue
+ * no longer exists: a recovery must not make it again. The caller holds the lock. */
 static void forget_older(ps_session *s, const struct psi_api_get *get)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        struct psi_api_get *old = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        const bool made = get->got && get->queue && old->queue && get->how == PSI_SCOPE_GET && old->how == PSI_SCOPE_GET;
-        old->deleted = old->deleted || (made && is_same_name(&old->scoped, &get->scoped) &&
-                                        !psi_queue_spec_equal(&old->elements, &get->elements));
+    PSI_LIST_FOREACH(it, &s->gets.kept) {
+        struct psi_api_get *old = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
+        if (old->queue && old->how == PSI_SCOPE_GET && is_same_name(&old->scoped, &get->scoped) &&
+            !psi_queue_spec_equal(&old->elements, &get->elements)) {
+            psi_get_delete(&s->gets, &old->get);
+        }
     }
 }
 
-/* The batch of this get has ended: keep it, or free it. */
-static void get_over(ps_session *s, struct psi_api_get *get, bool kept)
-{
-    if (!kept) {
-        get_free(get);
-        return;
-    }
-    get->spec.name = NULL; /* the caller's text; get->scoped has what the scopes made of it */
-    get->spec.device = NULL;
-    get->spec.type = NULL;
-    (void)pthread_mutex_lock(&s->lock);
-    forget_older(s, get);
-    psi_list_push_back(&s->monitor->gets, &get->link);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-/* Append the list of devices to the error of a device that does not exist. */
 static void add_devices(ps_session *s, struct psi_err *err)
 {
     char text[PSI_ERR_TEXT_MAX / 2];
@@ -240,22 +208,36 @@ static void add_devices(ps_session *s, struct psi_err *err)
     }
 }
 
-/* The call of this get has ended with *err: give the variable to the session, or free it. */
-static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct psi_err *err)
+/* Report to the state machine of gets how this get has ended. On success, give the variable to the session and the program. */
+static enum psi_get_state end(ps_session *s, struct psi_api_get *get, const struct psi_err *err)
 {
-    if (err->code == PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
+    (void)pthread_mutex_lock(&s->lock);
+    const enum psi_get_end how = err->code == PS_OK                    ? PSI_GET_OK
+                                 : psi_api_is_interrupt(err)           ? PSI_GET_INTERRUPTED
+                                 : psi_session_mends(&s->machine, err) ? PSI_GET_BY_LOSS
+                                                                       : PSI_GET_ERROR;
+    const enum psi_get_state state = psi_get_ended(&s->gets, &get->get, how, s->monitor != NULL);
+    if (state == PSI_GET_GOT) {
         psi_list_push_back(get->queue ? &s->queues : &s->variables, &get->v->link);
         *get->out = get->v;
         if (get->out_open != NULL) {
             *get->out_open = true;
         }
-        (void)pthread_mutex_unlock(&s->lock);
-        if (get->scoped.first) {
-            psi_api_log_placement(s, get->v, get->spec.type);
+        if (get->queue && get->how == PSI_SCOPE_GET) {
+            forget_older(s, get);
         }
-        get->got = true;
-        return;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return state;
+}
+
+/* Call when a get has ended. Logs where its variable is, or completes the text of *err. If the get will not be repeated, lets the
+ * scopes forget the name. Returns the get's state. */
+static enum psi_get_state get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
+{
+    const enum psi_get_state state = end(s, get, err);
+    if (state == PSI_GET_GOT && get->scoped.first) {
+        psi_api_log_placement(s, get->v, get->spec.type);
     }
     if (err->reason == PS_REASON_NO_DEVICE) {
         add_devices(s, err);
@@ -266,9 +248,10 @@ static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct ps
     } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist && get->how == PSI_SCOPE_GET) {
         psi_err_prefix(err, "its scope says PS_REUSE_ALWAYS");
     }
-    if (!kept) {
+    if (state == PSI_GET_FAILED) {
         psi_api_unscope(s, &get->scoped);
     }
+    return state;
 }
 
 static ps_status start_all(ps_session *s, const struct psi_list *gets, struct psi_err *err)
@@ -277,13 +260,13 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     struct psi_list *it = NULL;
     psi_list_init(&works);
     PSI_LIST_FOREACH(it, gets) {
-        psi_list_push_back(&works, &PSI_CONTAINER_OF(it, struct psi_api_get, link)->call.work.link);
+        psi_list_push_back(&works, &PSI_CONTAINER_OF(it, struct psi_api_get, get.link)->call.work.link);
     }
     return psi_api_calls_start(s, &works, err);
 }
 
-/* Run all gets of the list at once, and empty the list. *err, PS_OK before, is the first failure. The failure of a parameter
- * sticks to the session instead. A parameter whose get was interrupted goes to `again`. */
+/* Run all gets of the list at once, and empty the list. *err, zeroed before, gets the first failure; the failure of a parameter
+ * sticks to the session instead. A parameter's get that was interrupted is moved to the list `again`. */
 static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};
@@ -293,96 +276,110 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *aga
     }
     bool started = start_all(s, gets, &refused) == PS_OK;
     while ((it = psi_list_pop_front(gets)) != NULL) {
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         struct psi_err own = refused;
         if (started) {
             PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* the error is in own */
         }
-        if (get->sticks && psi_api_is_interrupt(&own)) {
+        if (get_end(s, get, &own) == PSI_GET_ASIDE) {
             get->call.req = (struct psi_request){.kind = PSI_REQ_NONE};
-            psi_list_push_back(again, &get->link);
+            psi_list_push_back(again, &get->get.link);
             continue;
         }
-        const bool kept = is_kept(s, get, &own);
-        get_end(s, get, kept, &own);
-        if (own.code != PS_OK && get->sticks) {
+        get->spec.name = get->spec.device = get->spec.type = NULL; /* do not keep the caller's texts; get->scoped has the name */
+        if (own.code != PS_OK && get->get.sticks) {
             psi_err_prefix(&own, "ps_param_get");
             PSI_IGNORE(psi_api_last_error_set(&own)); /* the error is in own */
-            PSI_IGNORE(psi_api_stick(s, &own));       /* psi_api_settle() returns it */
+            /* nobody waits for this get: psi_api_settle() and later calls return the error as the session's */
+            PSI_IGNORE(psi_api_stick(s, &own));
         } else if (own.code != PS_OK && err->code == PS_OK) {
             *err = own;
         }
-        get_over(s, get, kept);
-    }
-}
-
-/* Free gets that were not tried. */
-static void give_up(ps_session *s, struct psi_list *gets)
-{
-    struct psi_list *it = NULL;
-    while ((it = psi_list_pop_front(gets)) != NULL) {
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        psi_api_unscope(s, &get->scoped);
-        get_free(get);
+        if (!psi_list_linked(&get->get.link)) { /* no recovery repeats this get */
+            get_free(get);
+        }
     }
 }
 
 void psi_api_gets_drop(ps_session *s, struct psi_list *gets)
 {
-    give_up(s, gets);
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(gets)) != NULL) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
+        psi_api_unscope(s, &get->scoped);
+        get_free(get);
+    }
+}
+
+/* Mark the gets for which is(s, get, ctx) is true as deleted, so that recoveries do not repeat them. */
+static void delete_all(ps_session *s, bool (*is)(const ps_session *s, const struct psi_api_get *get, const void *ctx),
+                       const void *ctx)
+{
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->gets.kept) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
+        if (is(s, get, ctx)) {
+            psi_get_delete(&s->gets, &get->get);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static bool is_of(const ps_session *s, const struct psi_api_get *get, const void *variable)
+{
+    (void)s;
+    return variable != NULL && get->v == variable;
 }
 
 void psi_api_get_once(ps_session *s, const ps_variable *v)
 {
-    struct psi_list *it = NULL;
-    if (s->monitor == NULL || v == NULL) {
-        return;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        get->deleted = get->deleted || get->v == v;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    delete_all(s, is_of, v);
 }
 
-/* No thread gets what was put aside. */
-static bool is_settled(ps_session *s, const void *none)
+struct getting {
+    struct psi_list *gets; /* the thread's own gets */
+    struct psi_list all;   /* gets that were put aside, which the thread runs first */
+    enum psi_gets_do what;
+    struct psi_err err; /* why the thread runs no gets: another thread recovers the session; code PS_OK: it may run them */
+};
+
+/* Condition of psi_api_await(): false while another thread runs gets. A thread that may run its gets is counted in s->inside. */
+static bool comes(ps_session *s, void *getting)
 {
-    (void)none;
-    return !s->settling;
+    struct getting *g = getting;
+    const struct psi_who who = psi_api_who(s);
+    g->err = (struct psi_err){0};
+    g->what = psi_gets_come(&s->gets, g->gets, psi_session_bars(&s->machine, &who, &g->err), &g->all);
+    s->inside += g->what == PSI_GETS_RUN || g->what == PSI_GETS_SETTLE ? 1 : 0;
+    return g->what != PSI_GETS_WAIT;
 }
 
-/* Run the gets that were put aside, and then these, which may be none. */
+/* Run the gets that psi_api_put_aside() has put aside, and then the gets of the list, which may be empty. */
 static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
 {
-    struct psi_list all, again;
-    psi_list_init(&all);
+    struct getting g = {.gets = gets};
+    struct psi_list again;
+    psi_list_init(&g.all);
     psi_list_init(&again);
-    const struct psi_who who = psi_api_who(s);
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, is_settled, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
-    if ((s->settling && psi_api_interrupted(s, err) != PS_OK) ||
-        psi_session_bars(&s->machine, &who, err)) { /* a recovery gets what was put aside */
-        (void)pthread_mutex_unlock(&s->lock);
-        give_up(s, gets);
+    const bool come = psi_api_await(s, comes, &g, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
+    if (!come || g.what == PSI_GETS_NOTHING) {
+        if (!come) {
+            PSI_IGNORE(psi_api_interrupted(s, err)); /* the reason is in *err */
+        } else if (!psi_list_empty(gets)) {
+            *err = g.err;
+        }
+        psi_api_gets_drop(s, gets);
         return;
     }
-    bool settles = !psi_list_empty(&s->aside);
-    s->settling = settles;
-    s->inside++;
-    psi_list_move_all(&all, &s->aside);
-    (void)pthread_mutex_unlock(&s->lock);
     struct psi_list *first = psi_list_first(gets);
-    if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, link)->scoped.must_exist) {
-        run_batch(s, &all, &again, err); /* a variable that is looked up may be among those that were put aside */
+    if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, get.link)->scoped.must_exist) {
+        run_batch(s, &g.all, &again, err); /* a get that was put aside may create the variable that is now looked up */
     }
-    psi_list_move_all(&all, gets);
-    run_batch(s, &all, &again, err);
+    psi_list_move_all(&g.all, gets);
+    run_batch(s, &g.all, &again, err);
     (void)pthread_mutex_lock(&s->lock);
-    psi_list_move_all(&again, &s->aside); /* interrupted gets keep their order, before newer ones */
-    psi_list_move_all(&s->aside, &again);
-    s->settling = s->settling && !settles;
+    psi_gets_over(&s->gets, g.what, &again);
     s->inside--;
     psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
@@ -392,46 +389,37 @@ ps_status psi_api_settle(ps_session *s)
 {
     struct psi_err err = {0};
     struct psi_list none;
-    (void)pthread_mutex_lock(&s->lock);
-    const bool settled = psi_list_empty(&s->aside) && !s->settling;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (!settled) {
-        psi_list_init(&none);
-        run(s, &none, &err);
-    }
+    psi_list_init(&none);
+    run(s, &none, &err);
     return psi_api_go_on(s);
 }
 
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get)
 {
-    get->sticks = true;
     (void)pthread_mutex_lock(&s->lock);
-    psi_list_push_back(&s->aside, &get->link);
+    psi_gets_put_aside(&s->gets, &get->get);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void psi_api_gets_free(struct psi_list *gets)
+void psi_api_gets_free(ps_session *s)
 {
     struct psi_list *it = NULL;
-    while ((it = psi_list_pop_front(gets)) != NULL) {
-        get_free(PSI_CONTAINER_OF(it, struct psi_api_get, link));
+    psi_list_move_all(&s->gets.aside, &s->gets.kept);
+    while ((it = psi_list_pop_front(&s->gets.aside)) != NULL) {
+        get_free(PSI_CONTAINER_OF(it, struct psi_api_get, get.link));
     }
-}
-
-void psi_api_aside_free(ps_session *s)
-{
-    psi_api_gets_free(&s->aside);
 }
 
 void psi_api_gets_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->aside) { /* after an interrupted get v->var may point to a record of the core */
-        PSI_CONTAINER_OF(it, struct psi_api_get, link)->v->var = NULL;
+    /* an interrupted get may have set v->var to a record of the core, which will be freed */
+    PSI_LIST_FOREACH(it, &s->gets.aside) {
+        PSI_CONTAINER_OF(it, struct psi_api_get, get.link)->v->var = NULL;
     }
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        ps_variable *v = PSI_CONTAINER_OF(it, struct psi_api_get, link)->v;
+    PSI_LIST_FOREACH(it, &s->gets.kept) {
+        ps_variable *v = PSI_CONTAINER_OF(it, struct psi_api_get, get.link)->v;
         v->var = NULL;
         v->from = 0;
         v->exact = false;
@@ -444,24 +432,24 @@ uint64_t psi_api_gets_restored(ps_session *s, bool *out_all)
     struct psi_list *it = NULL;
     uint64_t newest = 0;
     *out_all = true;
-    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* no other thread uses the list during a recovery */
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+    PSI_LIST_FOREACH(it, &s->gets.kept) { /* without the lock: no other thread uses the list during a recovery */
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         newest = get->checkpoint > newest ? get->checkpoint : newest;
-        *out_all = *out_all && (get->checkpoint != 0 || get->queue || get->deleted);
+        *out_all = *out_all && (get->checkpoint != 0 || get->queue || get->get.state == PSI_GET_DELETED);
         get->checkpoint = 0;
     }
     return newest;
 }
 
-/* Update the public record after a recovery. Only the place may change, and is written only if it does, because programs read
- * the record without a lock. */
+/* psi_api_call.finish() of a get in a recovery. Changes the public record only if the variable has another task now, because
+ * programs read the record without a lock. */
 static void finish_again(struct psi_api_call *call)
 {
     struct psi_api_get *get = call->arg;
     ps_variable *v = get->v;
     const struct psi_var *var = v->var;
     char device[sizeof(v->device)];
-    if (!get->got) {
+    if (get->get.state != PSI_GET_GOT) {
         finish_get(call);
         return;
     }
@@ -477,24 +465,23 @@ static void finish_again(struct psi_api_call *call)
     }
 }
 
-/* Adapt the error of a get in a recovery. A found queue that does not exist is no error unless `waits`: calls on it then say
- * so. */
+/* Adapt the error of a get in a recovery. waits false: a queue that was looked up, and no longer exists, is no error. */
 static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
 {
     if (err->code == PS_NOT_FOUND && get->queue && !waits) {
         *err = (struct psi_err){0};
         return;
     }
-    if (err->code == PS_OK && !get->got) {
-        get_end(s, get, true, err);
+    if (err->code == PS_OK && get->get.state != PSI_GET_GOT) {
+        (void)get_end(s, get, err); /* the state that it returns is not needed: the get stays in s->gets.kept */
     } else if (err->code == PS_OK && get->differs) {
         PSI_IGNORE(psi_fail(err, PS_FAILED_PRECONDITION, "another dtype or shape than before the session was lost"));
     } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist) {
-        err->code = PS_UNAVAILABLE; /* somebody else may make it */
+        err->code = PS_UNAVAILABLE; /* a later attempt may succeed, because another client may make the queue */
     }
 }
 
-/* True if no later attempt can succeed. */
+/* True if another attempt of the recovery would not help against *err. */
 static bool is_for_good(ps_session *s, const struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -503,19 +490,17 @@ static bool is_for_good(ps_session *s, const struct psi_err *err)
     return err->code != PS_OK && err->code != PS_DEADLINE_EXCEEDED && !mends;
 }
 
+static bool is_named(const ps_session *s, const struct psi_api_get *get, const void *scoped)
+{
+    const bool needed = get->get.sticks || get->v == s->global_step_variable;
+    struct psi_scoped whole = get->scoped; /* a part of a variable has been deleted if its whole variable has */
+    psi_part_whole_name(&get->v->part, get->scoped.name, whole.name);
+    return is_same_name(&whole, scoped) && !needed;
+}
+
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped)
 {
-    struct psi_list *it = NULL;
-    if (s->monitor == NULL) {
-        return;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        const bool needed = get->sticks || get->v == s->global_step_variable;
-        get->deleted = get->deleted || (is_same_name(&get->scoped, scoped) && !needed);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    delete_all(s, is_named, scoped);
 }
 
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err)
@@ -525,15 +510,15 @@ ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struc
     bool for_good = false;
     psi_list_init(&works);
     *err = (struct psi_err){0};
-    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* no other thread uses the list during a recovery */
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+    PSI_LIST_FOREACH(it, &s->gets.kept) { /* without the lock: no other thread uses the list during a recovery */
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         get->call = (struct psi_api_call){.session = s,
                                           .prepare = prepare_get,
                                           .finish = finish_again,
                                           .arg = get,
                                           .variable = get->v,
                                           .timeout_ms = timeout_ms};
-        if (!get->deleted) {
+        if (get->get.state != PSI_GET_DELETED) {
             psi_list_push_back(&works, &get->call.work.link);
         }
     }
@@ -541,10 +526,10 @@ ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struc
     if (st != PS_OK) {
         return st;
     }
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+    PSI_LIST_FOREACH(it, &s->gets.kept) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         struct psi_err own = {0};
-        if (get->deleted) {
+        if (get->get.state == PSI_GET_DELETED) {
             continue;
         }
         PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* the error is in own */
@@ -563,7 +548,7 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
 {
     struct psi_list one;
     psi_list_init(&one);
-    psi_list_push_back(&one, &get->link);
+    psi_list_push_back(&one, &get->get.link);
     run(s, &one, err);
     return err->code;
 }
@@ -579,7 +564,6 @@ void psi_api_get_looks(const ps_session *s, struct psi_api_get *get)
     get->scoped.must_exist = get->scoped.must_exist || get->only_reads;
 }
 
-/* Get or create, or look up, in the session's scopes, and publish. given: of a header of any version. *err is PS_OK before. */
 ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_err *err)
 {
@@ -611,9 +595,8 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
     if (st != PS_OK) {
         return st;
     }
-    (void)pthread_mutex_lock(&s->lock);
-    ps_variable *known = s->global_step_variable;
-    (void)pthread_mutex_unlock(&s->lock);
+    ps_variable *known = NULL;
+    psi_api_copy(s, &known, &s->global_step_variable, sizeof(known));
     if (known == NULL) {
         ps_variable_spec spec;
         ps_variable_spec_init(&spec);
@@ -623,9 +606,7 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
         if (st != PS_OK) {
             return st;
         }
-        (void)pthread_mutex_lock(&s->lock);
-        s->global_step_variable = known;
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_copy(s, &s->global_step_variable, &known, sizeof(known));
     }
     *out_variable = known;
     return PS_OK;

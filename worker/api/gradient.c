@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program does to gradients between computing and pushing them: sums of micro-batches, limits on norms.
+ * Changes of gradients before they are pushed: sums of micro-batches, limits on norms.
  *
  * Happy path: ps_accumulate() adds the gradient buffer to the parameter's sum; ps_clip_norm() and ps_clip_global_norm() sum the
- * squares of what the next push sends, and keep the factor, which travels as the push's scale. The push takes both
- * (gather() of param.c). Failure: the error sticks to the session; nothing has changed.
+ * squares of the gradient for the next push, and keep the factor, which becomes the push's scale. ps_param_lend() keeps a pointer
+ * to the program's memory. gather() of param.c uses all three for a push. Failure: the error sticks, and nothing has changed.
  */
 #include "api.h"
 #include "compute.h"
 
 #include "common/clones.h"
 #include "common/mem.h"
+#include "common/squares.h"
 
-#include <float.h>
 #include <math.h>
 
-enum { LANES = 8 /* sums beside each other, so that the compiler uses vectors; they are added in their order */ };
-
-/* made = share * grad (first), or made += share * grad */
+/* first: set made [n] to share * grad; otherwise add share * grad to it. */
 PSI_CLONES
 static void add(float *restrict made, const float *restrict grad, size_t n, float share, bool first)
 {
@@ -26,26 +24,7 @@ static void add(float *restrict made, const float *restrict grad, size_t n, floa
     }
 }
 
-PSI_CLONES
-static double squares(const float *x, size_t n)
-{
-    double lanes[LANES] = {0}, all = 0;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        for (size_t k = 0; k < LANES; k++) {
-            lanes[k] += (double)x[i + k] * (double)x[i + k];
-        }
-    }
-    for (size_t k = 0; k < LANES; k++) {
-        all += lanes[k];
-    }
-    for (; i < n; i++) {
-        all += (double)x[i] * (double)x[i];
-    }
-    return all;
-}
-
-/* The gradient buffer on the host, when no push uses it; NULL: st says why, or the session's error. */
+/* Get the gradient buffer on the host, once no push uses it. NULL: the error is in *err, or in the session if *err has none. */
 static const float *gradient(ps_param *p, struct psi_err *err)
 {
     void *memory = NULL;
@@ -95,6 +74,67 @@ ps_status ps_accumulate(ps_param *p, double share)
     return psi_api_last(s, accumulate(p, share));
 }
 
+static ps_status lend(ps_param *p, const float *grad)
+{
+    struct psi_err err = {0};
+    ps_session *s = ps_param_session(p);
+    const ps_status st = psi_api_enter(s, true);
+    if (st != PS_OK || p == NULL) {
+        return st;
+    }
+    if (p->rows != NULL) {
+        (void)psi_fail(&err, PS_UNIMPLEMENTED, "'%s' is an embedding: its gradient goes with the ids of a pull", p->name);
+        return failed(s, &err, "ps_param_lend");
+    }
+    p->lent = grad;
+    return PS_OK;
+}
+
+ps_status ps_param_lend(ps_param *p, const float *gradient)
+{
+    ps_session *s = ps_param_session(p);
+    PSI_API_VISIT(s);
+    return psi_api_last(s, lend(p, gradient));
+}
+
+/* Add the squares of an embedding's gradient rows to *sum, in the order in which the owners add them in rounds, so that both get
+ * equal bits. Each part of the embedding has its own sum, in which the rows not given count as zeros. */
+static ps_status add_rows(const ps_param *p, const float *grad, double *sum, struct psi_err *err)
+{
+    const struct psi_embedding *e = p->rows;
+    const size_t columns = e->row_bytes / sizeof(*grad);
+    const struct psi_parts *cut = p->variable != NULL && p->variable->parts != NULL && p->variable->cut.axis == 0
+                                      ? &p->variable->cut
+                                      : NULL; /* NULL also if the parts are columns: each given row is then added whole */
+    const uint32_t count = cut != NULL ? cut->count : 1;
+    struct psi_squares *squares = psi_calloc(count, sizeof(*squares));
+    if (squares == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "embedding '%s': no memory for sums of %u parts", p->name, count);
+    }
+    for (size_t i = 0; i < e->count; i++) {
+        int64_t at = e->ids[i];
+        struct psi_squares *of = &squares[cut != NULL ? psi_part_of(cut, e->ids[i], &at) : 0];
+        of->count = (uint64_t)at * columns;
+        psi_squares_add(of, PS_F32, grad + i * columns, columns);
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        *sum += psi_squares_sum(&squares[k]);
+    }
+    psi_free(squares);
+    return PS_OK;
+}
+
+static ps_status add_squares(const ps_param *p, const float *grad, double *sum, struct psi_err *err)
+{
+    if (p->rows != NULL) {
+        return add_rows(p, grad, sum, err);
+    }
+    struct psi_squares squares = {.count = 0};
+    psi_squares_add(&squares, PS_F32, grad, p->bytes / sizeof(*grad));
+    *sum += psi_squares_sum(&squares);
+    return PS_OK;
+}
+
 static ps_status clip(ps_session *s, ps_param *const *params, size_t count, double max_norm, double *out_norm, const char *call)
 {
     struct psi_err err = {0};
@@ -103,10 +143,9 @@ static ps_status clip(ps_session *s, ps_param *const *params, size_t count, doub
     if (st != PS_OK) {
         return st;
     }
-    if (!isfinite(max_norm) || max_norm <= 0) {
-        (void)psi_fail(&err, PS_INVALID_ARGUMENT, "max_norm %g; allowed: finite and > 0", max_norm);
-    } else if (psi_api_in_rounds(s)) {
-        (void)psi_fail(&err, PS_UNIMPLEMENTED, "the session is in rounds: a limit on a norm is for single pushes only");
+    if (psi_max_norm_check(max_norm, &err) == PS_OK && psi_api_in_rounds(s)) {
+        (void)psi_fail(&err, PS_UNIMPLEMENTED,
+                       "the session is in rounds: ps_session_clip_norm() limits the norm of their averages");
     }
     for (size_t i = 0; err.code == PS_OK && i < count; i++) {
         const float *grad = NULL;
@@ -114,23 +153,22 @@ static ps_status clip(ps_session *s, ps_param *const *params, size_t count, doub
             (void)psi_fail(&err, PS_INVALID_ARGUMENT, "parameter %zu is %s", i,
                            params[i] == NULL ? "NULL" : "of another session");
         } else {
-            grad = params[i]->summed ? params[i]->sum : gradient(params[i], &err);
+            const ps_param *p = params[i];
+            grad = p->summed ? p->sum : p->lent != NULL ? p->lent : gradient(params[i], &err);
         }
-        if (grad == NULL) {
+        if (grad == NULL || add_squares(params[i], grad, &sum, &err) != PS_OK) {
             return failed(s, &err, call);
         }
-        sum += squares(grad, params[i]->bytes / sizeof(*grad));
     }
     if (err.code != PS_OK) {
         return failed(s, &err, call);
     }
-    const double norm = sqrt(sum);
-    const float factor = isfinite(norm) && norm > max_norm ? fmaxf((float)(max_norm / norm), FLT_MIN) : 1;
+    const float factor = psi_clip_factor(sum, max_norm);
     for (size_t i = 0; i < count; i++) {
         params[i]->limit = factor;
     }
     if (out_norm != NULL) {
-        *out_norm = norm;
+        *out_norm = sqrt(sum);
     }
     return PS_OK;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The process that a session belongs to. Happy path: a count of forks identifies the process without a system call. Failure
- * mode: pthread_atfork() finds no memory: psi_api_here() then compares process ids.
- */
+/* Whether the calling process has opened a session, or is a child made by fork(), which must not use it. Happy path: a count of
+ * forks shows this without a system call. Failure mode: pthread_atfork() finds no memory: process ids are compared instead. */
 #include "api.h"
 
 #include "worker/io.h"
@@ -10,8 +8,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* Number of fork() calls up to this process, in it and its ancestors. A session belongs to the process in which this number is
- * as at its opening. A child made by the system call itself cannot use the library, nor libc's locks. */
+/* Number of fork() calls between the first process and this one. A session can be used where it has the number at which it was
+ * opened; a child has a higher one. A child made by the raw system call cannot use the library, nor libc's locks. */
 static atomic_uint forks;
 static bool forks_counted;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;

@@ -2,12 +2,12 @@
 /*
  * Hooks of a session, and the values that its steps report.
  *
- * Happy path: ps_add_hook() -> ps_session_ready() calls begin -> in each step ps_should_stop() calls before_run, ps_step_value()
- * stores values, ps_step_done() calls after_run with them -> ps_session_close() calls end. One thread at a time calls hooks,
- * without a lock. Calls of the library within a hook call no hooks. A hook that returns OUT_OF_RANGE has met the end of the
- * input: the session stops without an error. Failure modes: a hook fails, or a call in it has a sticky error: the session has its
- * first error, and no further hook is called. A hook whose call was interrupted is called again, with later hooks, when the call
- * to which they belong is made again. A value that a guard refuses ends the session or the step.
+ * Happy path: the program adds hooks by ps_add_hook(). ps_session_ready() calls begin; in each step ps_should_stop() calls
+ * before_run, ps_step_value() stores values, and ps_step_done() calls after_run with them; ps_session_close() calls end. One
+ * thread at a time calls hooks, without a lock. Calls of the library within a hook call no hooks. A hook returns OUT_OF_RANGE at
+ * the end of the input: the session stops without an error. Failure modes: a hook fails, or a call in it has a sticky error: the
+ * session has its first error, and no further hook is called. A hook whose call was interrupted is called again, with the later
+ * hooks, when the program repeats its call. A value that a guard refuses ends the session or the step.
  */
 #include "lock.h"
 
@@ -62,13 +62,14 @@ ps_status psi_api_hook_add(ps_session *s, const struct psi_hook *hook, const cha
         *h = *hook;
         h->hook.name = h->name;
         psi_list_init(&h->link);
+        const struct psi_who who = psi_api_who(s);
         (void)pthread_mutex_lock(&s->lock);
-        const bool late = s->hooks.begun;
-        if (!late) {
+        const bool in_time = psi_hook_event(&s->hooks.calls, &who, PSI_ON_HOOK_ADD) != 0;
+        if (in_time) {
             psi_list_push_back(&s->hooks.list, &h->link);
         }
         (void)pthread_mutex_unlock(&s->lock);
-        if (!late) {
+        if (in_time) {
             return PS_OK;
         }
         psi_free(h);
@@ -117,25 +118,42 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
     return psi_api_hook_add(s, &h, "ps_add_nan_hook");
 }
 
-enum call { NO_CALL, BEGIN, AFTER_CREATE_SESSION, BEFORE_RUN, AFTER_RUN, END };
-static const char *const call_names[] = {[BEGIN] = "begin",
-                                         [AFTER_CREATE_SESSION] = "after_create_session",
-                                         [BEFORE_RUN] = "before_run",
-                                         [AFTER_RUN] = "after_run",
-                                         [END] = "end"};
+static const char *const moment_names[PSI_HOOK_MOMENTS] = {[PSI_HOOK_BEGIN] = "begin",
+                                                           [PSI_HOOK_CREATED] = "after_create_session",
+                                                           [PSI_HOOK_BEFORE_RUN] = "before_run",
+                                                           [PSI_HOOK_AFTER_RUN] = "after_run",
+                                                           [PSI_HOOK_END] = "end"};
 
-/* The caller holds the lock. */
-static bool in_hook(const ps_session *s)
+/* The hook that runs now. The caller holds the lock. */
+static const struct psi_hook *called_hook(const struct psi_hooks *hooks)
 {
-    return s->hooks.calls && pthread_equal(s->hooks.caller, pthread_self());
+    struct psi_list *it = hooks->list.next;
+    for (uint32_t i = 0; i < hooks->calls.at; i++) {
+        it = it->next;
+    }
+    return PSI_CONTAINER_OF(it, struct psi_hook, link);
 }
 
-bool psi_api_in_hook(ps_session *s)
+void psi_api_hook_name(const ps_session *s, const struct psi_who *who, struct psi_err *err)
 {
+    if (psi_hook_calls_within(&s->hooks.calls, who)) {
+        psi_err_prefix(err, "hook '%s', %s", called_hook(&s->hooks)->name, moment_names[s->hooks.calls.calling]);
+    }
+}
+
+uint64_t psi_api_hook_event(ps_session *s, enum psi_hook_event event)
+{
+    const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    const bool inside = in_hook(s);
+    const uint64_t answer = psi_hook_event(&s->hooks.calls, &who, event);
     (void)pthread_mutex_unlock(&s->lock);
-    return inside;
+    return answer;
+}
+
+/* The values of the present step; NULL: none was reported. The caller holds the lock. */
+static const struct psi_values *values_now(const struct psi_hooks *hooks)
+{
+    return hooks->said != NULL && hooks->said->step == hooks->calls.values_step ? hooks->said : NULL;
 }
 
 ps_step_values psi_api_values(ps_session *s)
@@ -143,12 +161,13 @@ ps_step_values psi_api_values(ps_session *s)
     ps_step_values values = {.struct_bytes = sizeof(values)};
     (void)pthread_mutex_lock(&s->lock);
     struct psi_values_seen *seen = s->hooks.seen;
+    const struct psi_values *now = values_now(&s->hooks);
     values.global_step = s->global_step;
-    if (seen != NULL) {
-        seen->of = *s->hooks.said;
+    if (now != NULL) {
+        seen->of = *now;
     }
     (void)pthread_mutex_unlock(&s->lock);
-    if (seen != NULL) {
+    if (now != NULL) {
         for (uint32_t i = 0; i < seen->of.count; i++) {
             seen->names[i] = seen->of.names[i];
         }
@@ -159,263 +178,176 @@ ps_step_values psi_api_values(ps_session *s)
     return values;
 }
 
-static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
+void psi_api_said(void *session, char *text, size_t n)
 {
-    ps_step_values values;
-    switch (call) {
-    case NO_CALL:
-        break;
-    case BEGIN:
-        return hook->begin == NULL ? PS_OK : hook->begin(hook->ctx, s);
-    case AFTER_CREATE_SESSION:
-        return hook->after_create_session == NULL ? PS_OK : hook->after_create_session(hook->ctx, s);
-    case BEFORE_RUN:
-        return hook->before_run == NULL ? PS_OK : hook->before_run(hook->ctx, s);
-    case AFTER_RUN:
-        values = psi_api_values(s);
-        return hook->after_run == NULL ? PS_OK : hook->after_run(hook->ctx, s, &values);
-    case END:
-        return hook->end == NULL ? PS_OK : hook->end(hook->ctx, s);
+    ps_session *s = session;
+    size_t used = 0;
+    text[0] = '\0';
+    (void)pthread_mutex_lock(&s->lock);
+    const struct psi_values *v = s->hooks.said;
+    for (uint32_t i = 0; v != NULL && i < v->count; i++) {
+        char value[32], word[PS_STEP_NAME_BYTES_MAX + 40];
+        const int bytes =
+            snprintf(word, sizeof(word), "%s%s=%s", used > 0 ? " " : "", v->names[i], psi_api_value_text(value, v->values[i]));
+        if (used + (size_t)bytes < n) {
+            memcpy(text + used, word, (size_t)bytes + 1);
+            used += (size_t)bytes;
+        }
     }
-    return PS_OK;
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* A hook has failed. The error of a call of the library becomes the session's, and a monitored session may recover from it; so
- * do ABORTED and UNAVAILABLE that the hook itself returns. Any other status ends the session, and so does a failure in `begin`,
+static ps_status call_hook(ps_session *s, const ps_hook *hook, enum psi_hook_moment moment)
+{
+    ps_status (*const calls[PSI_HOOK_MOMENTS])(void *ctx, ps_session *s) = {[PSI_HOOK_BEGIN] = hook->begin,
+                                                                            [PSI_HOOK_CREATED] = hook->after_create_session,
+                                                                            [PSI_HOOK_BEFORE_RUN] = hook->before_run,
+                                                                            [PSI_HOOK_END] = hook->end};
+    if (moment == PSI_HOOK_AFTER_RUN && hook->after_run != NULL) {
+        const ps_step_values values = psi_api_values(s);
+        return hook->after_run(hook->ctx, s, &values);
+    }
+    return calls[moment] != NULL ? calls[moment](hook->ctx, s) : PS_OK;
+}
+
+/* Give the session the error of a hook that has failed. Errors of library calls, and ABORTED and UNAVAILABLE of the hook itself,
+ * are a loss, from which a monitored session may recover. Any other status ends the session, and so does a failure in `begin`,
  * which cannot be called again. Returns the session's first error; CANCELLED: a call of the hook was interrupted. */
-static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
+static ps_status hook_failed(ps_session *s, ps_status st, enum psi_hook_moment moment)
 {
     struct psi_err err;
     const bool by_a_call = psi_api_returned(st, &err);
     const bool loss = by_a_call || st == PS_ABORTED || st == PS_UNAVAILABLE;
-    return loss && call != BEGIN ? psi_api_stick(s, &err) : psi_api_stick_final(s, &err);
+    return loss && moment != PSI_HOOK_BEGIN ? psi_api_stick(s, &err) : psi_api_stick_final(s, &err);
 }
 
-/* The hook has met the end of the input: no further step begins, and nothing has failed. */
-static void input_ended(ps_session *s, const struct psi_hook *h, enum call call)
+/* Call when a hook has returned OUT_OF_RANGE (end of input): no further step begins, and the session gets no error. */
+static void input_ended(ps_session *s, const struct psi_hook *h, enum psi_hook_moment moment)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool news = !s->hooks.stop_asked;
-    s->hooks.stop_asked = true;
-    const int64_t step = s->global_step;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (news) {
-        psi_api_log(s, PS_LOG_INFO, "input_ended", PSI_KV("hook", h->name), PSI_KV("at", call_names[call]),
-                    PSI_KV("global_step", step));
+    if (psi_api_hook_event(s, PSI_ON_STOP_ASKED) != 0) {
+        psi_api_log(s, PS_LOG_INFO, "input_ended", PSI_KV("hook", h->name), PSI_KV("at", moment_names[moment]),
+                    PSI_KV("global_step", ps_global_step(s)));
     }
 }
 
-/* Call one hook. If it fails, its failed call is the thread's last error; otherwise the last error is restored. *out_ended: the
- * hook has met the end of the input. */
-static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call call, bool *out_ended)
+/* Call one hook. If the hook fails, its error is the thread's last error; otherwise the thread's older last error is restored.
+ * *out_status: the session's first error; CANCELLED: interrupted. */
+static enum psi_hook_return call_one(ps_session *s, const struct psi_hook *h, enum psi_hook_moment moment, ps_status *out_status)
 {
     struct psi_err before = {0};
     psi_api_last_error_get(&before);
-    PSI_IGNORE(psi_api_last_error_set(&(struct psi_err){0})); /* cleared, so that an error found afterwards is the hook's */
-    (void)pthread_mutex_lock(&s->lock);
-    s->hooks.name = h->name;
-    s->hooks.at = call_names[call];
-    (void)pthread_mutex_unlock(&s->lock);
-    const ps_status returned = call_hook(s, &h->hook, call);
+    PSI_IGNORE(psi_api_last_error_set(&(struct psi_err){0})); /* cleared, so that a later error is the hook's */
+    const ps_status returned = call_hook(s, &h->hook, moment);
     ps_status st = psi_api_sticky(s, NULL);
-    if (returned == PS_OUT_OF_RANGE && st == PS_OK) {
-        input_ended(s, h, call);
+    const bool ended = returned == PS_OUT_OF_RANGE && st == PS_OK;
+    if (ended) {
+        input_ended(s, h, moment);
     } else if (returned != PS_OK) {
-        st = hook_failed(s, returned, call);
+        st = hook_failed(s, returned, moment);
     }
-    *out_ended = returned == PS_OUT_OF_RANGE && st == PS_OK;
+    *out_status = st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_last_error_set(&before)); /* restore it */
+        PSI_IGNORE(psi_api_last_error_set(&before)); /* restores the last error */
+        return ended ? PSI_HOOK_INPUT_ENDED : PSI_HOOK_RETURNED;
     }
-    return st;
+    return st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK ? PSI_HOOK_INTERRUPTED : PSI_HOOK_FAILED;
 }
 
-/* Call the hooks from `it` on, in order, until one fails or meets the end of the input. With END all are called, unless one
- * fails. *out_left: the hook whose call was interrupted. */
-static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, struct psi_list **out_left)
-{
-    ps_status st = PS_OK;
-    bool ended = false;
-    for (; st == PS_OK && it != &s->hooks.list && (!ended || call == END); it = it->next) {
-        st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call, &ended);
-        const bool interrupted = st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK;
-        *out_left = interrupted ? it : NULL;
-        st = interrupted && call == END ? PS_OK : st; /* no hook is called again at the session's end */
-    }
-    return st;
-}
-
-/* No other thread calls hooks. */
-static bool calls_none(ps_session *s, const void *none)
+static bool calls_none(ps_session *s, void *none)
 {
     (void)none;
-    return !s->hooks.calls;
+    return s->hooks.calls.calling == PSI_HOOK_NONE;
 }
 
-/* Call all hooks in order; after an interrupt the interrupted hook and those behind it. Does nothing within a hook or on the
- * loop thread. Returns the session's first error; CANCELLED: interrupted. */
-static ps_status call_all(ps_session *s, enum call call)
+/* State of the calls of all hooks for one moment, such as before_run. */
+struct moment {
+    enum psi_hook_moment of;
+    bool recovered;              /* PSI_HOOK_CREATED, after a recovery */
+    bool due;                    /* this thread calls the hooks of this moment; false: none, or another thread does */
+    bool begins;                 /* PSI_HOOK_BEFORE_RUN: the step begins */
+    const struct psi_hook *hook; /* the hook to call; NULL: none so far */
+    enum psi_hook_return how;    /* how the call of `hook` has ended */
+    ps_status st;                /* the session's first error; CANCELLED: interrupted */
+    struct psi_err cut;          /* the interrupt that came before the first hook was called; code PS_OK: none came */
+};
+
+/* Begin the calls of a moment. After an interrupt the calls begin at the interrupted hook. After ps_session_leave() no
+ * hook is called for PSI_HOOK_END. True: a hook is to be called. The caller holds the lock. */
+static bool begin_calls(ps_session *s, const struct psi_who *who, struct moment *m)
 {
-    ps_status st = psi_api_sticky(s, NULL);
-    if (st != PS_OK || psi_list_empty(&s->hooks.list) || psi_io_on_loop(s->io)) {
-        return st;
+    m->due = psi_hook_comes(&s->hooks.calls, who, m->of, m->recovered) && (m->of != PSI_HOOK_END || !psi_api_closes(s));
+    m->st = m->due ? psi_session_error(&s->machine, who, NULL) : PS_OK;
+    if (!m->due || psi_list_empty(&s->hooks.list) || who->on_loop) {
+        return false;
     }
-    if (psi_api_in_hook(s)) {
-        return st;
+    /* the session was lost before its `begin` hooks ran: mark them as due, to be called after the recovery */
+    if (m->st != PS_OK) {
+        return m->of == PSI_HOOK_BEGIN && psi_hook_calls_begin(&s->hooks.calls, who, m->of, true);
     }
-    struct psi_err err = {0};
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, calls_none, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
-    st = psi_api_interrupted(s, &err);
-    struct psi_list *first = s->hooks.left_at == (unsigned)call ? s->hooks.left : s->hooks.list.next;
-    struct psi_list *left = NULL;
-    if (st == PS_OK) {
-        s->hooks.calls = true;
-        s->hooks.caller = pthread_self();
-        s->hooks.over = call == AFTER_RUN;
-    } else { /* interrupted before any hook was called */
-        s->hooks.left = first;
-        s->hooks.left_at = call;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
-    }
-    st = call_from(s, first, call, &left);
-    (void)pthread_mutex_lock(&s->lock);
-    s->hooks.left = left;
-    s->hooks.left_at = left != NULL ? call : NO_CALL;
-    s->hooks.calls = false;
-    s->hooks.over = false;
-    psi_api_wake(s);
-    (void)pthread_mutex_unlock(&s->lock);
-    return st;
+    (void)psi_api_wait_until(s, calls_none, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
+    m->st = psi_api_interrupted(s, &m->cut);
+    return psi_hook_calls_begin(&s->hooks.calls, who, m->of, m->st != PS_OK);
 }
 
-ps_status psi_api_hooks_begin(ps_session *s)
+/* End the calls of a moment, or skip them if there are none: decide whether the step begins, and wake threads that wait to call
+ * hooks. The caller holds the lock. */
+static void end_calls(ps_session *s, const struct psi_who *who, struct moment *m)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool first = !s->hooks.begun || s->hooks.left_at == BEGIN;
-    s->hooks.begun = true;
-    (void)pthread_mutex_unlock(&s->lock);
-    return first ? call_all(s, BEGIN) : PS_OK;
-}
-
-/* Call after_create_session. by_trainer: the calling thread makes the steps from now on; false: it is a thread that has found
- * the loss. */
-static ps_status created(ps_session *s, bool by_trainer)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    if (by_trainer) {
-        s->hooks.trainer = pthread_self();
-        s->hooks.created = true;
+    if (m->of == PSI_HOOK_BEFORE_RUN) {
+        m->begins = psi_hook_step_begins(&s->hooks.calls, m->st == PS_OK && s->machine.stop == PSI_STOP_NOT);
+    } else if (m->of == PSI_HOOK_AFTER_RUN) {
+        (void)psi_hook_event(&s->hooks.calls, who, PSI_ON_VALUES_SEEN);
     }
-    const bool was_created = s->hooks.created;
-    s->hooks.anew = !by_trainer;
-    s->hooks.broken = s->hooks.broken || s->hooks.in_step;
-    s->hooks.in_step = false;
-    (void)pthread_mutex_unlock(&s->lock);
-    return was_created ? call_all(s, AFTER_CREATE_SESSION) : PS_OK;
+    if (!psi_list_empty(&s->hooks.list)) {
+        psi_api_wake(s);
+    }
 }
 
-ps_status psi_api_hooks_created(ps_session *s)
+/* Set m->hook to the next hook to call. On entry m->hook is the hook that was called last, NULL before the first call, and m->how
+ * the end of its call. False: no hook is left. */
+static bool next_hook(ps_session *s, struct moment *m)
 {
-    return created(s, true);
+    const struct psi_who who = psi_api_who(s);
+    (void)pthread_mutex_lock(&s->lock);
+    const bool more = m->hook == NULL ? begin_calls(s, &who, m) : psi_hook_called(&s->hooks.calls, m->how);
+    psi_hook_calls_check_invariants(&s->hooks.calls);
+    if (more) {
+        m->hook = called_hook(&s->hooks);
+    } else if (m->due) {
+        end_calls(s, &who, m);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return more;
+}
+
+static ps_status call_all(ps_session *s, struct moment *m)
+{
+    while (next_hook(s, m)) {
+        m->how = call_one(s, m->hook, m->of, &m->st);
+    }
+    return m->cut.code != PS_OK ? psi_api_last_error_set(&m->cut) : m->st;
+}
+
+ps_status psi_api_hooks_call(ps_session *s, enum psi_hook_moment moment)
+{
+    return call_all(s, &(struct moment){.of = moment});
 }
 
 ps_status psi_api_hooks_made_anew(ps_session *s)
 {
-    return created(s, false);
-}
-
-/* Drop the reported values: their step has ended, or will not. The caller holds the lock. */
-static void values_clear(struct psi_hooks *hooks)
-{
-    hooks->skipping = false;
-    if (hooks->said != NULL) {
-        hooks->said->count = 0;
-    }
-}
-
-bool psi_api_hooks_created_left(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool left = s->hooks.anew && s->hooks.left_at == AFTER_CREATE_SESSION;
-    (void)pthread_mutex_unlock(&s->lock);
-    return left;
-}
-
-bool psi_api_hooks_step_left(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool left = s->hooks.left_at == AFTER_RUN && !in_hook(s);
-    (void)pthread_mutex_unlock(&s->lock);
-    return left;
+    return call_all(s, &(struct moment){.of = PSI_HOOK_CREATED, .recovered = true});
 }
 
 bool psi_api_hooks_step_begins(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool begins = s->hooks.created && !s->hooks.in_step && !in_hook(s) && pthread_equal(s->hooks.trainer, pthread_self());
-    if (begins) {
-        /* the program has begun the next step, so the hooks of the last one are not called again */
-        s->hooks.left_at = s->hooks.left_at == AFTER_RUN ? NO_CALL : s->hooks.left_at;
-        s->hooks.in_step = true;
-        if (s->hooks.broken) {
-            values_clear(&s->hooks);
-        }
-        s->hooks.broken = false;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (!begins) {
-        return true;
-    }
-    const ps_status st = call_all(s, BEFORE_RUN);
-    (void)pthread_mutex_lock(&s->lock);
-    const bool goes_on = st == PS_OK && !s->stopping && !s->hooks.stop_asked;
-    s->hooks.in_step = goes_on;
-    (void)pthread_mutex_unlock(&s->lock);
-    return goes_on;
-}
-
-/* The calling thread has ended a step. The caller holds the lock. */
-static void step_over(struct psi_hooks *hooks)
-{
-    hooks->trainer = pthread_self();
-    hooks->in_step = false;
-    hooks->broken = false;
+    struct moment before = {.of = PSI_HOOK_BEFORE_RUN};
+    PSI_IGNORE(call_all(s, &before)); /* the session has the error, and the step does not begin */
+    return !before.due || before.begins;
 }
 
 ps_status psi_api_hooks_step_done(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool nested = in_hook(s);
-    if (!nested) {
-        step_over(&s->hooks);
-        s->hooks.skips_in_row = 0;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (nested) {
-        return PS_OK;
-    }
-    const ps_status st = call_all(s, AFTER_RUN);
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->hooks.left_at != AFTER_RUN) {
-        values_clear(&s->hooks);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return st;
-}
-
-void psi_api_hooks_end(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool ends = s->hooks.created && !s->hooks.ended && !psi_api_closes(s);
-    s->hooks.ended = true;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (ends) {
-        PSI_IGNORE(call_all(s, END)); /* the session's error, which ps_session_close() returns */
-    }
+    return call_all(s, &(struct moment){.of = PSI_HOOK_AFTER_RUN});
 }
 
 bool ps_step_values_find(const ps_step_values *values, const char *name, double *out_value)
@@ -437,7 +369,6 @@ const char *psi_api_value_text(char buf[32], double value)
     return buf;
 }
 
-/* Make room for another name. The caller holds the lock. */
 static ps_status values_room(struct psi_hooks *hooks, struct psi_err *err)
 {
     if (hooks->said == NULL) {
@@ -461,6 +392,8 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
         return st;
     }
     struct psi_values *v = hooks->said;
+    v->count = values_now(hooks) != NULL ? v->count : 0;
+    v->step = hooks->calls.values_step;
     uint32_t i = 0;
     while (i < v->count && strcmp(v->names[i], name) != 0) {
         i++;
@@ -474,8 +407,8 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
     return PS_OK;
 }
 
-/* Action of the guards for a value that is not finite; 0: none. PS_NAN_STOP precedes PS_NAN_END, which precedes PS_NAN_SKIP.
- * The caller holds the lock. */
+/* Under the lock: what the guards (hooks against NaN and infinity) ask for if the value `name` is not finite; 0: no guard. Of
+ * several PS_NAN_STOP wins, then PS_NAN_END. */
 static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 {
     ps_nan_action action = 0;
@@ -489,7 +422,7 @@ static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
     return action;
 }
 
-/* A parameter that was pushed in this step of a round; NULL: none. The caller holds the lock. */
+/* A parameter that was pushed in this step, if the session trains in rounds; else NULL. The caller holds the lock. */
 static const ps_param *pushed_in_round(ps_session *s)
 {
     struct psi_list *const params = &s->train.params;
@@ -502,47 +435,36 @@ static const ps_param *pushed_in_round(ps_session *s)
     return NULL;
 }
 
-enum guarded { GUARD_NO_NEWS, GUARD_SKIPS, GUARD_ENDS };
-
-/* The value is not finite: do what its guards ask for. *out_news: for the log. The caller holds the lock. */
-static ps_status guard(ps_session *s, const char *name, double value, enum guarded *out_news, struct psi_err *err)
+/* Under the lock: apply the guards to a value that is NaN or infinite. *out_news: what to log; PSI_GUARD_PASSES: nothing. */
+static ps_status guard(ps_session *s, const char *name, double value, enum psi_guarded *out_news, struct psi_err *err)
 {
+    const ps_param *pushed = pushed_in_round(s);
+    bool news = false;
     const ps_nan_action action = guards_of(&s->hooks, name);
-    if (action == 0 || (s->hooks.skipping && action == PS_NAN_SKIP)) {
-        return PS_OK;
-    }
-    if (action == PS_NAN_END) { /* what the step has pushed or counted stays */
-        *out_news = s->hooks.stop_asked ? GUARD_NO_NEWS : GUARD_ENDS;
-        s->hooks.skipping = s->hooks.skipping || (!s->hooks.over && pushed_in_round(s) == NULL);
-        s->hooks.stop_asked = true;
-        return PS_OK;
-    }
-    if (action == PS_NAN_STOP || s->hooks.skips_in_row >= PS_NAN_SKIPS_MAX) {
+    const enum psi_guarded how = psi_hook_guard(&s->hooks.calls, action, pushed != NULL, &news);
+    char text[32];
+    *out_news = news ? how : PSI_GUARD_PASSES;
+    if (how == PSI_GUARD_STOPS) {
         char row[64] = "";
-        char text[32];
         if (action != PS_NAN_STOP) {
-            (void)snprintf(row, sizeof(row), "; so it was in %u steps in a row, which were skipped", s->hooks.skips_in_row);
+            (void)snprintf(row, sizeof(row), "; so it was in %u steps in a row, which were skipped", s->hooks.calls.skips_in_row);
         }
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "'%s' is %s behind global step %lld%s", name,
                            psi_api_value_text(text, value), (long long)s->global_step, row);
     }
-    const ps_param *pushed = pushed_in_round(s);
-    if (s->hooks.over || pushed != NULL) {
-        char text[32];
+    if (how == PSI_GUARD_TOO_LATE) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_FINITE,
                            "'%s' is %s: the step cannot be skipped, because %s%s%s; say it before the first ps_push()", name,
                            psi_api_value_text(text, value), pushed != NULL ? "parameter '" : "it is counted",
                            pushed != NULL ? pushed->name : "", pushed != NULL ? "' was pushed in it" : "");
     }
-    s->hooks.skipping = true;
-    *out_news = GUARD_SKIPS;
     return PS_OK;
 }
 
 ps_status ps_step_value(ps_session *s, const char *name, double value)
 {
     struct psi_err err = {0};
-    enum guarded comes_of_it = GUARD_NO_NEWS;
+    enum psi_guarded comes_of_it = PSI_GUARD_PASSES;
     int64_t step = 0;
     int64_t before = 0;
     ps_status st = psi_api_enter(s, false);
@@ -555,48 +477,26 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
         st = values_say(&s->hooks, name, value, &err);
         st = st == PS_OK && !isfinite(value) ? guard(s, name, value, &comes_of_it, &err) : st;
         step = s->global_step;
-        before = s->hooks.skipped;
+        before = s->hooks.calls.skipped;
         (void)pthread_mutex_unlock(&s->lock);
     }
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_value");
     }
     char text[32];
-    if (comes_of_it == GUARD_SKIPS) {
+    if (comes_of_it == PSI_GUARD_SKIPS) {
         psi_api_log(s, PS_LOG_WARN, "step_skipped", PSI_KV("global_step", step), PSI_KV("name", name),
                     PSI_KV("value", psi_api_value_text(text, value)), PSI_KV("skipped_before", before));
-    } else if (comes_of_it == GUARD_ENDS) {
+    } else if (comes_of_it == PSI_GUARD_ENDS) {
         psi_api_log(s, PS_LOG_WARN, "nan_ended", PSI_KV("global_step", step), PSI_KV("name", name),
                     PSI_KV("value", psi_api_value_text(text, value)));
     }
     return PS_OK;
 }
 
-bool psi_api_step_skips(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool skips = s->hooks.skipping;
-    (void)pthread_mutex_unlock(&s->lock);
-    return skips;
-}
-
-bool psi_api_step_skipped(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    const bool skipped = s->hooks.skipping && !in_hook(s);
-    if (skipped) {
-        step_over(&s->hooks);
-        values_clear(&s->hooks);
-        s->hooks.skipped++;
-        s->hooks.skips_in_row++;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return skipped;
-}
-
 int64_t ps_skipped(ps_session *s)
 {
-    return s != NULL ? psi_api_look(s, &s->hooks.skipped) : 0;
+    return s != NULL ? psi_api_look(s, &s->hooks.calls.skipped) : 0;
 }
 
 ps_status ps_request_stop(ps_session *s)
@@ -606,8 +506,6 @@ ps_status ps_request_stop(ps_session *s)
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->hooks.stop_asked = true;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_hook_event(s, PSI_ON_STOP_ASKED);
     return PS_OK;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The calls that threads are in, and how they are ended early: by ps_interrupt(), and by leaving or closing the session.
- *
- * Happy path: nobody interrupts. Each public call that waits notes the session's number of interrupts when it begins (a visit, on
- * the thread's own list; a call within another one takes the number of the outermost). An interrupt increments the number and
- * wakes the loop. The loop ends the core's requests of older calls, and wakes threads that wait for anything else. A thread that
- * wakes compares the two numbers, and does so before each further wait. Failure mode: during a recovery there may be no loop to
- * wake; the recovery checks by itself (psi_api_pause()).
- */
+/* Public calls that threads are in, and their early end by ps_interrupt(), and by leaving or closing the session. Each public
+ * call that waits notes the session's number of interrupts when it begins, in a struct psi_api_visit on the thread's own list; a
+ * nested call takes the number of the outermost. An interrupt increments the session's number and wakes the loop thread. The loop
+ * thread ends the core's requests of older calls, and wakes the threads that wait for anything else. A thread that wakes compares
+ * its call's number with the session's, and does so before each further wait. Happy path: there is no interrupt. Failure mode:
+ * during a recovery there may be no loop to wake; the recovery checks by itself (psi_api_pause()). */
 #include "lock.h"
 #include "monitored.h"
 
@@ -59,14 +56,19 @@ void psi_api_visit_over(struct psi_api_visit *visit)
     psi_api_end(visit->session);
 }
 
+struct psi_api_visit *psi_api_visit_of(const ps_session *s)
+{
+    struct psi_api_visit *visit = innermost;
+    while (visit != NULL && visit->session != s) {
+        visit = visit->outer;
+    }
+    return visit;
+}
+
 unsigned psi_api_interrupts(const ps_session *s)
 {
-    for (const struct psi_api_visit *visit = innermost; visit != NULL; visit = visit->outer) {
-        if (visit->session == s) {
-            return visit->interrupts;
-        }
-    }
-    return atomic_load(&s->interrupts);
+    const struct psi_api_visit *visit = psi_api_visit_of(s);
+    return visit != NULL ? visit->interrupts : atomic_load(&s->interrupts);
 }
 
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err)
@@ -107,7 +109,7 @@ bool psi_api_poked(void *session, struct psi_client *c)
     return news;
 }
 
-/* This runs in signal handlers: it must not wait, allocate or lock. */
+/* May run in a signal handler, so it must not wait, allocate or lock. */
 void psi_api_interrupt(ps_session *s)
 {
     (void)atomic_fetch_add(&s->interrupts, 1);
@@ -122,13 +124,13 @@ void psi_api_interrupt(ps_session *s)
 void psi_api_await_poking(const ps_session *s)
 {
     while (atomic_load(&s->poking) > 0) {
-        (void)sched_yield(); /* the other thread needs a few instructions and a write to a descriptor */
+        (void)sched_yield(); /* this wait is short: the other thread needs a few instructions and a write to a descriptor */
     }
 }
 
 void ps_interrupt(ps_session *s)
 {
-    if (s != NULL && s->opened && psi_api_here(s)) {
+    if (s != NULL && s->opened == PSI_OPENED && psi_api_here(s)) {
         const int before = errno;
         psi_api_interrupt(s);
         errno = before;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lists of a task: variables, queues, settings, containers, sessions, waits.
- *
- * Happy path: the loop thread gathers the entries of the whole answer; then the caller's function gets them on the caller's
- * thread. Failure modes: an error of the call, or no memory for the answer: no entry is given out.
- */
+/* Lists of a task (variables, sessions and others) or of the directory (checkpoints, rounds). Happy path: the loop thread
+ * gathers the entries of the whole answer; then the caller's function is called for each entry, on the caller's thread. Failure
+ * modes: an error of the call, or no memory for the answer: the function is not called. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -12,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries, gathered on the loop thread; the caller's function gets them when the answer is complete. */
+/* The entries of a list, which the loop thread collects. The caller's function gets them once the whole answer has come. */
 struct gather {
     void *items;
     size_t count, capacity, item_bytes;
     bool no_memory;
 };
 
-/* Append a copy of item. */
 static void gather_add(struct gather *g, const void *item)
 {
     void *items = g->no_memory ? NULL : psi_grow(g->items, g->count, &g->capacity, g->item_bytes);
@@ -32,7 +28,7 @@ static void gather_add(struct gather *g, const void *item)
 
 typedef int (*order_fn)(const void *a, const void *b);
 
-/* Gather a list by sink, whose ctx is a struct gather. order NULL: the task's order. */
+/* Ask a task for a list. sink adds each entry to its ctx, a struct gather; `order` sorts them; NULL: the task's order. */
 static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list_sink *sink, int task, int64_t timeout_ms,
                       order_fn order)
 {
@@ -113,9 +109,9 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     return st;
 }
 
-enum { EVENTS_WAIT_MS_MAX = 30000 }; /* a task waits no longer */
+enum { EVENTS_WAIT_MS_MAX = 30000 }; /* longest wait of a task */
 
-/* Move place behind event `of`, and count what is missing between the two. */
+/* Set the reader's place to the event after `of`, and count the skipped events as missed: the task has overwritten them. */
 static void pass(ps_event_place *place, const ps_event_info *of)
 {
     const uint64_t expected = of->life != place->life ? (place->life == 0 ? of->number : 1) : place->next;
@@ -172,7 +168,7 @@ ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_f
     return st;
 }
 
-/* An entry of ROUNDS' answer: a round, or a member of the round before it. */
+/* An entry of ROUNDS' answer: a round, or a member of the preceding round. */
 struct round_entry {
     bool is_member;
     union {

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The lock of a session: events of its machine, waits, and the count of what is in flight.
- *
- * Happy path: a thread brings an event (psi_api_tell()), or waits until something is so (psi_api_wait_until()); whoever changes
- * something wakes all that wait (psi_api_wake()), and each looks again. Without a thread of its own (PS_PROGRESS_CALLER) the
- * session is driven by one thread that waits; the others sleep, and one of them drives on when the driver leaves. Failure mode:
- * a wait that an interrupt may end returns with its condition false.
- */
+/* The lock of a session: events of its machine, waits, and the count of requests in flight. Happy path: a thread reports an event
+ * (psi_api_tell()), or waits for a condition (psi_api_wait_until()); code that changes something wakes all waiting threads
+ * (psi_api_wake()), which check again. In a session without a loop thread (PS_PROGRESS_CALLER) one of the waiting threads runs
+ * the loop; the others sleep, and one of them takes over when its wait is over. Failure mode: a wait that an interrupt ends
+ * returns although its condition is false. */
 #include "lock.h"
 
+#include <string.h>
 #include <time.h>
 
-enum { TURN_MS = 1000 }; /* a driving thread looks at least this often */
-enum { LOOK_MS = 25 };   /* between two looks for an interrupt if there is no loop that an interrupt could wake */
-
-/* ---- the machine ---- */
+enum { TURN_MS = 1000 }; /* longest time for which a waiting thread is in psi_io_turn() */
+enum { LOOK_MS = 25 };   /* time between two checks for an interrupt, if there is no loop that an interrupt could wake */
 
 struct psi_who psi_api_who(const ps_session *s)
 {
     static _Thread_local char here; /* its address is the thread's number */
-    return (struct psi_who){.thread = (uintptr_t)&here, .on_loop = s->io != NULL && psi_io_on_loop(s->io)};
+    const struct psi_api_visit *visit = psi_api_visit_of(s);
+    return (struct psi_who){
+        .thread = (uintptr_t)&here, .on_loop = s->io != NULL && psi_io_on_loop(s->io), .life = visit != NULL ? visit->life : 0};
 }
 
 uint64_t psi_api_chief_number(ps_session *s)
@@ -51,18 +49,57 @@ uint64_t psi_monitor_tell(ps_session *s, enum psi_session_event event, uint64_t 
     return s != NULL && s->monitor != NULL && psi_api_here(s) ? psi_api_tell(s, event, number) : 0;
 }
 
+void psi_api_copy(ps_session *s, void *dst, const void *src, size_t bytes)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    memcpy(dst, src, bytes);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 int64_t psi_api_look(ps_session *s, const int64_t *number)
 {
     int64_t value = 0;
     if (s != NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        value = *number;
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_copy(s, &value, number, sizeof(value));
     }
     return value;
 }
 
-/* ---- waits ---- */
+void psi_api_cut(ps_session *s, struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    psi_session_cuts(&s->machine, err);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+ps_status psi_api_admit(ps_session *s, struct psi_api_admission *a, struct psi_err *err)
+{
+    const struct psi_who who = psi_api_who(s);
+    (void)pthread_mutex_lock(&s->lock);
+    ps_status st = psi_api_may_start(s, err);
+    if (a->when_closing && st != PS_OK && psi_api_closes(s) && s->io != NULL && !psi_session_bars(&s->machine, &who, NULL)) {
+        st = PS_OK;
+    }
+    a->chief_number = psi_api_chief_number(s);
+    a->interrupts = a->when_closing ? atomic_load(&s->interrupts) : psi_api_interrupts(s);
+    s->in_flight += st == PS_OK ? a->requests : 0;
+    s->inside += st == PS_OK ? a->threads : 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+ps_status psi_api_go_inside(ps_session *s, struct psi_err *err)
+{
+    return psi_api_admit(s, &(struct psi_api_admission){.threads = 1}, err);
+}
+
+void psi_api_go_outside(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->inside--;
+    psi_api_wake(s);
+    (void)pthread_mutex_unlock(&s->lock);
+}
 
 void psi_api_wake(ps_session *s)
 {
@@ -85,17 +122,30 @@ void psi_api_wait(ps_session *s, pthread_cond_t *own, bool drives)
         psi_api_drive(s, TURN_MS);
         return;
     }
-    const bool apart = own != NULL && !s->by_caller; /* the driver wakes who waits for `changed` */
+    /* by_caller: every thread waits for `changed`, because any of them may have to run the loop when the driver leaves */
+    const bool apart = own != NULL && !s->by_caller;
     s->sleepers += apart ? 0 : 1;
     (void)pthread_cond_wait(apart ? own : &s->changed, &s->lock);
     s->sleepers -= apart ? 0 : 1;
 }
 
-void psi_api_wait_until(ps_session *s, psi_api_is_fn *is, const void *ctx, unsigned how)
+bool psi_api_wait_until(ps_session *s, psi_api_is_fn *is, void *ctx, unsigned how)
 {
-    while (!is(s, ctx) && ((how & PSI_WAIT_CUT) == 0 || psi_api_interrupted(s, NULL) == PS_OK)) {
+    while (!is(s, ctx)) {
+        if ((how & PSI_WAIT_CUT) != 0 && psi_api_interrupted(s, NULL) != PS_OK) {
+            return false;
+        }
         psi_api_wait(s, NULL, (how & PSI_WAIT_DRIVES) != 0);
     }
+    return true;
+}
+
+bool psi_api_await(ps_session *s, psi_api_is_fn *is, void *ctx, unsigned how)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool so = psi_api_wait_until(s, is, ctx, how);
+    (void)pthread_mutex_unlock(&s->lock);
+    return so;
 }
 
 void psi_api_pause(ps_session *s, int64_t ms)
@@ -110,14 +160,12 @@ void psi_api_pause(ps_session *s, int64_t ms)
             const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
             const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
             s->sleepers++;
-            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* the reason for waking is checked above */
+            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* then the conditions of `for` are checked again */
             s->sleepers--;
         }
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
-
-/* ---- what is in flight ---- */
 
 bool psi_api_hand_over(ps_session *s, struct psi_io_work *work)
 {
@@ -132,26 +180,25 @@ bool psi_api_hand_over(ps_session *s, struct psi_io_work *work)
     return there;
 }
 
-void psi_api_landed(ps_session *s, bool *out_over)
+void psi_api_landed(ps_session *s, bool *out_over, pthread_cond_t *own)
 {
     (void)pthread_mutex_lock(&s->lock);
     if (out_over != NULL) {
         *out_over = true;
+    }
+    if (own != NULL) {
+        (void)pthread_cond_signal(own);
     }
     s->in_flight--;
     psi_api_wake(s);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_over(ps_session *s, const void *over)
-{
-    (void)s;
-    return *(const bool *)over;
-}
-
-void psi_api_await_over(ps_session *s, const bool *over)
+void psi_api_await_over(ps_session *s, const bool *over, pthread_cond_t *own)
 {
     (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, is_over, over, PSI_WAIT_DRIVES);
+    while (!*over) {
+        psi_api_wait(s, own, true);
+    }
     (void)pthread_mutex_unlock(&s->lock);
 }

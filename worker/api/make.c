@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What programs make of few words: a variable as TensorFlow's, got and initialised even if it has a value, whose errors stick to
- * the session; an optimizer of a text, whose errors do not.
- */
+/* Short forms for programs: as in TensorFlow, get a variable and initialise it, even if it has a value (errors stick to the
+ * session); make an optimizer from a text (errors do not stick). */
 #include "api.h"
 #include "common/abi.h"
 #include "common/optimizer.h"

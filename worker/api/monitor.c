@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The options of a monitored session, and what the rest of the library asks of it. Its state is the machine's
- * (worker/core/session.h). Nothing here waits; monitored.c makes the recoveries.
- */
+/* The options of a monitored session, and functions that read or report what happens to it: its state is in the machine of
+ * worker/core/session.h. No function here waits; monitored.c recovers sessions. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -41,17 +39,13 @@ ps_status psi_monitor_new(const ps_monitored_options *options, struct psi_monito
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
     }
     m->options = o;
-    psi_list_init(&m->gets);
     *out_monitor = m;
     return PS_OK;
 }
 
 void psi_monitor_free(struct psi_monitor *m)
 {
-    if (m != NULL) {
-        PSI_ASSERT(psi_list_empty(&m->gets));
-        psi_free(m);
-    }
+    psi_free(m);
 }
 
 bool psi_monitor_is_here(const ps_session *s)
@@ -68,9 +62,7 @@ uint32_t psi_monitor_life(ps_session *s)
 {
     uint32_t life = 0;
     if (psi_monitor_is_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        life = s->monitor->last.count;
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_copy(s, &life, &s->monitor->last.count, sizeof(life));
     }
     return life;
 }
@@ -78,9 +70,9 @@ uint32_t psi_monitor_life(ps_session *s)
 bool psi_monitor_deletes(const ps_session *s, const ps_variable *v)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->monitor->gets) {
-        const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        if (get->v == v && get->deleted) {
+    PSI_LIST_FOREACH(it, &s->gets.kept) {
+        const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
+        if (get->v == v && get->get.state == PSI_GET_DELETED) {
             return true;
         }
     }
@@ -95,17 +87,21 @@ bool psi_monitor_is_lost(ps_session *s)
 
 ps_status psi_monitor_found(ps_session *s, struct psi_found *out_found)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    *out_found = s->monitor->found;
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_copy(s, out_found, &s->monitor->found, sizeof(*out_found));
     return PS_OK;
 }
 
 ps_status psi_monitor_step(ps_session *s, enum psi_session_event event, struct psi_err *err)
 {
-    return !psi_monitor_is_here(s) || psi_api_tell(s, event, 0) != 0
-               ? PS_OK
-               : psi_fail(err, PS_ABORTED, "the session was made anew in the middle of this step: it is made again");
+    if (!psi_monitor_is_here(s)) {
+        return PS_OK;
+    }
+    struct psi_api_visit *visit = psi_api_visit_of(s);
+    const uint64_t life = psi_api_tell(s, event, 0);
+    if (visit != NULL) {
+        visit->life = life;
+    }
+    return life != 0 ? PS_OK : psi_fail(err, PS_ABORTED, PSI_STEP_IS_BROKEN);
 }
 
 int64_t psi_monitor_dropped(const ps_session *s)
@@ -133,10 +129,7 @@ void psi_monitor_readied(ps_session *s, const struct psi_readied *readied, ps_st
 
 void psi_monitor_was_ready(ps_session *s, const struct psi_found *found)
 {
-    if (s->monitor != NULL) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->monitor->found = s->machine.readiness == PSI_READY_ONCE ? s->monitor->found : *found;
-        s->machine.readiness = PSI_READY_ONCE;
-        (void)pthread_mutex_unlock(&s->lock);
+    if (s->monitor != NULL && psi_api_tell(s, PSI_ON_WAS_READY, 0) != 0) {
+        psi_api_copy(s, &s->monitor->found, found, sizeof(*found));
     }
 }

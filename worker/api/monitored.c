@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Monitored sessions: recovery from a loss, while the program's objects stay valid.
+/* Monitored sessions: recovery from a loss, while the program's objects stay valid.
  *
- * Happy path: an error from which a session may recover sticks -> every call of the program returns it, until the end of the step
- * -> psi_api_recover(), on the program's thread: other threads are kept out, requests in flight end, the io with its core is
- * closed -> after a pause another io is opened, everything is got again in the same order and made ready -> the error is cleared.
- * Failure modes: an attempt that fails with such an error is repeated, with back-off, until the time is over; any other error,
- * too many consecutive recoveries, and an error of the program end the session. If the session is closed meanwhile the recovery
- * ends, and the error stays.
- */
+ * Happy path: an error from which a session may recover sticks, and every call of the program returns it until the end of the
+ * step. Then psi_api_recover(), on the program's thread, keeps other threads out, ends the requests in flight and closes the io
+ * with its core. After a pause it opens another io, gets all variables again in the same order, makes the model ready, and
+ * clears the error. Failure modes: an attempt that fails with a recoverable error is repeated, with back-off, until the
+ * recovery's time is over. Any other error, too many consecutive recoveries, and an error of the program end the session. If the
+ * session is closed meanwhile, the recovery ends and the error stays. */
 #include "lock.h"
 #include "monitored.h"
 #include "queue.h"
+#include "training.h"
 
 #include "common/abi.h"
 #include "common/hash.h"
@@ -22,9 +21,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 }; /* before the second attempt, doubled for each further one; half is random */
-enum { ENDS_MS = 1000 };                       /* time for requests in flight to end by themselves */
-enum { LEAVES_MS = 250 };                      /* time for tasks to hear that the session leaves */
+enum {
+    PAUSE_MS = 100,
+    PAUSE_MOST_MS = 5000
+    /* In ms. PAUSE_MS: longest pause before the first attempt, doubled before each further one; the pause is random */
+};
+enum { ENDS_MS = 1000 };  /* ms within which requests in flight must end */
+enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to GOODBYE */
 enum { WAIT_STEP_MS = 50, WAIT_STEP_MOST_MS = 1000 };
 
 struct recovery {
@@ -33,7 +36,7 @@ struct recovery {
     uint32_t tries;
     int64_t step_before;
     struct psi_found found;
-    struct psi_err err; /* of the last attempt */
+    struct psi_err err; /* error of the last attempt */
 };
 
 static int64_t left_ms(const struct recovery *r, int64_t most)
@@ -48,12 +51,13 @@ static int64_t took_ms(const struct recovery *r)
     return (int64_t)(psi_io_now_ms() - r->began_ms);
 }
 
-/* True: this thread recovers the session from now on. The caller holds the lock. */
+/* Begin a recovery on this thread. False: the job is to stop, the call was interrupted, or nothing is lost. Under the lock. */
 static bool begin(struct recovery *r, ps_session *s)
 {
     struct psi_monitor *m = s->monitor;
     const struct psi_who who = psi_api_who(s);
-    const bool stops = s->stopping && !psi_api_evaluates(s); /* an evaluator has a last test */
+    /* an evaluator recovers even if the job is to stop: it has a last test to do */
+    const bool stops = s->machine.stop != PSI_STOP_NOT && !psi_api_evaluates(s);
     if (stops || psi_api_interrupted(s, NULL) != PS_OK || psi_session_event(&s->machine, &who, PSI_ON_RECOVER, 0) == 0) {
         return false;
     }
@@ -71,17 +75,13 @@ static bool begin(struct recovery *r, ps_session *s)
     return true;
 }
 
-/* Close the lost core; a recovery that was interrupted may have done so already. False: interrupted while something was still
- * in flight. */
+/* Close the lost core, unless an earlier recovery has closed it. False: interrupted while requests were still in flight. */
 static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
-    (void)pthread_mutex_lock(&s->lock);
-    s->monitor->dropped = s->dropped;
-    psi_training_left(&s->train);
-    /* otherwise the chief keeps its lease for the recovered session */
-    const bool leaves = s->machine.leads == PSI_LEADS_NOT || s->job[0] == '\0';
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_LOST});
+    /* a chief sends no GOODBYE, which would end its lease: the recovered session continues as chief */
+    const bool leaves = psi_api_tell(s, PSI_IS_CHIEF, 0) == 0 || s->job[0] == '\0';
     if (s->io != NULL) {
         if (!psi_api_hurry(s, ENDS_MS)) {
             return false;
@@ -112,7 +112,8 @@ static void pause_before(const struct recovery *r)
     psi_api_pause(r->session, left_ms(r, (int64_t)psi_random_below(&m->random, (uint64_t)ms) + 1));
 }
 
-/* True while found queues are waited for, which others may make again; after that the recovery goes on without them. */
+/* True if the recovery still waits for queues that the program had only looked up, and that other clients must make again. After
+ * some time it continues without these queues. */
 static bool waits(const struct recovery *r)
 {
     const ps_session *s = r->session;
@@ -140,30 +141,32 @@ static ps_status make_anew(struct recovery *r)
     return st;
 }
 
-/* Whether to make another attempt to recover after r->err. */
+static void give_up(ps_session *s, const struct psi_err *err)
+{
+    psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err->code)),
+                PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
+                PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", err->text));
+    (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
+}
+
+/* True if another attempt to recover must follow after r->err. Otherwise the session ends with the program's own error, with the
+ * error of the last attempt, or, if it is being closed, with the error of the loss. */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;
+    struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
     const bool again = psi_session_try_again(&s->machine, &r->err, psi_io_now_ms() < r->end_ms);
+    if (!again) {
+        psi_err_prefix(&r->err, "the session was lost (%s), and was not made anew within %" PRId64 " ms and %" PRIu32 " %s",
+                       ps_status_name(s->machine.cause.code), took_ms(r), r->tries, r->tries == 1 ? "try" : "tries");
+        err = *psi_session_doomed(&s->machine, &r->err);
+    }
     (void)pthread_mutex_unlock(&s->lock);
+    if (!again) {
+        give_up(s, &err);
+    }
     return again;
-}
-
-/* The recovery has failed: the session ends with the program's own error, with that of the last attempt, or, if it is being
- * closed, with that of the loss. */
-static void give_up(struct recovery *r)
-{
-    ps_session *s = r->session;
-    psi_err_prefix(&r->err, "the session was lost (%s), and was not made anew within %" PRId64 " ms and %" PRIu32 " %s",
-                   ps_status_name(s->machine.cause.code), took_ms(r), r->tries, r->tries == 1 ? "try" : "tries");
-    (void)pthread_mutex_lock(&s->lock);
-    const struct psi_err err = *psi_session_doomed(&s->machine, &r->err);
-    (void)pthread_mutex_unlock(&s->lock);
-    psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err.code)),
-                PSI_KV("reason", ps_reason_name(psi_reason(err.reason, err.code))),
-                PSI_KV("applied", psi_applied_name(err.applied)), PSI_KV("msg", err.text));
-    (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
 }
 
 static void finish(struct recovery *r)
@@ -205,7 +208,7 @@ static void finish(struct recovery *r)
                    last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
                    ps_status_name(cause.code), cause.text);
     const ps_recovery said = *last;
-    const int64_t begun = said.replaced ? said.model_step : said.step; /* an existing model has lost nothing */
+    const int64_t begun = said.replaced ? said.model_step : said.step; /* global step at which training continues */
     m->found = r->found;
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, said.lost_steps > 0 || said.partly ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
@@ -216,7 +219,7 @@ static void finish(struct recovery *r)
     (void)psi_api_tell(s, PSI_ON_MADE, 0);
 }
 
-/* The recovery was interrupted, or the session is closed. The session stays lost, and the next call recovers it. */
+/* End a recovery that ps_interrupt() has interrupted: the session stays lost, and the next call recovers it. */
 static void break_off(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -244,28 +247,27 @@ static bool run(struct recovery *r)
         }
         const bool cut_short = r->err.code == PS_DEADLINE_EXCEEDED || r->err.reason == PS_REASON_NOT_CONNECTED;
         if (cut_short && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
-            r->err = before; /* the time ended in this attempt, whose error only says that */
+            r->err = before; /* this attempt only ran out of time: the error of the attempt before it says more about the cause */
         }
-        if ((r->tries & (r->tries - 1)) == 0) { /* the first, second, fourth, ... */
+        if ((r->tries & (r->tries - 1)) == 0) { /* logged at the first, second, fourth, ... attempt */
             psi_api_log(r->session, PS_LOG_WARN, "not_recovered", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
                         PSI_KV("st", ps_status_name(r->err.code)), PSI_KV("msg", r->err.text));
         }
     } while (try_again(r));
-    give_up(r);
     return false;
 }
 
-/* No other thread than who recovers the session. */
-static bool is_free(ps_session *s, const void *who)
+/* True if this thread may use the session: no other thread is recovering it. */
+static bool is_free(ps_session *s, void *who)
 {
     return !psi_session_bars(&s->machine, who, NULL);
 }
 
-/* *out_mine: this thread has recovered it. */
+/* Recover the session, or wait until another thread has recovered it. *out_mine true: this thread did. */
 static bool recover(ps_session *s, bool *out_mine)
 {
     struct recovery r = {0};
-    const struct psi_who who = psi_api_who(s);
+    struct psi_who who = psi_api_who(s);
     if (psi_monitor_in_restore(s)) {
         return false;
     }
@@ -282,13 +284,13 @@ static bool recover(ps_session *s, bool *out_mine)
 bool psi_api_recover(ps_session *s)
 {
     struct psi_err err = {0};
-    if (s == NULL || s->monitor == NULL || psi_api_check(s, true, &err) != PS_OK || psi_api_in_hook(s)) {
+    if (s == NULL || s->monitor == NULL || psi_api_check(s, true, &err) != PS_OK || psi_api_hook_event(s, PSI_IN_HOOK) != 0) {
         return false;
     }
     bool mine = false;
     bool whole = recover(s, &mine);
-    bool anew = (whole && mine) || psi_api_hooks_created_left(s);
-    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* after a failure of a hook the session may recover too */
+    bool anew = (whole && mine) || psi_api_hook_event(s, PSI_IS_CREATED_LEFT) != 0;
+    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* a hook has failed in after_create_session: recover again */
         whole = recover(s, &mine);
         anew = whole && mine;
     }
@@ -305,9 +307,7 @@ ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
     }
     ps_recovery last = {0};
     if (psi_monitor_is_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        last = s->monitor->last;
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_copy(s, &last, &s->monitor->last, sizeof(last));
     }
     if (last.count == 0) {
         return psi_api_result(&err, psi_fail(&err, PS_NOT_FOUND, "the session has not been made anew"));
@@ -316,7 +316,7 @@ ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
     return PS_OK;
 }
 
-/* Read the global step. *err is the session's error, unless the time is over. */
+/* Read the global step into *out_value. A failure sticks to the session, unless the time or the training is over. */
 static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, int64_t *out_value, struct psi_err *err)
 {
     const uint64_t now = psi_io_now_ms();
@@ -340,9 +340,8 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    ps_variable *variable = s->global_step_variable;
-    (void)pthread_mutex_unlock(&s->lock);
+    ps_variable *variable = NULL;
+    psi_api_copy(s, &variable, &s->global_step_variable, sizeof(variable));
     if (variable == NULL) {
         return psi_api_result(&err, psi_fail(&err, PS_FAILED_PRECONDITION, "ps_wait_step: ps_session_ready() comes first"));
     }
@@ -359,7 +358,7 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
             (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, 1);
             psi_api_set_global_step(s, value);
         }
-        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* the ps tasks may be gone when the job is done */
+        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* a failed read is no error after the end of the job */
             return PS_OK;
         }
         const uint64_t now = psi_io_now_ms();
@@ -391,7 +390,7 @@ ps_status ps_wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
 
 static bool should_stop(ps_session *s)
 {
-    do {                                /* repeated if a hook failed in a way from which the session recovers */
+    do {                                /* repeated if a hook failed, and the session recovers from its error */
         PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed */
         if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
             return true;

@@ -1,63 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A monitored session: what errors.c, session.c, get.c and param.c need. */
+/* A monitored session: its state, and functions for the other files of the public API. */
 #ifndef PSI_WORKER_API_MONITORED_H
 #define PSI_WORKER_API_MONITORED_H
 
 #include "api.h"
 
-/* Fields are constant after open, or under the session's lock. */
+/* The fields are constant after open, or under the session's lock. */
 struct psi_monitor {
     ps_monitored_options options;
-    struct psi_opening *opening; /* options with which it was opened; used by the recovering thread */
-    struct psi_list gets;        /* psi_api_get.link: all that was got, or is to be got again, in order of creation */
+    struct psi_opening *opening; /* options with which the session was opened; used by the recovering thread */
     int64_t dropped;             /* steps dropped in rounds before the last recovery */
-    uint64_t random;             /* state of the random numbers for pauses */
-    struct psi_found found;
-    ps_recovery last; /* count 0: no recovery */
+    uint64_t random;             /* state of the random generator for the pauses before attempts */
+    struct psi_found found;      /* result of the first READY, later of the last recovery's READY */
+    ps_recovery last;            /* the last recovery; count 0: none */
 };
 
-/** options: of a header of any version; NULL: defaults. */
+/** Make the state of a monitored session. options: of any version of ps.h (struct_bytes); NULL: defaults. *out_monitor: free with
+ * psi_monitor_free(). INVALID_ARGUMENT: an option is refused. RESOURCE_EXHAUSTED: no memory. */
 ps_status psi_monitor_new(const ps_monitored_options *options, struct psi_monitor **out_monitor, struct psi_err *err) PSI_MUST;
 void psi_monitor_free(struct psi_monitor *m);
 
-/** True if the session is lost and its calls return st, so that a program which reports st to the session reports nothing new. */
+/** True if the session is lost and will recover, and st is the status that its calls return until then. A program that passes st
+ * to ps_session_fail() then only repeats this error. */
 bool psi_monitor_says(ps_session *s, ps_status st);
-/** Number of recoveries; 0 if it is not monitored. */
+/** Number of the session's recoveries so far; 0 if the session is not monitored. */
 uint32_t psi_monitor_life(ps_session *s);
-/** True if the program itself has deleted v, or may be doing so. The caller holds the lock. */
+/** True if the program itself has deleted v, or is deleting it: then an error "v is gone" is no loss. Under the lock. */
 bool psi_monitor_deletes(const ps_session *s, const ps_variable *v);
 /** True if the session is monitored and this process has opened it. */
 bool psi_monitor_is_here(const ps_session *s);
-/** True if a monitored session is lost and will recover: its program goes on to the end of its step. */
+/** True if a monitored session is lost and will recover. Until then its program continues to the end of its step. */
 bool psi_monitor_is_lost(ps_session *s);
-/** Recover a lost session, or wait for the thread that does. Blocks. Call between psi_api_begin(s) and psi_api_end(s). True: it
- * was lost and has recovered. False, at once: not monitored, not lost, ended for good, in a callback or a hook. */
+/** Recover a lost session, or wait for the thread that does. Blocks. Call between psi_api_begin(s) and psi_api_end(s). True: the
+ * session was lost and has recovered. False: the recovery has failed or was interrupted; or, at once, the session is not
+ * monitored, not lost, or has failed, or this thread is in a callback or a hook. */
 bool psi_api_recover(ps_session *s);
 
-/* ---- restore.c ---- */
-/** True if the session has a restore function. */
+/* ---- restore.c, monitor.c ---- */
 bool psi_monitor_restores(const ps_session *s);
 /** True if the calling thread is in the restore function. The caller does not hold the lock. */
 bool psi_monitor_in_restore(ps_session *s);
-/** A READY has ended with this result and status. */
 void psi_monitor_readied(ps_session *s, const struct psi_readied *readied, ps_status st);
-/** psi_api_ready() has succeeded with *found. */
 void psi_monitor_was_ready(ps_session *s, const struct psi_found *found);
-/** READY has ended before INIT: run the restore function. *out_given: it has given values; step: the global step, which does not
- * count. */
+/** Run the program's restore function. This session is chief, `number` is its chief number, and no variable has a value (READY
+ * ended before INIT). *out_given: the function gave values to variables other than `step`, the global step. */
 ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable *step, bool *out_given,
                               struct psi_err *err) PSI_MUST;
-/** In a recovery, with no other thread inside: empty the containers of half a model, if this session may. Errors are ignored:
- * the next READY meets them. */
+/** In a recovery, while no other thread uses the session: if only some variables of the model have values, and this session as
+ * chief may discard them, empty the model's containers. Errors are ignored: the next READY reports their cause. */
 void psi_monitor_empty(ps_session *s, int64_t timeout_ms);
 
-/* ---- monitored.c ---- */
-/** Result of the last recovery's READY. Returns PS_OK. */
+/* ---- monitor.c ---- */
+/** Copy what the last READY found (psi_monitor.found): that of ps_session_ready(), or of the last recovery. Returns PS_OK. */
 ps_status psi_monitor_found(ps_session *s, struct psi_found *out_found);
 
-/** event: PSI_ON_PUSH or PSI_ON_STEP. ABORTED: the step is broken off, and the call must do nothing; for ps_last_error(). */
+/** Report PSI_ON_PUSH or PSI_ON_STEP to the state machine of a monitored session: a push or the end of a step. ABORTED: the step
+ * is broken off, and the call must only return *err. PS_OK: if a recovery replaces the client later, the rest of this thread's
+ * call is ABORTED too. */
 ps_status psi_monitor_step(ps_session *s, enum psi_session_event event, struct psi_err *err) PSI_MUST;
-/** Steps dropped before the last recovery. The caller holds the lock. */
+/** Steps dropped in rounds before the last recovery; the core counts later ones. The caller holds the lock. */
 int64_t psi_monitor_dropped(const ps_session *s);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A session as an object: its initial state, and sessions that are never opened: after bad options, for NULL, and for lack of
- * memory. Their dummy parameter can be read and written.
- */
+/* The initial state of a session; and the sessions that a program gets if none could be opened (bad options, no memory), or that
+ * stand for NULL. Calls with such a session return its error; its dummy parameter can be read and written. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -10,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* value and gradient of the spare dummy: one element each, shared, never written by the library */
+/* value and gradient of ps_session.spare: one element each, shared by all sessions; the library never writes them */
 static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof(float)];
 
 static void spare_init(ps_session *s)
@@ -30,7 +28,7 @@ void psi_api_session_init(ps_session *s)
     s->log_level = PS_LOG_INFO;
     s->operation_timeout_ms = PS_OPERATION_TIMEOUT_MS;
     s->ready_timeout_ms = PS_READY_TIMEOUT_MS;
-    (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_mutex_init(&s->log_lock, NULL);
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
@@ -44,14 +42,14 @@ void psi_api_session_init(ps_session *s)
     psi_list_init(&s->queues);
     psi_list_init(&s->plans);
     psi_list_init(&s->plan_runs);
-    psi_list_init(&s->aside);
+    psi_gets_init(&s->gets);
     psi_api_hooks_init(&s->hooks);
     psi_scopes_init(&s->scopes);
     (void)psi_fail(&s->traced, PS_NOT_FOUND, "no step was traced");
     spare_init(s);
 }
 
-/* Results of psi_api_broken() without memory for a session, or without a session; never freed. */
+/* What psi_api_broken() returns if there is no memory for a session, and for the argument NULL; never freed. */
 static ps_session no_memory, no_session;
 static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 
@@ -59,7 +57,7 @@ static void static_init(ps_session *s, ps_status st, const char *text)
 {
     struct psi_err err = {0};
     psi_api_session_init(s);
-    s->is_static = true;
+    s->opened = PSI_OPENED_STATIC;
     (void)psi_fail(&err, st, "%s", text);
     (void)psi_session_fails(&s->machine, &(struct psi_who){.thread = 0}, &err, true);
 }
@@ -79,8 +77,8 @@ ps_session *psi_api_broken(const struct psi_err *err)
     }
     psi_api_session_init(s);
     if (err->code == PS_OK) {
-        s->help = true;
-        s->stopping = true;
+        s->opened = PSI_OPENED_HELP;
+        s->machine.stop = PSI_STOP_ASKED;
     } else {
         PSI_IGNORE(psi_api_stick(s, err)); /* the error is in the session now */
     }

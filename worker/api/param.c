@@ -2,12 +2,12 @@
 /*
  * Parameters: the level of ps.h for training programs.
  *
- * Happy path: ps_param_get() makes two buffers and puts a variable aside -> ps_session_ready() gets them all -> in each step
- * ps_pull() reads all parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes
- * and adds one to the global step. Values that arrive while the program works, of ps_push_pull() and `prefetch`, go to a second
- * buffer, which ps_pull() exchanges with the value buffer: nothing is copied, and nothing that the program reads changes. Failure
- * modes: the first error sticks to the session and is logged; later calls return it and do nothing, and ps_param_get() returns
- * dummies whose buffers can be read and written. Every wait ends because the core's deadlines end the requests.
+ * Happy path: ps_param_get() makes two buffers and puts the get of a variable aside; ps_session_ready() runs these gets; in each
+ * step ps_pull() reads all parameters at once, ps_push() hands a gradient buffer to the library, and ps_step_done() waits for the
+ * pushes and adds one to the global step. Values that arrive while the program works, of ps_push_pull() and `prefetch`, go to a
+ * second buffer, which ps_pull() exchanges with the value buffer: nothing is copied, and nothing that the program reads changes.
+ * Failure modes: the first error sticks to the session and is logged; later calls return it and do nothing, and ps_param_get()
+ * returns dummies whose buffers can be read and written. Every wait ends, because the core's deadlines end the requests.
  */
 #include "lock.h"
 #include "monitored.h"
@@ -33,7 +33,7 @@ ps_status psi_api_enter_settled(ps_session *s)
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
-/* End the session's hold, or one of ps_param_hold(); the last one frees. */
+/* Release one reference to p: the session's, or one of ps_param_hold(). The last release frees the parameter. */
 void psi_api_param_free(ps_param *p)
 {
     if (p != NULL && atomic_fetch_sub(&p->holds, 1) == 1) {
@@ -47,22 +47,23 @@ void psi_api_param_free(ps_param *p)
     }
 }
 
-/* Forget the sum of ps_accumulate() and the scale of ps_clip_norm(). */
+/* Forget the sum of ps_accumulate(), the memory of ps_param_lend() and the scale of ps_clip_norm(). */
 static void forget(ps_param *p)
 {
     p->summed = false;
+    p->lent = NULL;
     p->limit = 0;
 }
 
-/* No read or push of a parameter is in flight, and no thread is about to see its refusal. */
-static bool is_quiet(ps_session *s, const void *none)
+/* True if no read or push of a parameter is in flight, and no device's thread still uses the session for a push. */
+static bool is_quiet(ps_session *s, void *none)
 {
     struct psi_list *it = NULL;
     (void)none;
     PSI_LIST_FOREACH(it, &s->train.params) {
         const struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
         const struct psi_embedding *rows = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link))->rows;
-        if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE || (rows != NULL && rows->coming)) {
+        if (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE || (rows != NULL && rows->next == PSI_VALUE_COMING)) {
             return false;
         }
     }
@@ -127,13 +128,11 @@ ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *sha
 
 void psi_api_param_keep(ps_session *s, ps_param *p)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    p->train.open = p->variable != NULL; /* otherwise get.c sets it when the get has ended */
-    psi_training_add(&s->train, &p->train);
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_PARAM, .param = p});
 }
 
-/* Its buffers have the shape asked for if there is memory, so that a program may write into them. */
+/* A dummy stands for a parameter that could not be got. Its buffers have the requested shape if there is memory, so that a
+ * program can write to them. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape)
 {
     struct psi_err err = {0};
@@ -142,9 +141,9 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
         return &psi_api_broken(NULL)->spare;
     }
     if (s->monitor != NULL && psi_api_sticky(s, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_stick_final(s, &err)); /* final, because a dummy never becomes a parameter */
+        PSI_IGNORE(psi_api_stick_final(s, &err)); /* no recovery: it could not turn the dummy into a parameter */
     }
-    if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
+    if (s->opened != PSI_OPENED_STATIC && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
         p = psi_api_param_new(s, name, shape, NULL);
     }
     if (p == NULL) {
@@ -154,13 +153,14 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
     return p;
 }
 
-/* A variable that must exist is looked up now, because others may create it later. */
+/* A variable that must exist is looked up at once: if put aside, the look-up might find a variable made only after this call. */
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
     p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
     if (spec->partitions > 1) {
         const ps_status st = psi_api_parts_get(s, spec, &p->variable, err);
+        p->train.open = st == PS_OK; /* for a variable that is not in parts get.c sets `open` at the end of the get */
         (void)snprintf(p->name, sizeof(p->name), "%s", st == PS_OK ? ps_variable_name(p->variable) : spec->name);
         return st;
     }
@@ -177,7 +177,6 @@ ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps
     return PS_OK;
 }
 
-/* Make the buffers and get the variable, or put its get aside. */
 static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_param **out_param, struct psi_err *err)
 {
     ps_status st = spec->name == NULL || spec->name[0] == '\0' ? psi_fail(err, PS_INVALID_ARGUMENT, "the name is NULL or empty")
@@ -200,7 +199,7 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
     return PS_OK;
 }
 
-/* Copy a spec of a header of any version; a parameter is float32. */
+/* Copy a program's spec, which may be of another version of the header. INVALID_ARGUMENT: also a dtype other than float32. */
 static ps_status take_spec(const ps_variable_spec *given, ps_variable_spec *spec, ps_optimizer *optimizer, struct psi_err *err)
 {
     const ps_status st = psi_api_spec_take(given, PSI_SCOPE_GET, spec, optimizer, err);
@@ -218,19 +217,18 @@ static ps_param *param_get(ps_session *s, const ps_variable_spec *given, const c
     ps_variable_spec spec;
     ps_optimizer optimizer;
     ps_param *p = NULL;
-    /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
-    PSI_IGNORE(psi_api_recover(s));
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing was lost, or the recovery failed, which psi_api_enter() reports */
     ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
-        if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
-            PSI_IGNORE(psi_api_last_sticks(s, st, call));                 /* the dummy's calls return it */
+        if (s != NULL && s->opened == PSI_OPENED && psi_api_sticky(s, NULL) == PS_OK) { /* for example in a callback */
+            PSI_IGNORE(psi_api_last_sticks(s, st, call));                               /* calls on the dummy return the error */
         }
         return psi_api_param_dummy(s, name, shape);
     }
     st = take_spec(given, &spec, &optimizer, &err);
     st = st == PS_OK ? param_make(s, &spec, &p, &err) : st;
     if (st != PS_OK) {
-        PSI_IGNORE(psi_api_refused(s, &err, call)); /* the dummy's calls return it */
+        PSI_IGNORE(psi_api_refused(s, &err, call)); /* calls on the dummy return the error */
         return psi_api_param_dummy(s, name, shape);
     }
     psi_api_param_keep(s, p);
@@ -286,7 +284,7 @@ void *ps_param_value(ps_param *p)
         return NULL;
     }
     if (psk_block_write(&p->value, NULL, p->bytes, &memory, &err) != PS_OK) {
-        PSI_IGNORE(device_failed(p, &err)); /* the session has the error; the buffer is valid */
+        PSI_IGNORE(device_failed(p, &err)); /* the session has the error, and the buffer is valid */
     }
     return p->value.host;
 }
@@ -298,39 +296,23 @@ static bool has_apart(ps_param *p)
            buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
 }
 
-/* The gradient is not on its way from a device, and no push has the only buffer. */
-static bool may_exchange(ps_session *s, const void *param)
-{
-    const ps_param *p = param;
-    (void)s;
-    return p->train.gradient == PSI_GRADIENT_FREE ||
-           (p->train.gradient == PSI_GRADIENT_PUSHING && (p->train.apart || p->apart.host != NULL));
-}
-
-/* An interrupted call does not wait for the push in flight: the push keeps its buffer, and the program gets the other one. It
- * waits nevertheless for a gradient on its way from a device, which takes a short time, and if there is no memory. */
+/* Exchange the gradient buffers, so that no push uses p->grad: after an interrupt or a failure of the session ps_param_grad()
+ * does not wait for the push in flight. Waits only for a gradient on its way from a device, which takes a short time, and for the
+ * push itself if there is no memory for a second buffer. */
 static void grad_exchange(ps_param *p)
 {
-    ps_session *s = p->session;
-    (void)has_apart(p); /* without memory the wait is longer */
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, may_exchange, p, PSI_WAIT_DRIVES);
-    if (psi_training_exchanges(&p->train)) {
-        const struct psk_block grad = p->grad;
-        p->grad = p->apart;
-        p->apart = grad;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    struct psi_call call = {.kind = PSI_CALL_EXCHANGE, .param = &p->train, .has_apart = has_apart(p)};
+    (void)psi_api_train(p->session, &call, NULL, NULL, NULL);
 }
 
-/* A callback cannot wait. The error sticks, so what the program writes is never pushed. */
+/* Get a gradient buffer in a callback, which cannot wait for a push. The error sticks, so that the buffer is never pushed. */
 static void *grad_in_callback(ps_param *p, struct psi_err *err)
 {
     ps_session *s = p->session;
-    PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() has it */
-    (void)pthread_mutex_lock(&s->lock);
-    const bool used = p->train.gradient != PSI_GRADIENT_FREE && !p->train.apart;
-    (void)pthread_mutex_unlock(&s->lock);
+    PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() has the error */
+    struct psi_training_param now = {0};
+    psi_api_copy(s, &now, &p->train, sizeof(now));
+    const bool used = now.gradient != PSI_GRADIENT_FREE && !now.apart;
     return !used ? p->grad.host : has_apart(p) ? p->apart.host : p->value.host;
 }
 
@@ -351,13 +333,13 @@ static void *param_grad(ps_param *p)
     }
     const ps_status failed = psi_monitor_is_lost(s) ? PS_OK : psi_api_sticky(s, NULL);
     if (failed != PS_OK) {
-        PSI_IGNORE(psi_api_last(s, failed)); /* ps_last_error() has the reason */
+        PSI_IGNORE(psi_api_last(s, failed)); /* the reason is in ps_last_error() */
         return p->grad.host;
     }
     ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
-    st = st == PS_OK ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : st; /* the program may write */
+    st = st == PS_OK ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : st; /* the program may write to the buffer */
     if (st != PS_OK) {
-        PSI_IGNORE(device_failed(p, &err)); /* the session has the error; the buffer is valid */
+        PSI_IGNORE(device_failed(p, &err)); /* the session has the error, and the buffer is valid */
     }
     return p->grad.host;
 }
@@ -446,7 +428,7 @@ static void stick_result(ps_session *s, const ps_result *result, const char *wha
 {
     struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
     (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
-    PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call looks at the session's error */
+    PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call finds the session's error */
 }
 
 static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
@@ -457,17 +439,8 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
     if (result->status != PS_OK) {
         stick_result(s, result, "ps_pull");
     }
-    (void)pthread_mutex_lock(&s->lock);
-    psi_training_read(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
-    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
-}
-
-/* A thread that waits for the step's pushes would add one to the global step now. The caller holds the lock. */
-static bool may_begin_add(ps_session *s)
-{
-    const struct psi_call *ending = s->train.ending;
-    return ending != NULL && s->global_step_variable != NULL && s->machine.state == PSI_SESSION_RUNNING &&
-           psi_api_interrupted_since(s, ending->interrupts, NULL) == PS_OK;
+    /* psi_api_drained() wakes the waiting thread */
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_READ, .param = p, .result = result});
 }
 
 static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
@@ -478,17 +451,11 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     if (result->status != PS_OK) {
         stick_result(s, result, "ps_push");
     }
-    (void)pthread_mutex_lock(&s->lock);
-    psi_training_pushed(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
-    struct psi_training_add *add = may_begin_add(s) ? psi_training_begins_add(&s->train) : NULL;
-    ps_variable *const step = s->global_step_variable;
-    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
-    if (add != NULL) {
-        psi_api_step_add(s, step, add);
-    }
+    /* psi_api_drained() wakes the waiting thread */
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_PUSHED, .param = p, .result = result});
 }
 
-/* The start of a request was refused; the reason is the thread's last error. Nothing is in flight. */
+/* Call when a request could not be started; the thread's last error has the reason. The error sticks to the session. */
 static ps_status refused(ps_session *s, ps_status st, const char *what)
 {
     struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED, .reason = ps_last_reason()};
@@ -496,19 +463,18 @@ static ps_status refused(ps_session *s, ps_status st, const char *what)
     return psi_api_refused(s, &err, what);
 }
 
-/* Start to read p into its value buffer. */
 static ps_status read_here(ps_param *p, unsigned interrupts, struct psi_list *works)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    /* waits until the device has read the last values */
+    /* psk_block_write() waits until the device no longer reads the older values in the buffer */
     const ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err);
     const struct psi_request what = {
         .kind = PSI_REQ_PULL, .dst = memory, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = interrupts};
     return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : psi_api_last_error_set(&err);
 }
 
-/* The second buffer, made when it is first needed, can be written. */
+/* Make sure that the second value buffer can be written; it is made at its first use. */
 static ps_status next_ready(ps_param *p)
 {
     void *memory = NULL;
@@ -520,7 +486,7 @@ static ps_status next_ready(ps_param *p)
     return PS_OK;
 }
 
-/* With `prefetch`: begin to read the values for the next ps_pull(). */
+/* With `prefetch`: start to read the values for the next ps_pull(). */
 static ps_status read_ahead(ps_param *p, struct psi_list *works)
 {
     const ps_status st = next_ready(p);
@@ -537,33 +503,36 @@ static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
     return *st == PS_OK;
 }
 
-/* only: NULL for all parameters. */
-static ps_status pull(ps_session *s, ps_param *only, bool only_waits)
+/* Pull the parameter `only`; NULL: all. st: status of the call so far; not PS_OK: no read begins, the call only waits. */
+static ps_status pull(ps_session *s, ps_param *only, ps_status st)
 {
-    struct psi_call call = {.kind = PSI_CALL_PULL, .param = only != NULL ? &only->train : NULL, .only_waits = only_waits};
+    struct psi_call call = {.kind = PSI_CALL_PULL, .param = only != NULL ? &only->train : NULL, .only_waits = st != PS_OK};
     struct psi_err err = {0};
-    ps_status st = PS_OK;
     const enum psi_call_end end = psi_api_train(s, &call, pull_does, &st, &err);
-    return end != PSI_END_REFUSED ? psi_api_trained(s, end) : st != PS_OK ? st : psi_api_last_error_set(&err);
+    return end != PSI_END_REFUSED ? psi_api_trained(s, end, &err) : st != PS_OK ? st : psi_api_last_error_set(&err);
 }
 
 static ps_status pull_all(ps_session *s)
 {
     const ps_status st = psi_api_enter_settled(s);
-    if (st != PS_OK && (s == NULL || !s->opened || !psi_api_here(s))) { /* this thread cannot wait */
+    if (st != PS_OK && (s == NULL || s->opened != PSI_OPENED || !psi_api_here(s))) { /* there is no read to wait for */
         return st;
     }
-    return pull(s, NULL, st != PS_OK); /* values that another thread reads are not written after the return */
+    /* after a failure the call only waits for reads of other threads, so that none writes once the call has returned */
+    return pull(s, NULL, st);
 }
 
 ps_status ps_pull(ps_session *s)
 {
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
-    PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed, which the pull reports */
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing was lost, or the recovery failed, which pull_all() reports */
     (void)psi_monitor_tell(s, PSI_ON_PULL, 0);
+    uint32_t life = psi_monitor_life(s);
     ps_status st = pull_all(s);
-    while (st != PS_OK && psi_api_recover(s)) {
+    /* try again if the session has recovered, by this call or by another thread */
+    while (st != PS_OK && (psi_api_recover(s) || psi_monitor_life(s) != life)) {
+        life = psi_monitor_life(s);
         st = pull_all(s);
     }
     st = psi_api_last(s, st);
@@ -577,66 +546,56 @@ ps_status ps_pull_param(ps_param *p)
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     struct psi_err err = {0};
+    (void)psi_monitor_tell(s, PSI_ON_PULL, 0);
     ps_status st = psi_api_enter_settled(s);
     if (st == PS_OK && p->rows != NULL) {
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "'%s' is an embedding: ps_embedding_pull() reads its rows", p->name);
         st = psi_api_refused(s, &err, "ps_pull_param");
     }
-    st = psi_api_last(s, st == PS_OK ? pull(s, p, false) : st);
+    st = psi_api_last(s, st == PS_OK ? pull(s, p, PS_OK) : st);
     psi_api_end(s);
     return st;
 }
 
-/* The gradient is on the host: start the push, as a push-pull if its values are wanted. */
+/* Start the push of a gradient on the host; as a push-pull if the new values must come to the second buffer (p->brings). */
 static ps_status push_begin(ps_param *p)
 {
     if (p->rows != NULL) {
         return psi_api_embedding_push(p, on_pushed);
     }
-    return p->brings ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, p->pushed_with, 0,
-                                          &p->push, on_pushed, p)
-                     : ps_push_start(p->variable, p->grad.host, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
+    const float *grad = p->pushed != NULL ? p->pushed : p->grad.host;
+    return p->brings ? ps_push_pull_start(p->variable, grad, p->bytes, p->next.host, p->bytes, p->pushed_with, 0, &p->push,
+                                          on_pushed, p)
+                     : ps_push_start(p->variable, grad, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
 }
 
-/* Called on a thread of the device: the gradient is on the host, or *error says why it will not be. An error sticks, and the
- * waiting call sees it. */
+/* Called on a thread of the device: the gradient is on the host, or *error says why not. The waiting call finds the error. */
 static void on_fetched(void *ctx, const struct psi_err *error)
 {
     ps_param *p = ctx;
     ps_session *s = p->session;
-    (void)pthread_mutex_lock(&s->lock);
-    const uint64_t number = p->train.push_number;
-    (void)pthread_mutex_unlock(&s->lock);
+    const uint64_t number = p->fetched;
     const ps_status st = error == NULL ? push_begin(p) : psi_api_last_error_set(error);
     if (st != PS_OK) {
         PSI_IGNORE(refused(s, st, "ps_push"));
     }
-    (void)pthread_mutex_lock(&s->lock);
-    if (st != PS_OK) {
-        psi_training_refused(&s->train, &p->train);
-    }
-    psi_training_handed(&s->train, &p->train, number);
-    psi_api_wake(s);
-    (void)pthread_mutex_unlock(&s->lock);
+    const struct psi_train_event handed = {.kind = PSI_TRAIN_HANDED, .param = p, .number = number, .refused = st != PS_OK};
+    (void)psi_api_train_event(s, &handed);
 }
 
-/* Fetch the gradient from the device, then push it. */
 static ps_status fetch(ps_session *s, ps_param *p)
 {
     struct psi_err err = {0};
-    (void)pthread_mutex_lock(&s->lock);
-    const uint64_t number = psi_training_fetches(&s->train, &p->train);
-    (void)pthread_mutex_unlock(&s->lock);
+    p->fetched = psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_FETCHES, .param = p});
     const ps_status st = psk_block_fetch(&p->grad, p->bytes, &p->fetch, on_fetched, p, &err);
     if (st != PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        psi_training_handed(&s->train, &p->train, number);
-        (void)pthread_mutex_unlock(&s->lock);
+        (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_HANDED, .param = p, .number = p->fetched});
     }
     return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
 }
 
-/* Make the sum of ps_accumulate(), if there is one, p's gradient, and take the scale for the push that begins. */
+/* Before a push of p: copy the sum of ps_accumulate(), if there is one, into the gradient buffer; take the memory of
+ * ps_param_lend(); and set p->pushed_with to the factor of ps_clip_norm(). All three are forgotten then. */
 static ps_status gather(ps_param *p)
 {
     void *memory = NULL;
@@ -649,13 +608,14 @@ static ps_status gather(ps_param *p)
     if (p->summed) {
         memcpy(memory, p->sum, p->bytes);
     }
+    p->pushed = p->summed ? NULL : p->lent;
     p->pushed_with = p->limit == 0 ? 1 : p->limit;
     forget(p);
     return PS_OK;
 }
 
 struct pushing {
-    const char *what; /* the public call */
+    const char *what; /* name of the public call */
     ps_status st;
 };
 
@@ -663,16 +623,17 @@ static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
 {
     struct pushing *push = ctx;
     ps_param *p = psi_api_param(call->param);
-    (void)what, (void)works; /* PSI_DO_PUSH, which leaves at once */
+    (void)what, (void)works; /* `what` is always PSI_DO_PUSH; a push is sent at once, not with a list of works */
     p->brings = call->brings;
+    const bool none = p->rows != NULL && p->rows->none;
     ps_status st = gather(p);
     st = st == PS_OK && p->brings ? next_ready(p) : st;
-    st = st != PS_OK ? st : p->grad.on_device ? fetch(s, p) : push_begin(p);
+    st = st != PS_OK ? st : p->grad.on_device && !none && p->pushed == NULL ? fetch(s, p) : push_begin(p);
     push->st = st == PS_OK ? PS_OK : refused(s, st, push->what);
     return st == PS_OK;
 }
 
-/* brings: the values after the push go to the second buffer. */
+/* Push p. brings: the push also brings back the new values, into the second value buffer. */
 static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
 {
     struct psi_err err = {0};
@@ -687,18 +648,18 @@ static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
         return psi_api_refused(s, &err, what);
     }
-    if (p->variable == NULL || psi_api_step_skips(s)) {
+    if (p->variable == NULL || psi_api_hook_event(s, PSI_IS_STEP_SKIPPED) != 0) {
         forget(p);
         return PS_OK;
     }
     if (psi_api_trains(s, &err) != PS_OK) {
         return psi_api_refused(s, &err, what);
     }
-    const bool values = brings && p->rows == NULL; /* which rows of an embedding are needed next is not known */
+    const bool values = brings && p->rows == NULL; /* an embedding does not know which rows it will need next */
     struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &p->train, .brings = values};
     struct pushing push = {.what = what};
     const enum psi_call_end end = psi_api_train(s, &call, push_does, &push, &err);
-    return end != PSI_END_REFUSED ? psi_api_trained(s, end) : push.st != PS_OK ? push.st : psi_api_refused(s, &err, what);
+    return end != PSI_END_REFUSED ? psi_api_trained(s, end, &err) : push.st != PS_OK ? push.st : psi_api_refused(s, &err, what);
 }
 
 ps_status ps_push(ps_session *s, ps_param *p)
@@ -719,7 +680,32 @@ ps_status ps_push_pull(ps_session *s, ps_param *p)
     return st;
 }
 
-/* Make the session ready, recovering as often as necessary. */
+/* True if p is an embedding in rounds, and was not pushed in this step. */
+static bool pushes_none(ps_session *s, const ps_param *p)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool none =
+        p->rows != NULL && p->train.trained && s->train.mode == PS_SYNC_ROUNDS && !psi_training_is_pushed(&s->train, &p->train);
+    (void)pthread_mutex_unlock(&s->lock);
+    return none;
+}
+
+ps_status psi_api_params_push_none(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    ps_status st = PS_OK;
+    PSI_LIST_FOREACH(it, &s->train.params) {
+        ps_param *p = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link));
+        if (st == PS_OK && pushes_none(s, p)) {
+            p->rows->none = true;
+            st = push(s, p, false, "ps_step_done");
+            p->rows->none = false; /* cleared here, because a refused push leaves it true */
+        }
+    }
+    return st;
+}
+
+/* Make the session ready. If the session is lost meanwhile, its recovery makes it ready. */
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
@@ -727,10 +713,7 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
     ps_status st = psi_api_train(s, &turn, NULL, NULL, NULL) == PSI_END_FINE ? PS_OK : psi_api_interrupted(s, &err);
     st = st == PS_OK ? psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err) : st;
     if (turn.turn) {
-        (void)pthread_mutex_lock(&s->lock);
-        psi_training_turn_over(&s->train);
-        psi_api_wake(s);
-        (void)pthread_mutex_unlock(&s->lock);
+        (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_TURN_OVER});
     }
     if (st == PS_OK) {
         return PS_OK;
@@ -747,18 +730,17 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 static ps_status session_ready(ps_session *s)
 {
     struct psi_found found = {0};
-    /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
-    PSI_IGNORE(psi_api_recover(s));
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing was lost, or the recovery failed, which psi_api_enter() reports */
     ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         return st;
     }
-    if (psi_monitor_in_restore(s)) { /* the restore function would be called within itself */
+    if (psi_monitor_in_restore(s)) { /* otherwise the restore function would be called within itself */
         struct psi_err err = {0};
         (void)psi_fail(&err, PS_FAILED_PRECONDITION, "ps_session_ready() cannot be called in the restore function");
         return psi_api_last_error_set(&err);
     }
-    st = psi_api_hooks_begin(s);
+    st = psi_api_hooks_call(s, PSI_HOOK_BEGIN);
     if (st != PS_OK) {
         return st;
     }
@@ -767,11 +749,8 @@ static ps_status session_ready(ps_session *s)
     if (st != PS_OK) {
         return st;
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->found = found.variables;
-    s->found_global_step = found.step;
-    (void)pthread_mutex_unlock(&s->lock);
-    return psi_api_hooks_created(s);
+    psi_api_copy(s, &s->found, &found, sizeof(found));
+    return psi_api_hooks_call(s, PSI_HOOK_CREATED);
 }
 
 ps_status ps_session_ready(ps_session *s)
@@ -785,10 +764,14 @@ ps_status ps_session_ready(ps_session *s)
 
 int ps_session_found(ps_session *s, int64_t *out_global_step)
 {
-    if (s != NULL && out_global_step != NULL) {
-        *out_global_step = psi_api_look(s, &s->found_global_step);
+    struct psi_found found = {0};
+    if (s != NULL && psi_api_here(s)) {
+        psi_api_copy(s, &found, &s->found, sizeof(found));
     }
-    return s != NULL ? (int)psi_api_look(s, &s->found) : 0;
+    if (s != NULL && out_global_step != NULL) {
+        *out_global_step = found.step;
+    }
+    return found.variables;
 }
 
 int64_t ps_global_step(ps_session *s)

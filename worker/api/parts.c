@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TensorFlow's partitioners: how many parts a variable has. parts_get.c gets them, parts_op.c carries out operations on them.
- *
- * Failure mode: a spec that cannot be cut so is refused with what is allowed, and stays as it was.
- */
+/* TensorFlow's partitioners: how many parts a variable has. parts_get.c gets the parts, parts_op.c operates on all parts.
+ * Failure mode: a spec that cannot be cut in this way is refused, with a text that says what is allowed, and stays as it was. */
 #include "api.h"
 
 #include "common/shape.h"

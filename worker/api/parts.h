@@ -1,52 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One operation on all parts of a partitioned variable: what is asked of each part, and the outcome of the whole.
- *
- * psi_parts_op_new() -> psi_parts_op_values(), or rows.c fills the parts -> each part that is asked gets its request, blocking
- * (psi_parts_op_run()) or not (request.c) -> psi_parts_op_ended() for each -> psi_parts_op_end().
- */
+/* One operation on all parts of a partitioned variable: a request to each part, and one outcome. psi_parts_op_new() makes the
+ * operation; psi_parts_op_values(), or rows.c, fills the requests; psi_parts_op_run(), which blocks, or psi_parts_op_start()
+ * sends them. psi_parts_op_ended() is called at the end of each request, and psi_parts_op_end() when all have ended. */
 #ifndef PSI_WORKER_PARTS_H
 #define PSI_WORKER_PARTS_H
 
 #include "api.h"
 
-/* What is asked of one part. */
 struct psi_part_op {
-    struct psi_request req; /* kind, src, dst, bytes, scale, waited, interrupts */
-    void *gathered;         /* copy of the part's values that the request reads; NULL: it reads the caller's memory */
-    void *scattered;        /* memory for the part's values; NULL: the request writes the caller's memory */
-    bool asked;             /* false: nothing is asked of this part */
-    ps_status code;         /* how its request has ended */
+    struct psi_request req; /* only kind, src, dst, bytes, scale, waited and interrupts are set */
+    void *gathered;         /* copy of the part's values, from which the request sends; NULL: it sends from the caller's memory */
+    void *scattered;        /* memory into which the request reads the part's values; NULL: it reads into the caller's memory */
+    bool asked;             /* false: no request is sent for this part */
+    ps_status code;         /* how the request has ended */
     ps_applied applied;
     uint64_t version;
 };
 
 struct psi_parts_op {
     ps_variable *v;
-    struct psi_parts cut; /* how the caller's memory is cut: as the variable; rows by their columns: as many rows as are named */
+    /* how the caller's memory is cut: as v is. If the call names rows and v is cut by columns: as these rows alone */
+    struct psi_parts cut;
     enum psi_request_kind kind;
-    void *dst;          /* of the whole, of the caller */
-    struct psi_err err; /* of the first part, by index, that has failed */
-    uint32_t failed;    /* its index; cut.count: none */
+    void *dst;          /* the caller's memory for the whole value */
+    struct psi_err err; /* error of part `failed` */
+    uint32_t failed;    /* lowest index of a part whose request has failed; cut.count: none */
     struct psi_part_op parts[];
 };
 
-/** RESOURCE_EXHAUSTED: memory. psi_parts_op_free() frees it. */
+/** Make an operation; psi_parts_op_free() frees it. RESOURCE_EXHAUSTED: memory. */
 PSI_MUST ps_status psi_parts_op_new(ps_variable *v, enum psi_request_kind kind, struct psi_parts_op **out, struct psi_err *err);
-/** Ask all parts for what `req` asks of the whole: whole values, or an initializer. */
+/** Fill the requests of all parts from `req`, a request for the whole variable: to read or write all values, or to initialise. */
 PSI_MUST ps_status psi_parts_op_values(struct psi_parts_op *op, const struct psi_request *req, struct psi_err *err);
 /** Copy part `index` of the caller's memory `whole` to `part`, or back. */
 void psi_parts_op_copy(const struct psi_parts_op *op, uint32_t index, const void *whole, void *part, bool to_part);
-/** The request of part `index` has ended. err->code PS_OK: with this version. */
+/** Call when the request of part `index` has ended. version: the part's version, used if err->code is PS_OK. */
 void psi_parts_op_ended(struct psi_parts_op *op, uint32_t index, const struct psi_err *err, uint64_t version);
-/** All have ended: values that were read are put into the caller's memory, and versions are noted. *out_version: the least of a
- * part that was asked. Otherwise *err says which part failed, and which parts a change was applied to. */
+/** Call when all requests have ended: puts read values into the caller's memory, and notes the version. *out_version: the lowest
+ * version of the asked parts. On failure *err says which part failed, and which parts a change was applied to. */
 PSI_MUST ps_status psi_parts_op_end(struct psi_parts_op *op, uint64_t *out_version, struct psi_err *err);
-/** Ask, and wait for all. The end is psi_parts_op_end()'s. */
+/** Send the requests, wait until all have ended, and call psi_parts_op_end(). */
 PSI_MUST ps_status psi_parts_op_run(struct psi_parts_op *op, uint64_t *out_version, struct psi_err *err);
-/** NULL is fine. */
 void psi_parts_op_free(struct psi_parts_op *op);
-/** request.c: ask, and call done once when all have ended, as psi_api_start() does. Takes op, also after an error. */
+/** Send the requests; done is called once when all have ended, as by psi_api_start(). Frees op, also on failure. In request.c. */
 PSI_MUST ps_status psi_parts_op_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms,
                                       ps_request *req, ps_done_fn done, void *ctx);
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_variable_get(), ps_variable_find(): a whole variable, or one in parts.
- *
- * Happy path: all parts are got in one batch, so that one CREATE has all of them; a record without a variable of the core stands
- * for all of them (parts_op.c). Failure mode: a part that cannot be got fails the get; the parts that were got are left alone.
- */
+/* ps_variable_get(), ps_variable_find(): a whole variable, or one in parts. Happy path: all parts are got in one batch, so that
+ * one CREATE has all of them; one ps_variable without a psi_var stands for the whole (parts_op.c). Failure mode: a part
+ * that cannot be got fails the get; parts that were created stay at their tasks. */
 #include "monitored.h"
 
 #include "common/mem.h"
@@ -27,7 +24,6 @@ static ps_status spec_check(const ps_variable_spec *spec, const struct psi_parts
     return st == PS_OK ? psi_parts_check(cut, err) : st;
 }
 
-/* The record that stands for all parts. */
 static ps_status whole_new(ps_session *s, const ps_variable_spec *spec, const struct psi_parts *cut, ps_variable **out,
                            struct psi_err *err)
 {
@@ -56,7 +52,6 @@ static ps_status whole_new(ps_session *s, const ps_variable_spec *spec, const st
     return PS_OK;
 }
 
-/* Make the get of part i; name: the whole's in the scope. */
 static ps_status part_new(ps_session *s, const ps_variable_spec *spec, const ps_variable *whole, uint32_t i,
                           struct psi_api_get **out, struct psi_err *err)
 {
@@ -78,7 +73,6 @@ static ps_status part_new(ps_session *s, const ps_variable_spec *spec, const ps_
     return st;
 }
 
-/* All parts are there: the session has the whole. */
 static void publish(ps_session *s, ps_variable *v)
 {
     v->task = v->parts[0]->task;
@@ -89,7 +83,7 @@ static void publish(ps_session *s, ps_variable *v)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Some part could not be got. A recovery does not get the parts without the others. v may be NULL. */
+/* Free v (or NULL), a whole variable of which a part could not be got; recoveries do not get its other parts. */
 static void abandon(ps_session *s, ps_variable *v)
 {
     for (uint32_t i = 0; v != NULL && i < v->cut.count; i++) {
@@ -101,7 +95,7 @@ static void abandon(ps_session *s, ps_variable *v)
     psi_free(v);
 }
 
-/* Make the gets of all parts, and append them to `gets`. *out: a record for the whole, until publish() or abandon(). */
+/* Make the gets of all parts, and append them to `gets`. *out: the whole variable; publish() or abandon() must follow for it. */
 static ps_status prepare(ps_session *s, const ps_variable_spec *spec, struct psi_list *gets, ps_variable **out,
                          struct psi_err *err)
 {
@@ -117,8 +111,11 @@ static ps_status prepare(ps_session *s, const ps_variable_spec *spec, struct psi
         struct psi_api_get *get = NULL;
         st = part_new(s, spec, v, i, &get, err);
         if (st == PS_OK) {
-            psi_list_push_back(&own, &get->link);
+            psi_list_push_back(&own, &get->get.link);
         }
+    }
+    if (st == PS_OK && !PSI_CONTAINER_OF(psi_list_first(&own), struct psi_api_get, get.link)->scoped.place.pinned) {
+        st = psi_api_parts_fit(s, spec, &cut, err);
     }
     if (st != PS_OK) {
         psi_api_gets_drop(s, &own);
@@ -183,7 +180,7 @@ static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
     return (const ps_variable_spec *)(const void *)((const char *)specs + i * specs->struct_bytes);
 }
 
-/* All specs must have the same size, which is the distance between them. */
+/* Check specs and out_variables. All specs must have the same struct_bytes, which is the distance between two of them. */
 static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
 {
     ps_variable_spec spec;
@@ -202,7 +199,7 @@ static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_var
     return st;
 }
 
-/* Make the get of a spec, or those of its parts, whose whole is *out then. */
+/* Add to `gets` the get of a spec, or, if the spec has parts, the gets of all parts; *out is then the whole variable. */
 static ps_status spec_prepare(ps_session *s, const ps_variable_spec *given, struct psi_list *gets, ps_variable **out,
                               struct psi_err *err)
 {
@@ -216,7 +213,7 @@ static ps_status spec_prepare(ps_session *s, const ps_variable_spec *given, stru
     st = psi_api_get_new(s, given, PSI_SCOPE_GET, out, &get, err);
     if (st == PS_OK) {
         psi_api_get_looks(s, get);
-        psi_list_push_back(gets, &get->link);
+        psi_list_push_back(gets, &get->get.link);
     }
     return st;
 }
@@ -255,7 +252,6 @@ ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t 
     return psi_api_result(&err, err.code);
 }
 
-/* Find the other parts of v, whose part 0 was found. */
 static ps_status find_others(ps_session *s, const char *name, const ps_variable *v, struct psi_err *err)
 {
     struct psi_list gets;
@@ -270,7 +266,7 @@ static ps_status find_others(ps_session *s, const char *name, const ps_variable 
         st = psi_part_name(part_name, name, i, err);
         st = st == PS_OK ? psi_api_get_new(s, &spec, PSI_SCOPE_FIND, &v->parts[i], &get, err) : st;
         if (st == PS_OK) {
-            psi_list_push_back(&gets, &get->link);
+            psi_list_push_back(&gets, &get->get.link);
         }
     }
     if (st != PS_OK) {
@@ -281,7 +277,7 @@ static ps_status find_others(ps_session *s, const char *name, const ps_variable 
     return err->code;
 }
 
-/* Find the variable by its parts. NOT_FOUND: it has none. */
+/* Find the partitioned variable NAME by its first part, NAME/part_0. NOT_FOUND: the first part does not exist. */
 static ps_status find_parts(ps_session *s, const char *name, ps_variable **out_variable, struct psi_err *err)
 {
     char part_name[PS_NAME_BYTES_MAX + 1];

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An operation on all parts of a partitioned variable (parts.h).
- *
- * Happy path: a request for each part; a part whose elements lie beside each other in the whole uses the caller's memory, another
- * one a copy. Failure mode: a part that fails makes a change one that may be partly applied, with the parts named.
- */
+/* An operation on all parts of a partitioned variable (parts.h). Happy path: a request for each part; a part whose elements are
+ * contiguous in the whole uses the caller's memory, any other part a copy. Failure mode: if a part fails, the change may
+ * be partly applied, and the error's text names the parts. */
 #include "parts.h"
 
 #include "common/mem.h"
@@ -45,13 +42,14 @@ void psi_parts_op_copy(const struct psi_parts_op *op, uint32_t index, const void
     const uint64_t elements = (uint64_t)ps_shape_elements(&shape);
     for (uint64_t at = 0; at < elements;) {
         const struct psi_part_run run = psi_part_run(&op->cut, index, at, elements - at);
-        char *there = (char *)(uintptr_t)whole + run.whole * each; /* written only where the whole is the caller's to write */
+        /* the cast removes const: `there` is written only if !to_part, and then `whole` is memory that the caller may write */
+        char *there = (char *)(uintptr_t)whole + run.whole * each;
         memcpy(to_part ? (char *)part + at * each : there, to_part ? there : (char *)part + at * each, run.count * each);
         at += run.count;
     }
 }
 
-/* The address of the part's elements in the whole's memory; NULL: the elements do not lie beside each other. */
+/* The address of the part's elements in the memory of the whole variable; NULL: the elements are not contiguous there. */
 static char *part_in(const struct psi_parts_op *op, uint32_t index, const void *whole)
 {
     const ps_shape shape = psi_part_shape(&op->cut, index);
@@ -61,7 +59,7 @@ static char *part_in(const struct psi_parts_op *op, uint32_t index, const void *
     return run.count == elements ? (char *)(uintptr_t)whole + run.whole * ps_dtype_bytes(op->v->dtype) : NULL;
 }
 
-/* How the value of v is cut (slot 0), or a slot, from 1 on. */
+/* How the value of v (slot 0), or a slot of its optimizer (from 1 on), is cut. */
 static struct psi_parts cut_of(const ps_variable *v, uint32_t slot)
 {
     struct psi_parts cut = v->cut;
@@ -78,7 +76,7 @@ static ps_status part_values(struct psi_parts_op *op, uint32_t i, const struct p
     p->asked = true;
     p->req = *req;
     if (req->kind == PSI_REQ_INIT) {
-        return PS_OK; /* bytes says whether it is forced */
+        return PS_OK; /* in an INIT, `bytes` is the flag `force`, which every part gets unchanged */
     }
     p->req.bytes = req->slot != 0 && req->slot <= part->slot_count ? ps_variable_slot_bytes(part, req->slot - 1) : part->bytes;
     p->req.src = req->src != NULL ? part_in(op, i, req->src) : NULL;
@@ -122,7 +120,7 @@ void psi_parts_op_ended(struct psi_parts_op *op, uint32_t index, const struct ps
     }
 }
 
-/* Write "0, 1 and 3": the parts whose requests have ended with this outcome. */
+/* Write the indices, as "0, 1, 3", of the parts whose requests have succeeded (applied true), or have failed (applied false). */
 static void parts_text(const struct psi_parts_op *op, bool applied, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -139,7 +137,6 @@ static bool reads_only(enum psi_request_kind kind)
     return kind == PSI_REQ_PULL || kind == PSI_REQ_GATHER;
 }
 
-/* Say which part has failed, and which parts a change was applied to. */
 static void describe(const struct psi_parts_op *op, struct psi_err *err)
 {
     char in[128], out[128];
@@ -161,7 +158,8 @@ static void describe(const struct psi_parts_op *op, struct psi_err *err)
 
 ps_status psi_parts_op_end(struct psi_parts_op *op, uint64_t *out_version, struct psi_err *err)
 {
-    struct psi_request note = {.kind = op->kind, .version = UINT64_MAX, .exact = false}; /* the parts are of no one instant */
+    /* exact is false: each part was read at another moment */
+    struct psi_request note = {.kind = op->kind, .version = UINT64_MAX, .exact = false};
     if (op->failed < op->cut.count) {
         describe(op, err);
         return err->code;

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which thread drives a session that has no thread of its own (PS_PROGRESS_CALLER).
- *
- * Happy path: a blocking call hands its work over and then, in psi_api_wait() (lock.c), runs the loop itself until the work ends;
- * ps_progress_run() runs the loop without a work. One thread drives at a time (session->driving). Blocking calls of other threads
- * wait: the driver ends their requests too, and wakes them when it leaves, so that one of them drives on. ps_progress_run() does
- * not wait for the driver: FAILED_PRECONDITION. Failure mode: nobody drives for longer than the lease: a log line (io.c), and the
- * core reconnects and resumes.
- */
+/* Which thread drives a session that has no thread of its own (PS_PROGRESS_CALLER). Happy path: a blocking call hands its work
+ * over and then, in psi_api_wait() (lock.c), runs the loop itself until the work ends; ps_progress_run() runs the loop without a
+ * work. One thread drives at a time (session->driving). Blocking calls of other threads wait: the driver ends their requests too,
+ * and wakes them when it leaves, so that one drives on. While another thread drives, ps_progress_run() is FAILED_PRECONDITION.
+ * Failure mode: no thread drives for longer than the lease: a log line (io.c), and the core reconnects and resumes. */
 #include "lock.h"
 #include "monitored.h"
 
-enum { TURN_MS = 1000 }; /* a program without a reason to drive looks at least this often */
+enum { TURN_MS = 1000 }; /* result of ps_progress_timeout_ms() if there is nothing to drive */
 
 ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 {
@@ -30,7 +26,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     if (psi_session_bars(&s->machine, &who, &err)) {
         st = err.code;
     } else if (s->io == NULL) {
-        st = psi_api_may_start(s, &err); /* there is no io after an interrupted recovery, or because the session closes */
+        st = psi_api_may_start(s, &err); /* no io: a recovery was interrupted, or the session closes; this gives the error */
     } else if (s->driving || psi_api_closes(s)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       psi_api_closes(s) ? "the session is closing" : "another thread drives the session: one at a time");
@@ -43,30 +39,35 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     return psi_api_result(&err, st);
 }
 
-int ps_progress_fd(ps_session *s)
+/* For a program that runs the loop itself: *fd: the descriptor to wait for; *due_ms: for at most how many ms. Either may be NULL.
+ * If this thread has no loop to run, *fd and *due_ms stay as they are. */
+static void look(ps_session *s, int *fd, int64_t *due_ms)
 {
     struct psi_err err = {0};
     if (psi_api_check(s, false, &err) != PS_OK || !s->by_caller) {
-        return -1;
+        return;
     }
     (void)pthread_mutex_lock(&s->lock);
     struct psi_io *io = s->io;
-    const int fd = io != NULL ? psi_io_fd(io) : -1;
+    if (fd != NULL && io != NULL) {
+        *fd = psi_io_fd(io);
+    }
+    if (due_ms != NULL && !s->driving) {
+        *due_ms = psi_io_due_ms(io);
+    }
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+int ps_progress_fd(ps_session *s)
+{
+    int fd = -1;
+    look(s, &fd, NULL);
     return fd;
 }
 
 int64_t ps_progress_timeout_ms(ps_session *s)
 {
-    struct psi_err err = {0};
-    int64_t due = TURN_MS; /* nothing to do: the session has a thread, or another thread drives it */
-    if (psi_api_check(s, false, &err) != PS_OK || !s->by_caller) {
-        return due;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    if (!s->driving) {
-        due = psi_io_due_ms(s->io);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return due;
+    int64_t due_ms = TURN_MS; /* the result if the session has a loop thread, or another thread runs the loop */
+    look(s, NULL, &due_ms);
+    return due_ms;
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues for programs: got and found like variables, and one blocking call per operation.
- *
- * Happy path: the values are copied into a spare tuple of the queue (tuple.c), which the core sends; received elements come into
- * one, and are copied out. Nothing is allocated once a queue has its spare tuples. Failure modes: every error is returned and
- * kept for ps_last_error(), with the number of elements that are in the queue.
- */
+/* Queues for programs: got and found like variables, and one blocking call per operation. Happy path: the values are copied into
+ * a spare tuple of the queue (tuple.c), which the core sends; received elements come into such a tuple, and are copied out.
+ * Nothing is allocated once a queue has its spare tuples. Failure modes: every error is returned and kept for ps_last_error(); a
+ * failed enqueue also says how many of its elements the queue has taken. */
 #include "monitored.h"
 #include "queue.h"
 
@@ -42,7 +39,7 @@ static ps_status spec_take(const ps_queue_spec *from, ps_queue_spec *to, struct 
     }
     if (st == PS_OK && to->kind == PS_QUEUE_WORK) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': work is got by ps_work_get()", to->name);
-    } else if (st == PS_OK && to->kind == PS_QUEUE_ACCUMULATOR) {
+    } else if (st == PS_OK && psi_queue_accumulates((uint32_t)to->kind)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s': an accumulator is got by ps_accumulator_get()", to->name);
     }
     if (st != PS_OK) {
@@ -63,7 +60,6 @@ static ps_status spec_take(const ps_queue_spec *from, ps_queue_spec *to, struct 
     return PS_OK;
 }
 
-/* Fill the spec that ps_queue_spec_of() returns. */
 static void spec_give(ps_queue *q)
 {
     ps_queue_spec *to = &q->public_spec;
@@ -91,7 +87,7 @@ ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue **out_
         ps_variable_spec_init(&like);
         like.name = given.name;
         like.device = given.device;
-        /* name of the type for TensorFlow's setters */
+        /* TensorFlow's name of the type: device setters choose the device by it */
         like.type = given.kind == PS_QUEUE_FIFO ? "FIFOQueueV2" : "RandomShuffleQueueV2";
         st = psi_api_queue_get(s, &like, PSI_SCOPE_GET, &elements, out_queue, &err);
     }
@@ -122,7 +118,7 @@ void psi_api_queues_free(ps_session *s)
     while ((it = psi_list_pop_front(&s->queues)) != NULL) {
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
         struct psi_list *tuple = NULL;
-        psi_list_move_all(&q->spare, &q->lent); /* items that were not reported as done */
+        psi_list_move_all(&q->spare, &q->lent); /* `lent` has tuples of work items that the program has not reported as done */
         while ((tuple = psi_list_pop_front(&q->spare)) != NULL) {
             ps_tuple_free(PSI_CONTAINER_OF(tuple, ps_tuple, link));
         }
@@ -160,16 +156,14 @@ ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeou
 ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err)
 {
     ps_session *s = v->session;
-    if (s->monitor == NULL || (st != PS_ABORTED && st != PS_CANCELLED) || err->reason != PS_REASON_LOST) {
+    if (s->monitor == NULL || st == PS_OK) {
         return st;
     }
     (void)pthread_mutex_lock(&s->lock);
-    const bool own = st == PS_CANCELLED && psi_monitor_deletes(s, v);
-    err->code = own ? PS_CANCELLED : PS_ABORTED; /* a call that waited during a reset or deletion gets CANCELLED */
-    const bool mends = !own && psi_session_mends(&s->machine, err) && s->monitor->last.count == life;
+    const bool lost = psi_session_loses_queue(&s->machine, psi_monitor_deletes(s, v), err) && s->monitor->last.count == life;
     (void)pthread_mutex_unlock(&s->lock);
-    if (mends) {
-        PSI_IGNORE(psi_api_stick(s, err)); /* the caller returns *err itself */
+    if (lost) {
+        PSI_IGNORE(psi_api_stick(s, err)); /* the caller returns *err */
     }
     return err->code;
 }
@@ -178,9 +172,9 @@ ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *
 {
     ps_status st = PS_OK;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->queues) { /* no other thread uses the list during a recovery */
+    PSI_LIST_FOREACH(it, &s->queues) { /* without the lock: no other thread uses the list during a recovery */
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
-        if (st == PS_OK && q->items != NULL && q->variable.var != NULL) { /* NULL: the program has deleted it */
+        if (st == PS_OK && q->items != NULL && q->variable.var != NULL) { /* var NULL: the program has deleted the queue */
             struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &q->items->put};
             st = psi_api_queue_run(q, &req, timeout_ms, err);
         }
@@ -193,16 +187,14 @@ static ps_status check(const ps_queue *q, struct psi_err *err)
     return q != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the queue is NULL");
 }
 
-/* Refuse accumulators, which have calls of their own. */
 static ps_status check_elements(const ps_queue *q, struct psi_err *err)
 {
     ps_status st = check(q, err);
-    return st == PS_OK && q->spec.kind == PSI_QUEUE_ACCUMULATOR
+    return st == PS_OK && psi_queue_accumulates(q->spec.kind)
                ? psi_fail(err, PS_INVALID_ARGUMENT, "'%s' is an accumulator: see ps_accumulator_get()", q->variable.name)
                : st;
 }
 
-/* Check that t has the queue's kind of elements. */
 static ps_status check_tuple(const ps_queue *q, const ps_tuple *t, struct psi_err *err)
 {
     if (q == NULL || t == NULL) {
@@ -228,8 +220,8 @@ static ps_status enqueue(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t 
     return st;
 }
 
-/* Take elements into t; blocks. If values is not NULL the elements are copied there before they are acknowledged, so that a
- * program that is killed either has them, or they are handed out again. */
+/* Take elements into t; blocks. If values is not NULL the elements are copied there before they are acknowledged, so that after a
+ * kill either the program has them, or the queue hands them out again. */
 static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32_t count, bool many, bool up_to,
                          int64_t timeout_ms, struct psi_err *err)
 {
@@ -241,7 +233,6 @@ static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32
     return psi_api_queue_run(q, &req, timeout_ms, err);
 }
 
-/* Return st; its error gets the queue's name in front. */
 static ps_status named(const ps_queue *q, ps_status st, struct psi_err *err)
 {
     if (st != PS_OK) {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks.
- *
- * Happy path: one blocking call (call.c) each; all tasks are asked at once and then waited for one after the other. Before that
- * the directory is asked: it has variables in rounds take the rate at all tasks with the same round. Failure modes: a rate that
- * no optimizer takes is refused before anything is asked; if a task fails the others keep the new rate, and the text says so.
- */
+/* Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks. Happy path: one
+ * blocking call (call.c) for a variable, or for each of its parts. For a container the directory is asked first: it makes
+ * variables in rounds take the rate at all tasks with the same round. Then all tasks are asked at once. Failure modes: a rate
+ * that no optimizer accepts is refused before any request; if a task fails, the others keep the new rate, as the text says. */
 #include "api.h"
 
 #include "common/hash.h"
@@ -29,13 +26,9 @@ static ps_status to_owner(struct psi_api_call *call, struct psi_err *err)
     return st;
 }
 
-ps_status ps_variable_set_rate(ps_variable *v, const double *rate)
+/* Set the learning rate of one variable, or of one part. rate NULL: return to the rate of the optimizer. */
+static ps_status set_one(ps_variable *v, const double *rate, struct psi_err *err)
 {
-    struct psi_err err = {0};
-    ps_status st = v == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL") : check_rate(rate, &err);
-    if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
-    }
     uint64_t count = 0;
     const struct psi_rate want = {
         .container = v->container, .name = v->name, .rate = rate != NULL ? *rate : 0, .clear = rate == NULL};
@@ -43,7 +36,25 @@ ps_status ps_variable_set_rate(ps_variable *v, const double *rate)
                                 .prepare = to_owner,
                                 .variable = v,
                                 .req = {.kind = PSI_REQ_SET_RATE, .src = &want, .dst = &count}};
-    return psi_api_result(&err, psi_api_call_run(&call, &err));
+    return psi_api_call_run(&call, err);
+}
+
+ps_status ps_variable_set_rate(ps_variable *v, const double *rate)
+{
+    struct psi_err err = {0};
+    ps_status st = v == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL") : check_rate(rate, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    const uint32_t parts = ps_variable_partitions(v);
+    for (uint32_t i = 0; st == PS_OK && i < (parts > 0 ? parts : 1); i++) {
+        st = set_one(parts > 0 ? v->parts[i] : v, rate, &err);
+        if (st != PS_OK && i > 0) {
+            psi_err_prefix(&err, "parts 0 to %u of '%s' have the rate, and part %u has not", i - 1, v->name, i);
+            err.applied = PS_MAYBE_PARTLY_APPLIED;
+        }
+    }
+    return psi_api_result(&err, st);
 }
 
 struct rate_at {
@@ -52,7 +63,7 @@ struct rate_at {
     bool started;
 };
 
-/* Set the rate of variables in rounds, at all tasks with the same round. The directory answers when they have it. */
+/* Set the rate of variables in rounds, at all tasks from the same round on. The directory answers when all tasks have set it. */
 static ps_status set_in_rounds(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_rate all = *want;
@@ -122,7 +133,7 @@ ps_status ps_set_rates(ps_session *s, const char *container, const double *rate,
         for (int i = 0; (uint32_t)i < s->task_count; i++) {
             st = ps_task_containers(s, i, timeout_ms, NULL, NULL);
             if (st != PS_OK) {
-                return st; /* the task has not begun, and the error says why */
+                return st; /* a task does not answer, and may have such a variable; the last error says why */
             }
         }
         st = psi_fail(&err, PS_NOT_FOUND, "container '%s' has no variable with an optimizer", want.container);

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a program asks about all its variables or the cluster: which variables have no value; waiting until variables are ready,
- * until tasks are up, or until others have come to a barrier.
- *
- * Happy path: one request of the core, or one for each variable, many at a time. Failure: the error of the request; of several
- * the first, whose text names the other tasks that failed.
- */
+/* Calls about all variables or the whole cluster: find variables without values; wait until variables are ready, tasks are up, or
+ * a barrier opens. Happy path: a call sends one request, or one for each variable, many at a time. Failure: the request's error;
+ * of several requests the first error, whose text names the other failed tasks. */
 #include "api.h"
 
 #include "common/mem.h"
 
 #include <string.h>
 
-enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are in flight at the same time */
+enum { STATUS_AT_ONCE = 256 }; /* most STATUS requests in flight at a time; each is about one variable */
 
 struct status_of {
     struct psi_api_call call;
     bool started, initialised, failed;
 };
 
-/* A copy of the session's list of variables, *out_count long; psi_free(). NULL: no memory. */
+/* Copy the session's list of variables, with *out_count entries. The caller frees the copy with psi_free(). NULL: no memory. */
 static ps_variable **variables_copy(ps_session *s, size_t *out_count)
 {
     size_t count = 0;
@@ -39,7 +35,7 @@ static ps_variable **variables_copy(ps_session *s, size_t *out_count)
     return all;
 }
 
-/* True if one of of[from .. i - 1] failed at the same task. */
+/* True if an earlier request, of[from .. i - 1], has failed at the same task as request i: the text names a task once. */
 static bool task_named(ps_variable **all, const struct status_of *of, size_t from, size_t i)
 {
     for (size_t k = from; k < i; k++) {
@@ -88,7 +84,7 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
         return -1;
     }
-    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the other variables are looked at nevertheless */
+    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the variables that were got are checked nevertheless */
     size_t count = 0;
     ps_variable **all = variables_copy(s, &count);
     struct status_of *of = psi_calloc(count + 1, sizeof(*of));
@@ -130,7 +126,7 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
     if (psi_api_check(s, true, &err) != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the other variables are waited for nevertheless */
+    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session, but the other variables are awaited */
     return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : psi_api_ready_timeout_ms(s));
 }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The asynchronous requests of ps.h: ps_x_start() checks, hands the request to the loop thread and returns.
- *
- * Happy path: start() -> begin() on the loop thread -> the core -> request_done(): the caller's callback, which may start the
- * ps_request again. A ps_request contains the core's request, so nothing is allocated. Failure modes: errors that can be seen at
- * once (size, scale, session) are returned, and the callback never runs; all others go to the callback, also refusals of the
- * core.
- */
+/* The asynchronous requests of ps.h: ps_x_start() checks, hands the request to the loop thread and returns. Happy path: begin(),
+ * on the loop thread, starts the request in the core; request_done() runs the caller's callback, which may start the ps_request
+ * again. A ps_request contains the core's request, so nothing is allocated. Failure modes: errors that are found at once (size,
+ * scale, session) are returned, and the callback never runs; the callback gets all other errors, refusals of the core
+ * included. */
 #include "lock.h"
 #include "monitored.h"
 #include "parts.h"
@@ -18,12 +15,12 @@
 #include <string.h>
 
 struct psi_api_request {
-    struct psi_request core; /* first member; ctx is the caller's, ctx2 the ps_variable */
+    struct psi_request core; /* must be first; core.ctx is the program's, core.ctx2 the ps_variable */
     struct psi_io_work work;
     ps_done_fn done;
-    uint32_t busy; /* atomic: from start to callback */
+    uint32_t busy; /* atomic: 1 from the start to the callback */
 };
-/* a ps_request has room for it, and for growth */
+/* a ps_request has room for a psi_api_request, and for its growth */
 _Static_assert(sizeof(struct psi_api_request) <= 392 && sizeof(ps_request) == 512, "392 of 512 bytes");
 _Static_assert(_Alignof(struct psi_api_request) <= _Alignof(ps_request), "and is aligned for it");
 
@@ -53,20 +50,18 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     }
     psi_api_rows_end(&r->core, err->code == PS_OK);
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-    done(ctx, (ps_request *)(void *)r, &result); /* afterwards r may be in use again, or freed */
-    (void)pthread_mutex_lock(&s->lock);
-    s->in_flight--;
-    (void)pthread_mutex_unlock(&s->lock);
-    s->ended = true;
+    done(ctx, (ps_request *)(void *)r, &result); /* from here on r may be in use again, or freed */
+    s->landed++;
 }
 
 void psi_api_drained(void *session)
 {
     ps_session *s = session;
-    if (s->ended) {
-        s->ended = false;
+    if (s->landed > 0) {
         (void)pthread_mutex_lock(&s->lock);
-        /* a thread alone that ends a step need not wake up for each acknowledgement */
+        s->in_flight -= s->landed;
+        s->landed = 0;
+        /* a single waiting thread that waits for its step's pushes is not woken before the last push is acknowledged */
         if (s->sleepers > 1 || !psi_training_ending_waits(&s->train)) {
             psi_api_wake(s);
         }
@@ -86,13 +81,10 @@ static void request_done(struct psi_request *req)
     err.applied = req->applied;
     ps_session *s = ((const ps_variable *)r->core.ctx2)->session;
     if (err.code != PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        psi_session_cuts(&s->machine, &err);
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_cut(s, &err);
     }
     if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
-        PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code,
-                                       &err)); /* the error is in err; one of a recovery is not kept (take_error()) */
+        PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code, &err)); /* the status is in err */
     }
     end(r, &err);
 }
@@ -122,7 +114,7 @@ static ps_status start(ps_variable *v, const struct psi_request *what, int64_t t
     return st == PS_OK ? psi_api_start(v, what, timeout_ms, req, done, ctx) : psi_api_last_error_set(&err);
 }
 
-/* Make r ready for the loop, except for what is read under the lock. */
+/* Fill r for the loop thread; enter() sets the fields that need the session's lock. */
 static void fill(struct psi_api_request *r, ps_variable *v, const struct psi_request *what, uint64_t deadline_ms, ps_done_fn done,
                  void *ctx)
 {
@@ -142,15 +134,25 @@ static void fill(struct psi_api_request *r, ps_variable *v, const struct psi_req
     psi_list_init(&r->work.link);
 }
 
-/* Under the lock: the request of v counts as in flight. */
-static void fill_locked(struct psi_api_request *r, const ps_variable *v)
+/* Count the requests of the list as in flight, if the session accepts requests. */
+static ps_status enter(ps_session *s, const struct psi_list *requests, struct psi_err *err)
 {
-    r->core.from = v->from;
-    r->core.chief_number = r->core.kind == PSI_REQ_ASSIGN ? psi_api_chief_number(v->session) : 0;
-    v->session->in_flight++;
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    const ps_status st = psi_api_may_start(s, err);
+    if (st == PS_OK) {
+        PSI_LIST_FOREACH(it, requests) {
+            struct psi_request *r = &PSI_CONTAINER_OF(it, struct psi_api_request, work.link)->core;
+            r->from = ((const ps_variable *)r->ctx2)->from;
+            r->chief_number = r->kind == PSI_REQ_ASSIGN ? psi_api_chief_number(s) : 0;
+            s->in_flight++;
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return st;
 }
 
-/* Claim r for a request of v, unless it is in flight, or the session does not take one. */
+/* Mark req as busy with a request for v. Fails if req is in flight already, or v's session accepts no such request. */
 static ps_status claim(ps_variable *v, enum psi_request_kind kind, ps_request *req, ps_done_fn done, struct psi_err *err)
 {
     ps_status st = req == NULL || done == NULL
@@ -162,17 +164,14 @@ static ps_status claim(ps_variable *v, enum psi_request_kind kind, ps_request *r
                : psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s': the request is in flight", v->name);
 }
 
-/* ---- partitioned variables ---- */
-
-/* A request of the whole, whose parts have requests of their own. */
+/* A request for a variable in parts: each part that is asked has a request of its own. */
 struct composite {
     struct psi_parts_op *op;
-    struct psi_api_request *whole; /* of the caller; busy, and never handed to the loop */
-    uint32_t left;                 /* loop thread: parts that have not ended */
+    struct psi_api_request *whole; /* the caller's request; busy, and never given to the loop */
+    uint32_t left;                 /* loop thread: number of parts whose requests have not ended */
     struct psi_api_request parts[];
 };
 
-/* All parts have ended. */
 static void composite_end(struct composite *c)
 {
     struct psi_err err;
@@ -203,7 +202,7 @@ static void part_ended(void *ctx, ps_request *req, const ps_result *result)
     }
 }
 
-/* psi_parts_op_start() for a claimed request; works: as for psi_api_start_in(). */
+/* Make the requests of op's parts for the claimed request r, count them as in flight, and append their works to `works`. */
 static ps_status composite_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms,
                                  struct psi_api_request *r, struct psi_list *works, struct psi_err *err)
 {
@@ -213,6 +212,8 @@ static ps_status composite_start(struct psi_parts_op *op, const struct psi_reque
     if (c == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "'%s': no memory for the requests of its parts", op->v->name);
     }
+    struct psi_list requests;
+    psi_list_init(&requests);
     c->op = op;
     c->whole = r;
     for (uint32_t i = 0; i < op->cut.count; i++) {
@@ -220,25 +221,24 @@ static ps_status composite_start(struct psi_parts_op *op, const struct psi_reque
         op->parts[i].req.interrupts = what->interrupts;
         c->parts[i].busy = 1;
         fill(&c->parts[i], op->v->parts[i], &op->parts[i].req, deadline_ms, part_ended, c);
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    const ps_status st = psi_api_may_start(s, err);
-    for (uint32_t i = 0; st == PS_OK && i < op->cut.count; i++) {
         if (op->parts[i].asked) {
-            op->parts[i].req.src = NULL; /* rows belong to the request from now on */
-            fill_locked(&c->parts[i], op->v->parts[i]);
-            psi_list_push_back(works, &c->parts[i].work.link);
+            psi_list_push_back(&requests, &c->parts[i].work.link);
             c->left++;
         }
     }
-    (void)pthread_mutex_unlock(&s->lock);
+    const ps_status st = enter(s, &requests, err);
     if (st != PS_OK) {
         psi_free(c);
+        return st;
     }
-    return st;
+    for (uint32_t i = 0; i < op->cut.count; i++) {
+        op->parts[i].req.src = op->parts[i].asked ? NULL : op->parts[i].req.src; /* c->parts[i] now owns the rows at src */
+    }
+    psi_list_move_all(works, &requests);
+    return PS_OK;
 }
 
-/* Start what op asks of its parts; works: as for psi_api_start_in(). Takes op. */
+/* Claim req, and append the works of the requests of op's parts to `works`. Owns op, also on failure. Sets the last error. */
 static ps_status parts_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms, ps_request *req,
                              ps_done_fn done, void *ctx, struct psi_list *works)
 {
@@ -288,8 +288,6 @@ static ps_status values_start(ps_variable *v, const struct psi_request *what, in
     return parts_start(op, what, timeout_ms, req, done, ctx, works);
 }
 
-/* ---- any variable ---- */
-
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx)
 {
@@ -316,18 +314,16 @@ ps_status psi_api_start_in(ps_variable *v, const struct psi_request *what, int64
     }
     struct psi_api_request *r = api_of(req);
     ps_session *s = v->session;
+    struct psi_list request;
+    psi_list_init(&request);
     fill(r, v, what, psi_api_deadline_ms(s, timeout_ms), done, ctx);
-    (void)pthread_mutex_lock(&s->lock);
-    st = psi_api_may_start(s, &err);
-    if (st == PS_OK) {
-        fill_locked(r, v);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_list_push_back(&request, &r->work.link);
+    st = enter(s, &request, &err);
     if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
         return psi_api_last_error_set(&err);
     }
-    psi_list_push_back(works, &r->work.link);
+    psi_list_move_all(works, &request);
     return PS_OK;
 }
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reset of containers, and deletion of a variable.
- *
- * Happy path: every name is checked -> one RESET after the other, each at all tasks -> PS_OK. ps_reset_all() asks all tasks for
- * their containers first. Failure modes: a bad name: nothing is done; a reset fails: no further one, and the error names those
- * that were reset before.
- */
+/* Reset of containers, and deletion of a variable. Happy path: all names are checked; then one RESET runs after the other, each
+ * at all tasks. ps_reset_all() asks all tasks for their containers first. Failure modes: a bad name: nothing is done; a reset
+ * fails: no further reset, and the error names the containers that were reset before. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -22,7 +18,7 @@ static ps_status reset_one(ps_session *s, const char *container, struct psi_err 
     return psi_api_call_run(&call, err);
 }
 
-/* Write the first count names, "'a', 'b'", cut if n is too small. */
+/* Write the first `count` container names as "'a', 'b'", truncated to n bytes. */
 static void list_names(const char *const *containers, size_t count, char *dst, size_t n)
 {
     size_t at = 0;
@@ -74,7 +70,7 @@ ps_status ps_reset_containers(ps_session *s, const char *const *containers, size
     return psi_api_result(&err, st);
 }
 
-/* The containers of all tasks, with duplicates. */
+/* Names of the containers of all tasks; a name that several tasks have is there several times. */
 struct names {
     char (*at)[PS_CONTAINER_BYTES_MAX + 1];
     size_t count, capacity;
@@ -99,7 +95,6 @@ static int by_name(const void *a, const void *b)
     return strcmp(x, y);
 }
 
-/* Reset each container once, sorted by name. */
 static ps_status reset_names(ps_session *s, const struct names *names, struct psi_err *err)
 {
     size_t count = 0;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Restoring in a monitored session: the program's function gives a model its values when the chief finds nothing live.
+/* Restoring in a monitored session: the program's function gives a model its values when the chief finds nothing live.
  *
- * Happy path: READY has ended before INIT -> the function runs on the program's thread; its assigns carry the chief's number
- * (call.c, request.c), are not used by other sessions until READY seals them, and are refused when there is a newer chief ->
- * check which variables have values. Failure modes: the function fails, or gives some variables values and others none without
- * restore_part: nothing is sealed, and the next chief restores again. Half a model: the chief empties its containers, unless
- * there is a newer chief, before everything is got again.
- */
+ * Happy path: READY has ended before INIT. The function runs on the program's thread. Its assigns carry the chief's number
+ * (call.c, request.c): other sessions do not use the values until READY seals them, and tasks refuse the assigns when there is a
+ * newer chief. Then it is checked which variables have values. Failure modes: the function fails, or gives some variables values
+ * and others none without restore_part: nothing is sealed, and the next chief restores again. Half a model: the chief empties its
+ * containers, unless there is a newer chief, before everything is got again. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -51,7 +49,7 @@ static void finish_look(struct psi_api_call *call)
     PSI_LIST_FOREACH(it, psi_client_variables(call->client)) {
         const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         if (var->queue != NULL || var->apart || var->found_only || var->owner == UINT32_MAX) {
-            continue; /* READY does not wait for these either */
+            continue; /* not part of the model: READY needs no value of it */
         }
         if (var == call->variable->var) {
             look->step = var->initialised;
@@ -94,7 +92,7 @@ ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable 
     struct psi_monitor *m = s->monitor;
     struct psi_err stuck = {0};
     (void)psi_api_tell(s, PSI_ON_RESTORE, number);
-    PSI_IGNORE(psi_api_last_error_set(&stuck)); /* cleared, so that an error found afterwards is the function's */
+    PSI_IGNORE(psi_api_last_error_set(&stuck)); /* clears the last error, so that a later one is the restore function's */
     const ps_status st = m->options.restore(m->options.restore_ctx, s);
     (void)psi_api_tell(s, PSI_ON_RESTORE, 0);
     if (psi_api_sticky(s, &stuck) != PS_OK) {
@@ -116,12 +114,12 @@ static bool is_emptied(const struct psi_api_get *get)
     return !get->queue && !get->scoped.must_exist;
 }
 
-/* True if an earlier get is in the same container. */
+/* True if an earlier get in the list is in the same container, which is thus emptied already. */
 static bool is_named(const struct psi_list *gets, const struct psi_api_get *get)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, gets) {
-        const struct psi_api_get *other = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        const struct psi_api_get *other = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         if (other == get || (is_emptied(other) && strcmp(other->v->container, get->v->container) == 0)) {
             return other != get;
         }
@@ -131,16 +129,15 @@ static bool is_named(const struct psi_list *gets, const struct psi_api_get *get)
 
 void psi_monitor_empty(ps_session *s, int64_t timeout_ms)
 {
-    struct psi_monitor *m = s->monitor;
     struct psi_list *it = NULL;
     const uint64_t number = psi_api_tell(s, PSI_ON_TAKE_HALF, 0);
     if (number == 0) {
         return;
     }
-    PSI_LIST_FOREACH(it, &m->gets) { /* no other thread uses the list during a recovery */
-        const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+    PSI_LIST_FOREACH(it, &s->gets.kept) { /* without the lock: no other thread uses the list during a recovery */
+        const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, get.link);
         struct psi_err err = {0};
-        if (!is_emptied(get) || is_named(&m->gets, get)) {
+        if (!is_emptied(get) || is_named(&s->gets.kept, get)) {
             continue;
         }
         struct psi_api_call call = {.session = s,

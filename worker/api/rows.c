@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of a variable by their indices: gather, scatter, push (ps.h).
- *
- * Happy path: the caller's thread checks and sorts the indices and lays the rows out as they travel (core/rows.h) -> a request of
- * the core -> what was made for it is freed with its end; rows that were gathered are put where the caller wants them before
- * that. Failure: an index outside, sizes that do not fit, memory: the call returns the error, and nothing is sent.
- */
+/* Rows of a variable by their indices: gather, scatter, push (ps.h). Happy path: the caller's thread checks and sorts the indices
+ * and makes the rows in wire order (core/rows.h); a request of the core carries them; at its end gathered rows are copied to the
+ * caller's memory, and the rows are freed. Failure: a bad index or size, no memory: the call returns the error, and nothing is
+ * sent. */
 #include "parts.h"
 
 #include "worker/core/rows.h"
@@ -13,7 +10,6 @@
 #include "common/mem.h"
 #include "common/shape.h"
 
-/* One call of this file: its request, rows and values. */
 struct rows_call {
     const char *name;
     enum psi_request_kind kind;
@@ -22,10 +18,21 @@ struct rows_call {
     float scale;
     const int64_t *indices;
     size_t index_count;
-    const void *values; /* of a mutation */
-    void *dst;          /* GATHER */
-    size_t bytes;       /* of values, or at dst */
+    const void *values; /* values of a mutation; NULL: a read */
+    void *dst;          /* memory for rows that are read; NULL: the call reads no rows */
+    size_t bytes;       /* size of `values`; of a GATHER: size of `dst` */
+    size_t dst_bytes;   /* bytes at `dst` */
 };
+
+static bool reads(const struct rows_call *call)
+{
+    return call->use == PSI_ROWS_READ || call->use == PSI_ROWS_SUM_READ;
+}
+
+static bool changes(const struct rows_call *call)
+{
+    return call->use != PSI_ROWS_READ;
+}
 
 static ps_status check(const ps_variable *v, const struct rows_call *call, struct psi_err *err)
 {
@@ -38,8 +45,8 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
         psi_err_prefix(err, "%s", call->name);
         return st;
     }
-    const void *memory = call->kind == PSI_REQ_GATHER ? call->dst : call->values;
-    if (call->index_count > 0 && (call->indices == NULL || (memory == NULL && columns > 0))) {
+    const bool lacks = (reads(call) && call->dst == NULL) || (changes(call) && call->values == NULL);
+    if (call->index_count > 0 && (call->indices == NULL || (lacks && columns > 0))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given for the %s", call->name, v->name,
                         call->indices == NULL ? "indices" : "rows");
     }
@@ -48,7 +55,11 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
                         call->name, v->name, call->bytes, call->index_count, (unsigned long long)columns,
                         (unsigned long long)bytes);
     }
-    if (v->dtype == PS_BOOL && call->use == PSI_ROWS_SUM) {
+    if (reads(call) && call->dst_bytes != bytes) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': there is room for %zu bytes; the new values of %zu rows have %llu",
+                        call->name, v->name, call->dst_bytes, call->index_count, (unsigned long long)bytes);
+    }
+    if (v->dtype == PS_BOOL && changes(call) && call->use != PSI_ROWS_LAST) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds bool; numbers can be added", call->name, v->name);
     }
     const uint8_t *bools = call->values;
@@ -61,7 +72,7 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
     return PS_OK;
 }
 
-/* Make the request's rows, of a call that was checked. psi_api_rows_end() frees them. at: as in struct psi_rows_given. */
+/* Make the rows for the request of a checked call. psi_api_rows_end() frees them. at: as in struct psi_rows_given. */
 static ps_status make(const ps_variable *v, const struct rows_call *call, const uint64_t *at, struct psi_request *req,
                       struct psi_err *err)
 {
@@ -81,13 +92,14 @@ static ps_status make(const ps_variable *v, const struct rows_call *call, const 
     }
     r->how = call->how;
     *req = (struct psi_request){.kind = call->kind, .src = r, .dst = call->dst, .scale = call->scale};
-    if (call->kind == PSI_REQ_GATHER && (r->places != NULL || at != NULL || call->dst == NULL)) {
+    if (reads(call) && (r->places != NULL || at != NULL || call->dst == NULL)) {
         r->to = call->dst;
-        r->came = psi_malloc(r->count * r->row_bytes + 1); /* the address of no rows is not NULL */
+        r->came = psi_malloc(r->count * r->row_bytes + 1); /* + 1: the address is not NULL if there are no rows */
         req->dst = r->came;
     }
-    if (call->kind == PSI_REQ_GATHER && req->dst == NULL) {
+    if (reads(call) && req->dst == NULL) {
         psi_rows_free(r);
+        req->src = NULL; /* psi_api_rows_end() frees src, and r is freed already */
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu rows", call->name, v->name, call->index_count);
     }
     return PS_OK;
@@ -99,13 +111,11 @@ static ps_status prepare(const ps_variable *v, const struct rows_call *call, str
     return st == PS_OK ? make(v, call, NULL, req, err) : st;
 }
 
-/* ---- partitioned variables ---- */
-
-/* What each part has of the call: its indices there, and which rows of the call they are. */
+/* The indices of a call, sorted by the part that has the row. indices[k]: index within that part; at[k]: position in the call. */
 struct share {
     int64_t *indices;
     uint64_t *at;
-    uint64_t *begin; /* [parts + 1] first entry of each part */
+    uint64_t *begin; /* [parts + 1] index of the first entry of each part */
 };
 
 static void share_free(struct share *share)
@@ -115,7 +125,7 @@ static void share_free(struct share *share)
     psi_free(share->begin);
 }
 
-/* Deal the indices, which were checked, to the parts, in the order in which they stand. */
+/* Sort the checked indices of the call by part; indices of a part keep their order. share_free() must follow, also on failure. */
 static ps_status deal(const ps_variable *v, const struct rows_call *call, struct share *out, struct psi_err *err)
 {
     const size_t count = call->index_count;
@@ -125,7 +135,7 @@ static ps_status deal(const ps_variable *v, const struct rows_call *call, struct
     if (out->indices == NULL || out->at == NULL || out->begin == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu indices", call->name, v->name, count);
     }
-    uint64_t *const next = out->begin + 1; /* next entry of each part; afterwards begin of the part behind it */
+    uint64_t *const next = out->begin + 1; /* next[k]: next free entry of part k; at the end the first entry of part k + 1 */
     int64_t there = 0;
     for (size_t i = 0; i < count; i++) {
         next[psi_part_of(&v->cut, call->indices[i], &there) + 1]++;
@@ -142,7 +152,6 @@ static ps_status deal(const ps_variable *v, const struct rows_call *call, struct
     return PS_OK;
 }
 
-/* Ask part i for the rows that it has. */
 static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, const struct share *share,
                           struct psi_err *err)
 {
@@ -154,20 +163,20 @@ static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows
     return op->parts[i].asked ? make(part, &own, share->at + share->begin[i], &op->parts[i].req, err) : PS_OK;
 }
 
-/* Ask part i, which has some columns of every row, for those of the rows that are named. */
+/* Make the request for part i of a variable that is cut by columns: for the part's columns of the named rows. */
 static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, struct psi_err *err)
 {
     const ps_variable *part = op->v->parts[i];
     struct psi_part_op *p = &op->parts[i];
     struct rows_call own = *call;
     const ps_shape shape = psi_part_shape(&op->cut, i);
-    void *memory = psi_malloc((size_t)ps_shape_elements(&shape) * ps_dtype_bytes(part->dtype) + 1);
+    const size_t bytes = (size_t)ps_shape_elements(&shape) * ps_dtype_bytes(part->dtype) + 1;
     p->asked = true;
-    p->scattered = call->kind == PSI_REQ_GATHER ? memory : NULL;
-    p->gathered = call->kind == PSI_REQ_GATHER ? NULL : memory;
+    p->scattered = reads(call) ? psi_malloc(bytes) : NULL;
+    p->gathered = changes(call) ? psi_malloc(bytes) : NULL;
     own.values = p->gathered;
     own.dst = p->scattered;
-    if (memory == NULL) {
+    if ((reads(call) && own.dst == NULL) || (changes(call) && own.values == NULL)) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu rows", call->name, op->v->name,
                         call->index_count);
     }
@@ -177,7 +186,7 @@ static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct r
     return make(part, &own, NULL, &p->req, err);
 }
 
-/* Make the operation on all parts. A mutation reaches all of them, because powers and counts of optimizers move at each. */
+/* Prepare the operation on all parts. A mutation goes also to parts without rows, because each part's optimizer counts steps. */
 static ps_status prepare_parts(ps_variable *v, const struct rows_call *call, struct psi_parts_op **out, struct psi_err *err)
 {
     bool rise = false;
@@ -194,7 +203,7 @@ static ps_status prepare_parts(ps_variable *v, const struct rows_call *call, str
         st = deal(v, call, &share, err);
     } else if (st == PS_OK) {
         op->dst = call->dst;
-        op->cut.shape.dims[0] = (int64_t)call->index_count; /* the caller's memory has these rows alone */
+        op->cut.shape.dims[0] = (int64_t)call->index_count; /* the caller's memory has one row for each index, not all rows */
     }
     for (uint32_t i = 0; st == PS_OK && i < v->cut.count; i++) {
         st = v->cut.axis == 0 ? ask_rows(op, i, call, &share, err) : ask_columns(op, i, call, err);
@@ -230,8 +239,6 @@ static ps_status start_parts(ps_variable *v, const struct rows_call *call, int64
     const struct psi_request what = {.kind = call->kind};
     return st == PS_OK ? psi_parts_op_start(op, &what, timeout_ms, request, done, ctx) : psi_api_last_error_set(&err);
 }
-
-/* ---- any variable ---- */
 
 static ps_status run(ps_variable *v, const struct rows_call *call)
 {
@@ -277,7 +284,8 @@ static struct rows_call gather(const int64_t *indices, size_t index_count, void 
                               .indices = indices,
                               .index_count = index_count,
                               .dst = dst,
-                              .bytes = dst_bytes};
+                              .bytes = dst_bytes,
+                              .dst_bytes = dst_bytes};
 }
 
 static struct rows_call push(const int64_t *indices, size_t index_count, const void *grads, size_t grad_bytes, float scale)
@@ -290,6 +298,18 @@ static struct rows_call push(const int64_t *indices, size_t index_count, const v
                               .index_count = index_count,
                               .values = grads,
                               .bytes = grad_bytes};
+}
+
+static struct rows_call push_pull(const int64_t *indices, size_t index_count, const void *grads, size_t grad_bytes, void *dst,
+                                  size_t dst_bytes, float scale)
+{
+    struct rows_call call = push(indices, index_count, grads, grad_bytes, scale);
+    call.name = "push_pull_rows";
+    call.kind = PSI_REQ_PUSH_PULL_ROWS;
+    call.use = PSI_ROWS_SUM_READ;
+    call.dst = dst;
+    call.dst_bytes = dst_bytes;
+    return call;
 }
 
 static struct rows_call scatter(uint32_t how, const char *name, const int64_t *indices, size_t index_count, const void *rows,
@@ -330,6 +350,21 @@ ps_status ps_push_rows_start(ps_variable *v, const int64_t *indices, size_t inde
                              float scale, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
 {
     const struct rows_call call = push(indices, index_count, grads, grad_bytes, scale);
+    return start(v, &call, timeout_ms, req, done, ctx);
+}
+
+ps_status ps_push_pull_rows(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads, size_t grad_bytes,
+                            void *dst, size_t dst_bytes, float scale)
+{
+    const struct rows_call call = push_pull(indices, index_count, grads, grad_bytes, dst, dst_bytes, scale);
+    return run(v, &call);
+}
+
+ps_status ps_push_pull_rows_start(ps_variable *v, const int64_t *indices, size_t index_count, const void *grads,
+                                  size_t grad_bytes, void *dst, size_t dst_bytes, float scale, int64_t timeout_ms,
+                                  ps_request *req, ps_done_fn done, void *ctx)
+{
+    const struct rows_call call = push_pull(indices, index_count, grads, grad_bytes, dst, dst_bytes, scale);
     return start(v, &call, timeout_ms, req, done, ctx);
 }
 

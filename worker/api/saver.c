@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checkpoints for a training that named a checkpoint_dir, and the request behind every checkpoint that a training asks for.
- *
- * Happy path: the chief's session becomes ready -> it logs where each ps task saves, and asks the directory for a checkpoint ->
- * when it is closed without an error it asks again, unless that step is saved. Failure modes: a ps task has no directory, a disk
- * fails, or nobody answers: a log line, if the text has changed; training goes on.
- */
+/* The hook for checkpoints of a training with a checkpoint_dir, and psi_api_save(), by which all hooks ask for checkpoints. Happy
+ * path: when the chief's session becomes ready, the hook logs where each ps task saves, and asks the directory for a checkpoint.
+ * When the session is closed without an error, the hook asks again, unless the last checkpoint has this step. Failure modes: a ps
+ * task has no directory, a disk fails, or the directory does not answer: training continues. A log line says so, unless the
+ * request before ended with the same status. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -31,17 +29,17 @@ void psi_api_save(ps_session *s, struct psi_saver *h, int64_t step, int64_t wait
     h->said = st;
 }
 
-enum { DIR_BYTES = 768 }; /* limit of psd's setting checkpoint_dir */
+enum { DIR_BYTES = 768 }; /* bytes of a path, as for psd's setting checkpoint_dir */
 
 struct asking {
     struct psi_saver saver;
     bool created;          /* ps_session_ready() has succeeded */
-    char asked[DIR_BYTES]; /* for the log */
+    char asked[DIR_BYTES]; /* directory that the program has named, for the log */
 };
 
 struct place {
     char dir[DIR_BYTES];
-    bool known; /* the task tells its directory */
+    bool known; /* the task has reported its checkpoint_dir, which may be "" */
 };
 
 static void on_setting(void *ctx, const ps_config_info *info)
@@ -53,8 +51,7 @@ static void on_setting(void *ctx, const ps_config_info *info)
     }
 }
 
-/* Log the directory of each ps task. The path that the program named is not theirs, unless the program has started them with
- * it. */
+/* Log the directory in which each ps task saves: its own setting, which may differ from the path that the program has named. */
 static void say_places(const struct asking *h, ps_session *s)
 {
     struct psi_err err = {0};
@@ -63,7 +60,8 @@ static void say_places(const struct asking *h, ps_session *s)
         struct place p = {.known = false};
         const char *task = s->tasks[i].name;
         if (!s->tasks[i].keeps || ps_task_config(s, (int)i, 0, on_setting, &p) != PS_OK || !p.known) {
-            continue; /* the save that follows reports what is wrong with a task; an older server does not tell its directory */
+            /* ignored: if the task has a fault, the save that follows reports it; older releases report no checkpoint_dir */
+            continue;
         }
         if (p.dir[0] != '\0') {
             psi_api_log(s, PS_LOG_INFO, "checkpoint_dir", PSI_KV("task", task), PSI_KV("dir", p.dir), PSI_KV("asked", h->asked));
@@ -75,7 +73,8 @@ static void say_places(const struct asking *h, ps_session *s)
     }
 }
 
-/* Only the first time: after a recovery the ps tasks have their state, or that of their checkpoint. */
+/* ps_hook.after_create_session. Asks for a checkpoint the first time only: after a recovery the ps tasks have kept their state,
+ * or have loaded a checkpoint. */
 static ps_status on_created(void *ctx, ps_session *s)
 {
     struct asking *h = ctx;

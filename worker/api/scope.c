@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Scopes: name, container and place with which a variable is got or created.
- *
- * Happy path: ps_variable_scope_push(), ps_container_push(), ps_device_push() each add a level -> psi_api_scope() makes full
- * name, container and requested device of a spec and notes that the session has got the name -> pop removes the level. Failure
- * modes: a bad name or device, a name too long with its prefix, a pop without a push: refused, nothing changes, and the error
- * sticks to the session, because objects made afterwards would be in the wrong place. A get that fails gives its name back
- * (psi_api_unscope()), so that the next attempt gets the automatic name that other workers have.
- */
+/* Scopes: the name, the container and the device with which a variable is got or created. Happy path: ps_variable_scope_push(),
+ * ps_container_push(), ps_device_push() each add a level; psi_api_scope() makes full name, container and requested device of a
+ * spec and records the name as got; pop removes the level. Failure modes: a bad name or device, a name too long with its prefix,
+ * a pop without a push: refused, nothing changes, and the error sticks, because later objects would get a wrong name or device.
+ * A failed get releases its name (psi_api_unscope()), so that a repeated get has the automatic name that other workers have. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -22,19 +18,20 @@ enum { KEY_BYTES_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX };
 
 struct level {
     struct psi_list link;
-    ps_reuse reuse;                   /* of variable scopes */
-    char text[PS_NAME_BYTES_MAX + 1]; /* name of a container, or the prefix of all variable scopes so far: "a/b/" */
+    ps_reuse reuse;                   /* variable scope: what it says about existing names */
+    char text[PS_NAME_BYTES_MAX + 1]; /* name of a container, or prefix of all variable scopes so far: "a/b/" */
 };
 _Static_assert(PS_CONTAINER_BYTES_MAX <= PS_NAME_BYTES_MAX, "struct level holds both");
 
 /* A name that the session has got in a container. */
 struct got {
-    uint32_t next; /* NAME_1 to NAME_(next - 1) are got too */
+    uint32_t next; /* lowest number N for which NAME_N may be free; unique_name() tries from here on */
 };
 
 void psi_scopes_init(struct psi_scopes *scopes)
 {
-    static const uint64_t SEED[2] = {0x5c09e5, 0x6e616d65}; /* constant: the keys come from the program itself */
+    /* a constant seed suffices, because the keys come from the program itself */
+    static const uint64_t SEED[2] = {0x5c09e5, 0x6e616d65};
     memset(scopes, 0, sizeof(*scopes));
     (void)snprintf(scopes->container, sizeof(scopes->container), "%s", PSI_CONTAINER_DEFAULT);
     psi_list_init(&scopes->variable_scopes);
@@ -120,7 +117,6 @@ static ps_reuse reuse_now(const struct psi_scopes *scopes)
     return PS_REUSE_AUTO;
 }
 
-/* Make and check prefix + name. */
 static ps_status full_name(const char *prefix, const char *name, struct psi_scoped *out, struct psi_err *err)
 {
     char full[2 * (PS_NAME_BYTES_MAX + 1)];
@@ -136,7 +132,7 @@ static ps_status full_name(const char *prefix, const char *name, struct psi_scop
     return st;
 }
 
-/* The first of NAME, NAME_1, NAME_2, ... that the session has not got. */
+/* Make the name NAME, NAME_1, NAME_2 ...: the first one under which the session has got no variable. */
 static ps_status unique_name(const struct psi_scopes *scopes, struct psi_scoped *out, struct psi_err *err)
 {
     struct got *base = got_find(scopes, out->container, out->name);
@@ -184,7 +180,8 @@ static ps_status make_name(const struct psi_scopes *scopes, const ps_variable_sp
     return PS_OK;
 }
 
-/* Place the variable by the device scopes, with the spec's within them. After a failure no turn is taken. */
+/* Record that the session gets the variable, and choose out->place by the open device scopes, with spec->device as the innermost
+ * one. A variable that must exist gets no place. A failure does not advance the round-robin. */
 static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *spec, struct psi_scoped *out, struct psi_err *err)
 {
     ps_status st = spec->device != NULL ? psi_placer_push(&scopes->placer, spec->device, err) : PS_OK;
@@ -206,7 +203,8 @@ ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_sc
                         struct psi_scoped *out, struct psi_err *err)
 {
     memset(out, 0, sizeof(*out));
-    if (queue != NULL && spec->name[0] == '\0') { /* an automatic name would differ from session to session */
+    /* a queue without a name is refused: other sessions would not find it by an automatic name */
+    if (queue != NULL && spec->name[0] == '\0') {
         return psi_variable_name_check(spec->name, 0, err);
     }
     (void)pthread_mutex_lock(&s->lock);
@@ -283,7 +281,7 @@ ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *w
     psi_err_prefix(err, "%s", what);
     ps_status st = psi_api_last_error_set(err);
     if (s != NULL) {
-        PSI_IGNORE(psi_api_stick(s, err)); /* the error is returned even if another one was first */
+        PSI_IGNORE(psi_api_stick(s, err)); /* this function returns err->code even if the session has an earlier error */
     }
     return st;
 }
@@ -318,7 +316,6 @@ static ps_status level_pop(ps_session *s, struct psi_list *levels, const char *w
     return PS_OK;
 }
 
-/* Make the prefix of a variable scope within the open ones. */
 static ps_status make_prefix(ps_session *s, const char *name, char *prefix, struct psi_err *err)
 {
     struct psi_scoped full = {.name = ""};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The scopes of a session (ps.h): variable scopes, containers, devices, and the names that the session has got. Everything here
- * is under the session's lock, which psi_api_scope_*() take.
- */
+/* The scopes of a session (ps.h): variable scopes, containers, devices, and the names that the session has got. The session's
+ * lock, which psi_api_scope_*() take, protects everything here. */
 #ifndef PSI_WORKER_SCOPE_H
 #define PSI_WORKER_SCOPE_H
 
@@ -11,27 +9,27 @@
 #include "common/map.h"
 
 struct psi_scopes {
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* default container of the session; constant */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container outside of all ps_container_push() of the session; constant */
     struct psi_list variable_scopes;            /* struct level (scope.c), the innermost last */
     struct psi_list containers;                 /* struct level, the innermost last */
     struct psi_map names;                       /* "container\0full name" -> struct got */
     struct psi_placer placer;                   /* device scopes */
 };
 
-/* How a program asks for a variable. */
+/* How a program names a variable. */
 enum psi_scope_how {
-    PSI_SCOPE_GET,   /* by a spec */
+    PSI_SCOPE_GET,   /* get or create, by a spec */
     PSI_SCOPE_FIND,  /* by its name in the scopes */
     PSI_SCOPE_GLOBAL /* by a spec, without prefix and in the session's default container */
 };
 
-/* Name and place of a variable, as the scopes give them. */
+/* Container, name and requested device of a variable, as the scopes give them. */
 struct psi_scoped {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     struct psi_request_place place;
-    bool must_exist;   /* reuse only, or a look-up */
-    bool first;        /* the session had not got the name before */
+    bool must_exist;   /* a look-up, or the scope says PS_REUSE_ALWAYS: nothing is created */
+    bool first;        /* the session has not got a variable of this name before */
     size_t base_bytes; /* length of the name without its number, if the name was made unique; 0: it was not */
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tasks of training jobs serve: those that are connected to the directory. They are appended to the list of tasks, which
- * grows once, and whose entries keep their places.
+ * Which tasks of training jobs serve: those that are connected to the directory. They are appended to ps_session.tasks, once;
+ * its entries keep their indices.
  *
- * Happy path: the cluster is known -> TASKS at the directory -> the connected tasks are appended. Failure mode: the directory
- * does not answer soon: the list lacks these tasks, and the next call asks again.
+ * Happy path: once the cluster is known, TASKS asks the directory, and the connected tasks are appended. Failure mode: the
+ * directory does not answer soon: the list lacks these tasks, and the next call asks again.
  */
 #include "api.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 
 enum {
-    ASK_MS_MAX = 2000, /* after this time the list without them is used */
-    ASK_PART = 4       /* part of the timeout for this question; the rest is for the call that needs the list */
+    ASK_MS_MAX = 2000, /* longest wait in ms for the directory's answer */
+    ASK_PART = 4       /* TASKS may take a quarter of the caller's timeout; the rest is left for the caller's own requests */
 };
 
 struct serving {
@@ -25,7 +25,7 @@ struct serving {
     uint32_t count, capacity;
 };
 
-/* Called on the loop thread for each task. */
+/* psi_list_sink.task: append the task if it is connected and serves in a training job. Loop thread. */
 static void take(void *ctx, const struct psi_task_seen *seen)
 {
     struct serving *v = ctx;
@@ -60,7 +60,7 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
         return st;
     }
     (void)pthread_mutex_lock(&s->lock);
-    v.capacity = s->serving_known ? 0 : s->tasks_all - s->task_count;
+    v.capacity = s->known == PSI_KNOWN_ALL ? 0 : s->tasks_all - s->task_count;
     (void)pthread_mutex_unlock(&s->lock);
     if (v.capacity == 0) {
         return PS_OK;
@@ -79,10 +79,10 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
                                 .req = {.kind = PSI_REQ_TASKS, .dst = &v.sink}};
     if (psi_api_call_run(&call, &own) == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
-        if (!s->serving_known) {
+        if (s->known == PSI_KNOWN_SERVERS) {
             memcpy(s->tasks + s->task_count, v.tasks, v.count * sizeof(*v.tasks));
             s->task_count += v.count;
-            s->serving_known = true;
+            s->known = PSI_KNOWN_ALL;
         }
         (void)pthread_mutex_unlock(&s->lock);
     }

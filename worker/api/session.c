@@ -2,7 +2,7 @@
 /*
  * Sessions: options, opening and closing.
  *
- * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
+ * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c); the program calls;
  * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. A
  * monitored session keeps its options, and a recovery (monitored.c) closes its io and opens another. Failure modes: bad options
  * (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is the parent's;
@@ -11,6 +11,7 @@
 #include "lock.h"
 #include "monitored.h"
 #include "queue.h"
+#include "training.h"
 
 #include "common/abi.h"
 #include "common/mem.h"
@@ -113,7 +114,8 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
     return PS_OK;
 }
 
-/* Fill cluster and target for the core. */
+/* Fill cluster and target from the options. Without a target and a cluster spec, the target is $PSD_TARGET or TARGET_DEFAULT;
+ * with a spec alone, it stays empty. */
 static ps_status options_where(const ps_session_options *o, struct psi_cluster *cluster, char *target, size_t target_bytes,
                                struct psi_err *err)
 {
@@ -183,7 +185,7 @@ static void program_name(const ps_session_options *o, char *buf, size_t n)
     (void)fclose(comm);
 }
 
-/* The core's config, and what it points to. */
+/* The options that the core needs to connect, and the memory that they point to. */
 struct psi_opening {
     struct psi_cluster cluster;
     char target[PS_ADDRESS_BYTES_MAX + 1];
@@ -206,13 +208,10 @@ static void session_free(ps_session *s)
     if (s->plans_free != NULL) {
         s->plans_free(s);
     }
-    psi_api_aside_free(s);
     psi_api_steps_free(s);
     psi_api_params_free(s);
     psi_api_compute_close(s);
-    if (s->monitor != NULL) {
-        psi_api_gets_free(&s->monitor->gets);
-    }
+    psi_api_gets_free(s);
     struct psi_list *it;
     psi_list_move_all(&s->variables, &s->wholes);
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {
@@ -233,13 +232,10 @@ static void session_free(ps_session *s)
     psi_free(s);
 }
 
-/* ps_should_stop() is true from now on; blocking calls go on. */
+/* psi_io_config.stop: ps_should_stop() becomes true from now on; blocking calls continue. */
 static void on_stop_asked(void *ctx)
 {
-    ps_session *s = ctx;
-    (void)pthread_mutex_lock(&s->lock);
-    s->stopping = true;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_tell(ctx, PSI_ON_STOP, PSI_STOP_ASKED);
 }
 
 static ps_status opening_new(ps_session *s, const ps_session_options *o, struct psi_opening **out_opening, struct psi_err *err)
@@ -276,7 +272,9 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
                    .start_timeout_ms = s->start_timeout_ms,
                    .seed = s->seed,
                    .fail_fast = o->fail_fast,
-                   .wire_dtype = o->wire_dtype},
+                   .wire_dtype = o->wire_dtype,
+                   .said = psi_api_said,
+                   .said_ctx = s},
         .log = psi_api_log_core,
         .log_ctx = s,
         .stop = on_stop_asked,
@@ -308,13 +306,13 @@ ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, stru
     return st;
 }
 
-/* Open the first io. A monitored session keeps the opening. */
+/* Open the first io of the session. A monitored session keeps the struct psi_opening for its recoveries. */
 static ps_status open_first(ps_session *s, const ps_session_options *o, struct psi_err *err)
 {
     struct psi_opening *opening = NULL;
     ps_status st = opening_new(s, o, &opening, err);
     st = st == PS_OK ? psi_api_io_open(s, opening, err) : st;
-    s->opened = st == PS_OK;
+    s->opened = st == PS_OK ? PSI_OPENED : PSI_OPENED_NOT;
     if (s->monitor != NULL) {
         s->monitor->opening = opening;
     } else {
@@ -341,7 +339,7 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     s->machine.monitored = monitor != NULL;
     if (monitor != NULL) {
         s->machine.recoveries_max = monitor->options.max_recoveries;
-        monitor->options.checkpoint_dir = NULL; /* the program's text is borrowed during the opening only */
+        monitor->options.checkpoint_dir = NULL; /* the program's text is borrowed only during the opening */
     }
     (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
     s->task = o.task_index;
@@ -355,7 +353,6 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     s->seed = o.seed;
     s->allow_soft_placement = o.allow_soft_placement;
     s->log_device_placement = o.log_device_placement;
-    s->prefetch = o.prefetch;
     s->train.prefetch = o.prefetch;
     s->placement_log = o.placement_log != NULL ? o.placement_log : o.log;
     s->placement_log_ctx = o.placement_log != NULL ? o.placement_log_ctx : o.log_ctx;
@@ -405,7 +402,8 @@ struct hasten {
     struct psi_io_work work;
     ps_session *session;
     int64_t ms;
-    bool over; /* under the lock */
+    bool over;   /* under the lock: the loop has done the work */
+    bool landed; /* nothing is in flight, and no thread of a device uses the session */
 };
 
 static void hasten(struct psi_io_work *work, struct psi_client *c)
@@ -413,14 +411,15 @@ static void hasten(struct psi_io_work *work, struct psi_client *c)
     struct hasten *h = PSI_CONTAINER_OF(work, struct hasten, work);
     ps_session *s = h->session;
     psi_client_hasten(c, psi_api_deadline_ms(s, h->ms));
-    psi_api_landed(s, &h->over);
+    psi_api_landed(s, &h->over, NULL);
 }
 
-/* Nothing is in flight, and no thread of a device uses the session. */
-static bool is_landed(ps_session *s, const void *none)
+/* True if nothing is in flight any more. Also true, once the loop has run hasten(), if this thread's call was interrupted. */
+static bool is_over(ps_session *s, void *hasten)
 {
-    (void)none;
-    return s->in_flight == 0 && s->train.fetching == 0;
+    struct hasten *h = hasten;
+    h->landed = s->in_flight == 0 && s->train.fetching == 0;
+    return h->landed || (h->over && psi_api_interrupted(s, NULL) != PS_OK);
 }
 
 bool psi_api_hurry(ps_session *s, int64_t ms)
@@ -429,15 +428,11 @@ bool psi_api_hurry(ps_session *s, int64_t ms)
     if (!psi_api_hand_over(s, &work.work)) {
         return true;
     }
-    psi_api_await_over(s, &work.over);
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, is_landed, NULL, PSI_WAIT_DRIVES | PSI_WAIT_CUT);
-    const bool none = is_landed(s, NULL);
-    (void)pthread_mutex_unlock(&s->lock);
-    return none;
+    (void)psi_api_await(s, is_over, &work, PSI_WAIT_DRIVES); /* `work` is on this stack, so wait also until it has run */
+    return work.landed;
 }
 
-static bool has_none(ps_session *s, const void *count)
+static bool has_none(ps_session *s, void *count)
 {
     (void)s;
     return *(const uint32_t *)count == 0;
@@ -447,26 +442,20 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms)
 {
     struct psi_api_call call = {
         .session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = leaves ? PSI_REQ_GOODBYE : PSI_REQ_BEAT}};
-    PSI_IGNORE(psi_api_call_run(&call, NULL)); /* an error is ignored: the tasks forget the session by themselves */
-}
-
-/* All threads have returned, or one of them has started something. */
-static bool is_left(ps_session *s, const void *none)
-{
-    (void)none;
-    return s->in_flight > 0 || (s->inside == 0 && !s->driving);
+    /* an error is ignored: without a GOODBYE the session stops being a member when its lease ends, and tasks forget it after
+     * session_keep */
+    PSI_IGNORE(psi_api_call_run(&call, NULL));
 }
 
 void psi_api_io_close(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    do {
-        psi_api_wait_until(s, has_none, &s->in_flight, PSI_WAIT_DRIVES); /* a goodbye, or requests of a thread that leaves */
-        psi_api_wait_until(s, is_left, NULL, PSI_WAIT_ASLEEP);           /* what the threads waited for has ended: they return */
-    } while (s->in_flight > 0);
+    while (s->in_flight > 0 || s->inside > 0 || s->driving) {
+        psi_api_wait(s, NULL, s->in_flight > 0); /* runs the loop for requests in flight; `inside` falls without it */
+    }
     struct psi_io *io = s->io;
     s->io = NULL;
-    s->driving = true; /* there is nothing to drive */
+    s->driving = true; /* so that no thread tries to run the loop, which is gone */
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_await_poking(s);
     psi_io_close(io);
@@ -485,28 +474,36 @@ void ps_session_leave(ps_session *s)
         return;
     }
     (void)psi_api_tell(s, PSI_ON_LEAVE, 0);
-    (void)pthread_mutex_lock(&s->lock);
-    psi_training_left(&s->train); /* a member that leaves has not finished */
-    (void)pthread_mutex_unlock(&s->lock);
+    /* the session leaves the rounds without ps_sync_finish(), so the other members treat it as lost */
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_LEFT});
     end_calls(s);
     psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
-/* Wait until the calls of other threads have returned; requests that nobody waits for go on. A call that is refused because the
- * session closes is no failure of the session. */
+/* Wait until the calls of other threads have returned. Requests for which no thread waits continue. */
 static void wait_for_users(ps_session *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    const bool used = s->users > 0;
-    const bool recovering = psi_session_recovers(&s->machine);
-    (void)pthread_mutex_unlock(&s->lock);
-    if (used) {
-        psi_api_hurry(s, recovering ? PSI_GOODBYE_MS : 0);
+    uint32_t users = 0;
+    psi_api_copy(s, &users, &s->users, sizeof(users));
+    if (users > 0) {
+        psi_api_hurry(s, psi_api_tell(s, PSI_IS_RECOVERING, 0) != 0 ? PSI_GOODBYE_MS : 0);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, has_none, &s->users, PSI_WAIT_ASLEEP);
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)psi_api_await(s, has_none, &s->users, PSI_WAIT_ASLEEP);
     (void)psi_api_tell(s, PSI_ON_QUIET, 0);
+}
+
+/* Condition for psi_api_await(). When no gradient is on its way from a device any more, refuse further calls and return true.
+ * Before that the session must stay open, because a closed session would refuse the gradient's push. */
+static bool closes(ps_session *s, void *none)
+{
+    (void)none;
+    if (s->train.fetching > 0) {
+        return false;
+    }
+    const struct psi_who who = psi_api_who(s);
+    (void)psi_session_event(&s->machine, &who, PSI_ON_CLOSE, 0);
+    psi_api_wake(s);
+    return true;
 }
 
 int ps_session_close(ps_session *s)
@@ -516,25 +513,20 @@ int ps_session_close(ps_session *s)
     }
     if (!psi_api_here(s) || psi_io_on_loop(s->io)) {
         struct psi_err err = {0};
-        PSI_IGNORE(psi_api_check(s, true, &err)); /* its error says which of the two it is */
+        PSI_IGNORE(psi_api_check(s, true, &err)); /* fails, because this is a forked child or a callback */
         return (int)psi_api_last_error_set(&err);
     }
     const bool restores = psi_monitor_in_restore(s);
-    if (restores || psi_api_in_hook(s)) {
+    if (restores || psi_api_hook_event(s, PSI_IN_HOOK) != 0) {
         struct psi_err err = {0};
         (void)psi_fail(&err, PS_FAILED_PRECONDITION, "ps_session_close() cannot be called in %s",
                        restores ? "the restore function" : "a hook");
         return (int)psi_api_last_error_set(&err);
     }
-    end_calls(s); /* also calls of a hook, whose thread the last hooks would wait for */
-    psi_api_hooks_end(s);
-    (void)pthread_mutex_lock(&s->lock);
-    psi_api_wait_until(s, has_none, &s->train.fetching, PSI_WAIT_DRIVES); /* pushes that have not begun, and would be refused */
-    const struct psi_who who = psi_api_who(s);
-    (void)psi_session_event(&s->machine, &who, PSI_ON_CLOSE, 0);
-    psi_api_wake(s);
-    (void)pthread_mutex_unlock(&s->lock);
-    end_calls(s); /* calls that have begun since; no further call begins */
+    end_calls(s);                                    /* also ends a hook's call in another thread: the next line waits for it */
+    PSI_IGNORE(psi_api_hooks_call(s, PSI_HOOK_END)); /* returned below, as the session's error */
+    (void)psi_api_await(s, closes, NULL, PSI_WAIT_DRIVES);
+    end_calls(s); /* ends calls that have begun since; no further call begins */
     wait_for_users(s);
     if (s->io != NULL) {
         psi_api_hurry(s, 0);
@@ -545,7 +537,7 @@ int ps_session_close(ps_session *s)
     }
     psi_trace_close(s);
     int code = (int)s->machine.error.code;
-    if (!s->is_static) {
+    if (s->opened != PSI_OPENED_STATIC) {
         session_free(s);
     }
     return code;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The spans of traces: calls of threads, and the operations of layers that they ran.
- *
- * Happy path: a trace enters -> threads that call its session add spans, and, for those that compute, the kernels' watch adds
- * operations -> the trace is stopped, and leaves. Failure mode: no memory for a span: it is left out and counted. One lock for
- * the spans of all traces is taken with no other lock held; a session's `trace` changes under it.
- */
+/* The spans of traces: the calls of threads, and the operations of layers. Happy path: between psi_trace_enter() and
+ * psi_trace_stop(), the threads that call the session of a trace add spans, and the kernels' watch adds the operations that such
+ * threads compute. psi_trace_leave() follows. Failure mode: a span without memory is left out and counted. One lock, held with no
+ * other, protects all spans and each session's `trace`. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -51,7 +48,7 @@ void psi_trace_span(ps_session *s, const char *name, uint64_t begun_ns)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* True for a thread that has called the session in this trace, or began it: what it computes belongs to the step. */
+/* True if the thread's operations belong to the trace: it began the trace, or has called the session during it. */
 static bool takes_part(const struct psi_trace *t, uint32_t thread)
 {
     bool found = thread == t->thread;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_cluster.h: ClusterSpecs, device strings and placers for programs; no session is needed, and nobody is contacted.
- *
- * Happy path: wrappers of common/cluster, common/device and common/placement. Texts of a spec are made on demand and owned by the
- * spec. Failure: those of the wrapped functions, and NULL arguments; every text is kept for ps_last_error(). A result of NULL (-1
- * for counts) means that the thing does not exist, or memory ran out.
- */
+/* ps_cluster.h: ClusterSpecs, device strings and placers for programs; no session is needed, and no task is contacted. Happy
+ * path: wrappers of common/cluster, common/device and common/placement. Texts of a spec are made on demand and owned by the spec.
+ * Failure: errors of the wrapped functions, and NULL arguments; every text is kept for ps_last_error(). A result of NULL (-1 for
+ * counts) means that there is no such job or task, or no memory. */
 #include "spec.h"
 
 #include "api.h"
@@ -16,12 +13,12 @@
 
 #include <string.h>
 
-/* Per address 271 bytes, twice that if each byte is escaped; and the names of jobs. */
+/* room for an address per task, each byte of it escaped, with 32 bytes around it, and for the names of all jobs */
 enum { TEXT_BYTES_MAX = PS_TASKS_MAX * (2 * PS_ADDRESS_BYTES_MAX + 32) + PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 16) };
 
 struct ps_cluster_spec {
     struct psi_cluster cluster;
-    struct psi_buf text, dict; /* the last results */
+    struct psi_buf text, dict; /* memory of the last results */
 };
 
 struct ps_placer {
@@ -36,7 +33,7 @@ static ps_status missing(const char *function, const char *argument)
     return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument));
 }
 
-/* Check that the memory `argument` for a text of `function` has room for any text of its kind. */
+/* Check that the program's buffer `argument` of `function` has at least `needed` bytes; otherwise sets the last error. */
 static ps_status check_room(const char *function, const char *argument, size_t bytes, size_t needed)
 {
     struct psi_err err = {0};
@@ -182,7 +179,6 @@ const char *ps_cluster_spec_job(const ps_cluster_spec *spec, int index)
     return index >= 0 && index < ps_cluster_spec_job_count(spec) ? psi_cluster_job_name(&spec->cluster, (uint32_t)index) : NULL;
 }
 
-/* -1: no such job. */
 static int tasks_of(const ps_cluster_spec *spec, const char *job)
 {
     bool there = spec != NULL && job != NULL && psi_cluster_job_index(&spec->cluster, job) >= 0;

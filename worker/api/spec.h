@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other files of the API use of ps_cluster.h's objects. */
+/* Functions of spec.c that other files of the API call. */
 #ifndef PSI_API_SPEC_H
 #define PSI_API_SPEC_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step: ps_should_stop() makes a lost session anew, ends the step before and begins the next one, with its hooks.
- * ps_step_done() waits for the step's pushes, for the other workers where the session is a member, and adds one to the global
- * step: what comes next says the machine of training (worker/core/training.h).
+ * A step: ps_should_stop() recovers a lost session, ends the last step and begins the next one, with its hooks. ps_step_done()
+ * waits for the step's pushes, for the other workers where the session is a member, and adds one to the global step: the machine
+ * of training (worker/core/training.h) says what comes next.
  *
  * Happy path of the addition: a spare record carries the addition to the variable's task, and the thread waits for the answer.
- * The session owns the record and its memory, so an addition goes on when its thread is interrupted. The next ps_step_done(),
- * of whatever thread, waits for that addition instead of a new one, and the step counts once. Failure modes: those of the
- * addition. When the session is made anew, earlier additions belong to a model that is gone, and are forgotten.
+ * The session owns the record and its memory, so an addition continues when its thread is interrupted. The next ps_step_done(),
+ * of any thread, waits for this addition in place of a new one, so the step counts once. Failure modes: errors of the addition.
+ * After a recovery earlier additions are forgotten, because their model is gone.
  */
 #include "lock.h"
 #include "monitored.h"
@@ -25,20 +25,22 @@ struct step {
     struct psi_training_add add;
 };
 
+/* Report the end of an addition. psi_api_drained() wakes the waiting thread. */
+static void add_ends(ps_session *s, struct psi_training_add *add, const struct psi_training_add *added)
+{
+    (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_ADDED, .add = add, .added = added});
+}
+
 static void on_added(void *ctx, ps_request *req, const ps_result *result)
 {
     struct step *step = ctx;
-    ps_session *s = step->session;
-    struct psi_training_add *add = &step->add;
+    struct psi_training_add added = {.err = {.code = result->status, .applied = result->applied, .reason = result->reason}};
     (void)req;
-    (void)pthread_mutex_lock(&s->lock);
-    add->err = (struct psi_err){.code = result->status, .applied = result->applied, .reason = result->reason};
-    (void)snprintf(add->err.text, sizeof(add->err.text), "%s", result->text);
-    if (result->status == PS_OK && result->result_bytes == sizeof(add->value)) {
-        memcpy(&add->value, result->result, sizeof(add->value));
+    (void)snprintf(added.err.text, sizeof(added.err.text), "%s", result->text);
+    if (result->status == PS_OK && result->result_bytes == sizeof(added.value)) {
+        memcpy(&added.value, result->result, sizeof(added.value));
     }
-    add->over = true;
-    (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
+    add_ends(step->session, &step->add, &added);
 }
 
 static struct psi_training_add *add_new(ps_session *s)
@@ -65,8 +67,8 @@ void psi_api_steps_free(ps_session *s)
 /* A ps_step_done() in progress. */
 struct ending {
     struct psi_err err; /* reason of a refusal */
-    bool known;         /* err was known before, and does not stick */
-    uint64_t waits_ns;  /* for a trace: when the thread began to wait; 0: there is no trace */
+    bool known;         /* a recovery has broken the step off: the call returns err, which does not become the session's error */
+    uint64_t waits_ns;  /* for a trace: time at which the thread began to wait; 0: no trace */
     const char *waits_for;
 };
 
@@ -79,14 +81,15 @@ static void trace_wait(ps_session *s, struct ending *e, const char *next)
     e->waits_for = next;
 }
 
-/* Look whether the step counts. False: it is broken off. */
+/* Check that the step may end. False: it may not, and e->err says why: a recovery has broken it off (e->known), or the session no
+ * longer trains. call->skips: a guard has skipped the step. */
 static bool check(ps_session *s, struct psi_call *call, struct ending *e)
 {
     e->known = psi_monitor_step(s, PSI_ON_STEP, &e->err) != PS_OK;
     if (e->known) {
         return false;
     }
-    call->skips = psi_api_step_skipped(s);
+    call->skips = psi_api_hook_event(s, PSI_ON_STEP_SKIPPED) != 0;
     return call->skips || psi_api_trains(s, &e->err) == PS_OK;
 }
 
@@ -99,17 +102,14 @@ static ps_status add_start(ps_variable *variable, struct psi_training_add *add)
 
 void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_add *add)
 {
-    struct psi_err err = {0};
+    struct psi_training_add added = {0};
     if (add_start(variable, add) != PS_OK) {
-        psi_api_last_error_get(&err);
-        (void)pthread_mutex_lock(&s->lock);
-        add->err = err;
-        add->over = true;
-        (void)pthread_mutex_unlock(&s->lock); /* psi_api_drained() wakes who waits */
+        psi_api_last_error_get(&added.err);
+        add_ends(s, add, &added);
     }
 }
 
-/* Begin to add one to the global step. */
+/* Begin to add one to the global step. False: e->err has the reason. */
 static bool add(ps_session *s, struct psi_call *call, struct ending *e)
 {
     ps_variable *variable = NULL;
@@ -140,7 +140,7 @@ static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
     switch (what) {
     case PSI_DO_CHECK:
         ok = check(s, call, e);
-        trace_wait(s, e, call->skips || !ok ? NULL : "wait: pushes");
+        trace_wait(s, e, ok ? "wait: pushes" : NULL);
         break;
     case PSI_DO_STEP:
         ok = psi_api_sync_meet(s, call->first, &call->value, &e->err) == PS_OK;
@@ -153,7 +153,7 @@ static bool step_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
     return ok;
 }
 
-/* *out_counted: the step is counted; false: it was skipped. */
+/* End the step. *out_counted false with PS_OK: a guard has skipped the step. */
 static ps_status make_step(ps_session *s, bool *out_counted)
 {
     struct ending e = {0};
@@ -162,17 +162,18 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     trace_wait(s, &e, NULL);
     *out_counted = call.counted;
     if (call.left) {
-        PSI_IGNORE(psi_api_interrupted(s, &e.err)); /* the reason, which is returned */
+        PSI_IGNORE(psi_api_interrupted(s, &e.err)); /* its error is in e.err, and is returned below */
         e.err.applied = PS_MAYBE_PARTLY_APPLIED;    /* the gradients of the step are applied */
     }
     return e.known                               ? psi_api_last_error_set(&e.err)
            : call.left || end == PSI_END_REFUSED ? psi_api_refused(s, &e.err, "ps_step_done")
-                                                 : psi_api_trained(s, end);
+                                                 : psi_api_trained(s, end, &e.err);
 }
 
 static ps_status step_done(ps_session *s, bool *out_counted)
 {
-    const ps_status st = psi_api_enter(s, true);
+    ps_status st = psi_api_enter(s, true);
+    st = st == PS_OK ? psi_api_params_push_none(s) : st;
     return st == PS_OK ? make_step(s, out_counted) : st;
 }
 
@@ -182,7 +183,7 @@ ps_status ps_step_done(ps_session *s)
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     ps_status st = PS_OK;
-    if (s != NULL && psi_api_here(s) && psi_api_hooks_step_left(s)) {
+    if (s != NULL && psi_api_here(s) && psi_api_hook_event(s, PSI_IS_STEP_LEFT) != 0) {
         counted = true;
     } else {
         st = step_done(s, &counted);
@@ -190,6 +191,7 @@ ps_status ps_step_done(ps_session *s)
     if (s != NULL && (counted || st != PS_CANCELLED)) { /* an interrupted step is continued by the next call */
         (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, counted);
     }
+    visit.life = counted ? 0 : visit.life; /* the step is over, so hooks may use the session even if a recovery follows */
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     if (s != NULL && st != PS_CANCELLED) {
         psi_api_noted(&visit);

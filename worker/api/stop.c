@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When a training program's loop is over: the step to stop at. ps_should_stop() (monitored.c) and ps_would_stop() look at it.
- *
- * Happy path: ps_would_stop() looks and changes nothing. Failure modes: a session that has failed is over.
- */
+/* When a training program's loop ends, for ps_should_stop() (monitored.c) and ps_would_stop(). Happy path: the loop continues
+ * until the goal (ps_session.steps) is reached or somebody asks it to stop. Failure modes: a failed session ends the loop; a
+ * session that is lost and will recover does not. */
 #include "monitored.h"
 
-/* Under the lock: no step begins any more, and nothing has failed. */
+/* True if no further step begins, although nothing has failed: a stop was asked for, the input has ended, or the goal is reached.
+ * The caller holds the session's lock. */
 static bool is_over(const ps_session *s)
 {
-    return s->stopping || s->hooks.stop_asked || (s->steps > 0 && s->global_step >= s->steps);
+    return s->machine.stop != PSI_STOP_NOT || s->hooks.calls.stop_asked || (s->steps > 0 && s->global_step >= s->steps);
 }
 
 bool psi_api_is_over(ps_session *s)
@@ -17,8 +16,8 @@ bool psi_api_is_over(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     bool stop = is_over(s);
     int64_t steps = s->steps;
-    int64_t found = s->found_global_step;
-    bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
+    int64_t found = s->found.step;
+    bool note = steps > 0 && found >= steps && !s->goal_noted; /* the goal was reached before this program made a step */
     s->goal_noted = s->goal_noted || note;
     (void)pthread_mutex_unlock(&s->lock);
     if (note) {
@@ -30,7 +29,8 @@ bool psi_api_is_over(ps_session *s)
 
 bool ps_would_stop(ps_session *s)
 {
-    if (s == NULL || !psi_api_here(s) || !s->opened || (psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s))) {
+    if (s == NULL || !psi_api_here(s) || s->opened != PSI_OPENED ||
+        (psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s))) {
         return true;
     }
     (void)pthread_mutex_lock(&s->lock);

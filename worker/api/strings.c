@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The blocking calls for string variables. Their value travels as a blob (common/blob.h), which is made from the caller's texts
- * and taken apart here.
- *
- * Happy path: texts -> blob -> ASSIGN; PULL -> blob -> the caller's bytes and offsets. Failure modes: every error is returned and
- * kept for ps_last_error(); for a buffer that is too small the size needed is returned, and nothing is written to it.
- */
+/* The blocking calls for string variables. A blob (common/blob.h: offsets and bytes of all strings) carries their value. Happy
+ * path: the caller's texts become a blob, which ASSIGN sends; PULL brings a blob, which becomes the caller's bytes and offsets.
+ * Failure modes: every error is returned and kept for ps_last_error(); if a buffer is too small, the needed size is returned, and
+ * nothing is written. */
 #include "api.h"
 
 #include "common/blob.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The recorder of a trace.
- *
- * Happy path: begin() claims the session and gives the core memory for exchanges, on the loop thread -> threads add spans
- * (span.c) -> end() takes the memory from the core, on the loop thread, and has the trace written. Failure modes: the session
- * recovers meanwhile: the exchanges of its old core are kept, and its new core adds to them; the session is closed: the trace
- * ends with it.
- */
+/* The recorder of a trace. Happy path: psi_trace_begin() claims the session and, on the loop thread, gives the core memory for
+ * exchanges. Threads add spans (span.c). psi_trace_end() takes the memory from the core, on the loop thread, and has the trace
+ * written. Failure modes: in a recovery the exchanges of the old core stay, and the new core adds to them; a closed session ends
+ * its trace. */
 #include "api.h"
 
 #include "common/mem.h"
@@ -24,10 +20,10 @@ void psi_trace_fini(struct psi_trace *t)
     psi_free(t->spans);
 }
 
-/* Loop thread. arg: the core's memory for exchanges, or NULL. */
+/* Loop thread: make the core record its exchanges in arg, a struct psi_exchanges; NULL: make it stop. */
 static ps_status attach(struct psi_api_call *call, struct psi_err *err)
 {
-    (void)err; /* it cannot fail */
+    (void)err; /* attaching cannot fail */
     psi_io_stamp(call->session->io, call->arg != NULL);
     psi_client_time(call->client, psi_io_now_ns());
     psi_client_trace(call->client, call->arg);
@@ -77,7 +73,7 @@ void psi_trace_again(ps_session *s)
     struct psi_trace *t = psi_trace_running(s);
     struct psi_api_call call = {.session = s, .prepare = attach, .arg = t != NULL ? &t->exchanges : NULL};
     if (t != NULL) {
-        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it fails if the recovery fails, whose error has the reason */
+        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* if it fails, the recovery fails too, and its error has the reason */
     }
 }
 

@@ -1,17 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What param.c, step.c and sync.c need of the machine of training. */
+/* How param.c, step.c and sync.c use the machine of training (core/training.h): they run its calls, and report events to it. */
 #ifndef PSI_WORKER_API_TRAINING_H
 #define PSI_WORKER_API_TRAINING_H
 
 #include "api.h"
 
-/** Do what the machine asks for, without the lock. Requests that are left in works leave together, before the thread waits.
- * False: it could not be done, and nothing of it is in flight. */
+/** A function that carries out what the state machine of training asks for, without the lock. It may append requests to `works`,
+ * which are sent together before the thread waits. False: it failed, and nothing of it is in flight. */
 typedef bool psi_api_do_fn(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx, struct psi_list *works);
-/** Make a call to its end. *err: the reason of REFUSED, if the machine has refused it. Blocks. carry_out: NULL for calls that
- * only wait. */
+/** Run a call to its end. Blocks. carry_out(..., ctx) does what the machine asks for; NULL: the call only waits. *err: with
+ * FAILED the session's error; with REFUSED the reason, if the machine and not carry_out has refused. */
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err);
-/** Status of a call that was not refused; an interrupt becomes the thread's last error. */
-ps_status psi_api_trained(ps_session *s, enum psi_call_end end);
+/* Events of the training of a session. Answers are 0 or 1, except that of FETCHES. */
+enum psi_train_kind {
+    PSI_TRAIN_PARAM,    /* the parameter `param` was added to the session */
+    PSI_TRAIN_READ,     /* a read of param has ended, with `result` */
+    PSI_TRAIN_PUSHED,   /* a push of param has ended, with `result` */
+    PSI_TRAIN_ADDED,    /* the addition `add` to the global step has ended, with add->err and add->value from *added */
+    PSI_TRAIN_FETCHES,  /* the gradient of param must come from a device. Answer: the number of the push, for HANDED */
+    PSI_TRAIN_HANDED,   /* the device's thread has started the push `number` of param, or (refused) could not */
+    PSI_TRAIN_JOINED,   /* the session has joined the training `number`, in rounds or with bounded staleness as `mode` says */
+    PSI_TRAIN_STEPPED,  /* the step has waited for the other members; `number` of this session's steps were dropped so far */
+    PSI_TRAIN_FINISHED, /* ps_sync_finish() has succeeded, or (refused) has not */
+    PSI_TRAIN_LEFT,     /* the session is no longer a member. Answer 1: it was a member before */
+    PSI_TRAIN_LOST,     /* the session is no longer a member, because it is lost and recovers */
+    PSI_TRAIN_TURN_OVER /* the thread that was making the session ready has finished or failed */
+};
+struct psi_train_event {
+    enum psi_train_kind kind;
+    bool refused;
+    ps_sync_mode mode;
+    ps_param *param;
+    const ps_result *result;
+    struct psi_training_add *add;
+    const struct psi_training_add *added;
+    uint64_t number;
+};
+/** Report the event to the machine. If a step awaited only this event, also begin the step's addition to the global step. Returns
+ * the answer. Any thread, no lock. */
+uint64_t psi_api_train_event(ps_session *s, const struct psi_train_event *e);
+/** The program's status for a call of psi_training that has ended; not for PSI_END_REFUSED. PSI_END_FINE: PS_OK. Other ends set
+ * the thread's last error: PSI_END_INTERRUPTED: CANCELLED; PSI_END_FAILED: *err, the error of the session. */
+ps_status psi_api_trained(ps_session *s, enum psi_call_end end, const struct psi_err *err);
 
 #endif

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Elements of queues in memory: written component by component, or from arrays; read by element and component, or into arrays.
- *
- * Happy path: one growing piece of memory has the elements as they travel, each behind its length; a queue keeps some of these,
- * so that calls allocate nothing. Failure modes: values that do not fit the queue's spec are refused before they are written;
- * bytes from a task are checked when they are read.
- */
+/* Elements of queues in memory: written by component, or from arrays; read by element and component, or into arrays. Happy path:
+ * one growing piece of memory has the elements in wire form, each behind its length; a queue keeps some tuples, so that calls
+ * allocate nothing. Failure modes: values are refused if they do not fit the spec; a task's bytes are checked when read. */
 #include "queue.h"
 
 #include "common/blob.h"
 #include "common/mem.h"
+#include "common/sparse.h"
 #include "common/tuple.h"
 
 #include <string.h>
@@ -21,6 +18,9 @@ static ps_tuple *tuple_new(const struct psi_queue_spec *spec)
     ps_tuple *t = psi_calloc(1, sizeof(*t));
     if (t != NULL) {
         t->spec = *spec;
+        if (spec->kind == PSI_QUEUE_SPARSE_ACCUMULATOR) {
+            psi_sparse_form(spec, &t->spec);
+        }
         psi_list_init(&t->link);
     }
     return t;
@@ -94,7 +94,7 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
         return PS_OK;
     }
     while (capacity < need) {
-        /* need is below 2^51: the program's sizes are sums of PS_VARIABLE_BYTES_MAX, for a task's see take_room() */
+        /* no overflow: sizes of the program (sums of PS_VARIABLE_BYTES_MAX) and of a task (take_room()) are below 2^51 */
         capacity *= 2;
     }
     uint8_t *data = psi_realloc(t->data, (size_t)capacity);
@@ -106,9 +106,7 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
     return PS_OK;
 }
 
-/* Write the head of the next component; *out is the place for its values, data_bytes of them. After an error nothing has
- * changed. */
-static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_bytes, uint8_t **out, struct psi_err *err)
+ps_status psi_tuple_begin(ps_tuple *t, const ps_shape *given, uint64_t data_bytes, uint8_t **out, struct psi_err *err)
 {
     const struct psi_queue_component *c = &t->spec.components[t->component];
     const ps_shape *shape = given != NULL ? given : &c->shape;
@@ -129,7 +127,7 @@ static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_by
     t->component = t->component + 1 < t->spec.component_count ? t->component + 1 : 0;
     if (t->component == 0) {
         uint64_t length = t->bytes - t->last - PSI_BATCH_HEAD;
-        if (length == 0) { /* no component takes bytes: common/tuple.h */
+        if (length == 0) { /* an element has bytes even if its components have none: common/tuple.h */
             length = PSI_TUPLE_BYTES_MIN;
             memset(t->data + t->bytes, 0, length);
             t->bytes += length;
@@ -174,7 +172,7 @@ static ps_status put(ps_tuple *t, const ps_shape *shape, const void *data, uint6
         st = psi_fail(err, PS_INVALID_ARGUMENT, "component %u: %llu bytes are given, it has %llu", t->component,
                       (unsigned long long)(data != NULL ? bytes : 0), (unsigned long long)wanted);
     }
-    st = st == PS_OK ? begin_part(t, shape, bytes, &p, err) : st;
+    st = st == PS_OK ? psi_tuple_begin(t, shape, bytes, &p, err) : st;
     if (st == PS_OK && bytes > 0) {
         memcpy(p, data, (size_t)bytes);
     }
@@ -210,7 +208,7 @@ static ps_status put_strings(ps_tuple *t, const ps_shape *shape, const char *con
         st = psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE, "component %u: its strings have more than %zu bytes",
                          t->component, PS_STRING_BYTES_MAX);
     }
-    st = st == PS_OK ? begin_part(t, shape, psi_blob_bytes_min(elements) + text, &p, err) : st;
+    st = st == PS_OK ? psi_tuple_begin(t, shape, psi_blob_bytes_min(elements) + text, &p, err) : st;
     uint64_t at = 0;
     for (uint64_t i = 0; st == PS_OK && i <= elements; i++) {
         memcpy(p + i * sizeof(at), &at, sizeof(at));
@@ -236,7 +234,6 @@ static uint64_t bytes_of(const struct psi_queue_component *c)
     return (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
 }
 
-/* Check the memory that a call was given for component i of `count` elements. */
 static ps_status check_memory(const struct psi_queue_spec *spec, uint32_t i, const void *data, size_t bytes, uint32_t count,
                               struct psi_err *err)
 {
@@ -293,14 +290,15 @@ ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* psi_dequeue.room: on the loop thread, while the caller waits. */
+/* psi_dequeue.room: give memory for the elements that *got announces. Called on the loop thread, while the caller waits.
+ * INTERNAL: the number of bytes does not fit the number of elements. */
 static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err)
 {
     ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
     uint64_t head = d->many ? 0 : PSI_BATCH_HEAD;
     uint64_t fixed = psi_tuple_fixed_bytes(&t->spec);
     bool fits = fixed == 0 || got->bytes == got->count * (fixed + (d->many ? PSI_BATCH_HEAD : 0));
-    if (!fits || got->bytes >> 50 != 0) { /* no memory has so many bytes, and sums with it do not overflow */
+    if (!fits || got->bytes >> 50 != 0) { /* 2^50 bytes or more do not fit any memory, and sums could overflow */
         return psi_fail(err, PS_INTERNAL, "%llu elements in %llu bytes", (unsigned long long)got->count,
                         (unsigned long long)got->bytes);
     }
@@ -309,7 +307,7 @@ static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result
     if (st != PS_OK) {
         return st;
     }
-    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* with `many` the length is received */
+    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* if `many`, the answer has the lengths and overwrites this */
     t->bytes = got->bytes + head;
     t->count = (uint32_t)got->count;
     t->data[t->bytes] = 0;
@@ -323,7 +321,7 @@ void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to)
     t->take = (struct psi_dequeue){.count = count, .many = many, .up_to = up_to, .room = take_room};
 }
 
-/* psi_dequeue.here for psi_tuple_take_into(): on the loop thread, while the caller waits. */
+/* psi_dequeue.here, on the loop thread, while the caller waits: copy the received elements into the caller's arrays. */
 static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 {
     const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
@@ -351,10 +349,10 @@ static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 void psi_tuple_take_into(ps_tuple *t, const ps_into *values)
 {
     t->take.here = scatter;
-    t->take.ctx = (void *)(uintptr_t)values; /* cast: the memory that values point to is written, not values */
+    /* the cast drops const: scatter() writes the memory that values[i].data points to, not the array `values` */
+    t->take.ctx = (void *)(uintptr_t)values;
 }
 
-/* Find component i of element e, which exists. */
 static ps_status find_part(ps_tuple *t, uint32_t e, uint32_t i, struct psi_tuple_part *out, struct psi_err *err)
 {
     const uint8_t *element = NULL;
@@ -426,7 +424,7 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
                        : get_part(t, element, component, true, &part, &err);
     uint64_t strings = st == PS_OK ? (uint64_t)ps_shape_elements(&part.shape) : 0;
     if (st == PS_OK && out_shape != NULL) {
-        *out_shape = part.shape; /* also with OUT_OF_RANGE: a component without strings has no other way to tell its shape */
+        *out_shape = part.shape; /* also with OUT_OF_RANGE: no other call says the shape of a component without strings */
     }
     if (st == PS_OK && index >= strings) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "string %zu: there are %llu", index, (unsigned long long)strings);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Variables that a program has got (get.c): their properties, and the blocking calls on one.
- *
- * Happy path: a call is checked and handed to the loop thread; its answer is the caller's. The public record never changes,
- * except for the version of the last read or assignment. Failure modes: every error is returned and kept for ps_last_error().
- */
+/* Variables that a program has got (get.c): their properties, and blocking calls. Happy path: a call is checked, the loop thread
+ * carries it out, and the caller gets the answer. The public record never changes, except for the version of the last read or
+ * assignment, and after a recovery the task. Failure modes: every error is returned and kept for ps_last_error(). */
 #include "api.h"
 
 #include "common/name.h"
@@ -72,7 +69,7 @@ size_t ps_variable_bytes(const ps_variable *v)
     return v != NULL ? (size_t)v->bytes : 0;
 }
 
-/* What knows the slots of v: v, or the first of its parts. */
+/* The record whose slots describe v: v itself, or, for a variable in parts, its first part. */
 static const ps_variable *slots_of(const ps_variable *v)
 {
     return v->parts != NULL ? v->parts[0] : v;
@@ -185,7 +182,7 @@ static ps_status run(ps_variable *v, struct psi_request req, struct psi_request 
     return psi_api_result(&err, st);
 }
 
-/* Run an operation that reads. *out_version and *out_exact: of the values that were read. */
+/* Run an operation that reads. *out_version and *out_exact belong to the values that were read. */
 static ps_status run_read(ps_variable *v, struct psi_request req, uint64_t *out_version, bool *out_exact)
 {
     struct psi_request read = {.kind = PSI_REQ_NONE};
@@ -235,10 +232,11 @@ ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_byte
 
 ps_status ps_variable_init(ps_variable *v, bool force)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* bytes: see the end of core.h */
+    /* an INIT has its flag `force` in `bytes` */
+    return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL);
 }
 
-/* out_value [out_bytes]: the variable's value after the addition; may be NULL. */
+/* Run an ADD. out_value [out_bytes]: gets the value after the addition; may be NULL. call: name of the operation, for errors. */
 static ps_status add(ps_variable *v, struct psi_request req, const char *call, void *out_value, size_t out_bytes)
 {
     struct psi_err err = {0};

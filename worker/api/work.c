@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Work for programs: a queue of kind WORK, with texts as items.
- *
- * Happy path: get or create; fill, which does nothing if it was filled with these items; then next and done until OUT_OF_RANGE.
- * An item's bytes are in a spare tuple of the queue until it is done or returned. Failure mode: the task refuses other items than
- * those it has, by their number and a hash.
- */
+/* Work for programs: a queue of kind WORK, whose items are texts, each for one worker. Happy path: get or create the queue; fill
+ * it, which does nothing if the queue has these items; then ps_work_next() and ps_work_done() until OUT_OF_RANGE. The item's text
+ * lies in a ps_tuple (the container for elements of queues) until the item is done or returned. Failure mode: the task refuses to
+ * fill the queue if count or hash of the items differ from those of the queue's items. */
 #include "monitored.h"
 #include "queue.h"
 
@@ -34,11 +31,11 @@ static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *
     return PS_OK;
 }
 
-/* The queue has been filled with t: keep t for recoveries, in place of the tuple of an earlier queue of this name. */
+/* Keep t, the tuple with the items, so that a recovery can fill the queue again. Frees the tuple of a queue that q replaces. */
 static void keep(ps_queue *q, ps_tuple *t)
 {
     struct psi_list *it = NULL;
-    ps_queue *before = q; /* at most one queue of the name has items */
+    ps_queue *before = q; /* the queue of this name that has items; q: there is none */
     ps_tuple *old = NULL;
     (void)pthread_mutex_lock(&q->variable.session->lock);
     PSI_LIST_FOREACH(it, &q->variable.session->queues) {
@@ -64,7 +61,7 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
     st = st == PS_OK ? psi_tuple_to_put(t, err) : st;
     if (st == PS_OK) {
         struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &t->put};
-        t->put.data = t->data; /* also a single item travels with its length */
+        t->put.data = t->data; /* even a single item is sent with its length */
         t->put.bytes = t->bytes;
         t->put.many = true;
         t->put.fill = true;
@@ -72,18 +69,18 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
         st = psi_api_queue_run(q, &req, 0, err);
     }
     if (st == PS_OK && q->variable.session->monitor != NULL) {
-        keep(q, t); /* inside, so no recovery uses it meanwhile */
+        keep(q, t); /* may change q->items: no recovery runs while this thread is inside (psi_api_go_inside()) */
     } else {
         psi_tuple_return(q, t);
     }
     return st;
 }
 
-/* Get the queue, and fill it if there are items. */
 static ps_status get(ps_session *s, const ps_variable_spec *like, const struct psi_queue_spec *spec, const char *const *items,
                      const size_t *sizes, uint32_t count, ps_queue **out_queue, struct psi_err *err)
 {
-    ps_queue *q = *out_queue; /* not NULL: it was lost with its session while it was filled, and has been got again */
+    /* not NULL at a repetition, after a loss while the queue was being filled: the recovery has got the queue already */
+    ps_queue *q = *out_queue;
     ps_status st = q != NULL
                        ? PS_OK
                        : psi_api_queue_get(s, like, count > 0 ? PSI_SCOPE_GET : PSI_SCOPE_FIND, count > 0 ? spec : NULL, &q, err);
@@ -123,7 +120,7 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
     do {
         err = (struct psi_err){0};
         st = get(s, &like, &spec, items, sizes, count, &q, &err);
-    } while (st != PS_OK && psi_api_recover(s)); /* the session was lost meanwhile, and has recovered */
+    } while (st != PS_OK && psi_api_recover(s)); /* repeated if the session was lost and has recovered */
     psi_api_end(s);
     if (st == PS_OK) {
         *out_work = PSI_CONTAINER_OF(q, ps_work, queue);
@@ -131,7 +128,6 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
     return psi_api_result(&err, st);
 }
 
-/* Get the text of the one item in t. */
 static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
 {
     if (ps_tuple_get_string(t, 0, 0, 0, &item->data, &item->bytes, NULL) != PS_OK) {
@@ -141,11 +137,11 @@ static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
     item->again = t->take.got.deliveries;
     item->serial = t->take.got.serial;
     item->opaque = t;
-    t->data[(size_t)((const uint8_t *)item->data - t->data) + item->bytes] = 0; /* there is room behind it (tuple.c) */
+    t->data[(size_t)((const uint8_t *)item->data - t->data) + item->bytes] = 0; /* a NUL, for which there is room (tuple.c) */
     return PS_OK;
 }
 
-/* Loop thread: remember the work that has handed out the item. */
+/* psi_api_call.finish(), on the loop thread: note which queue has handed out the item. */
 static void finish_next(struct psi_api_call *call)
 {
     ps_tuple *t = call->arg;
@@ -185,7 +181,8 @@ ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
     return psi_api_result(&err, st);
 }
 
-/* Loop thread: refuse items of a former work. Serials and epochs of work that was made anew start with 1 again. */
+/* Loop thread: check that the queue is the one that handed out the item in call->arg. If not: ABORTED, LOST, and call->arg
+ * becomes NULL, because a queue that was made again counts serials and epochs from 1, and they may be those of another item. */
 static ps_status prepare_end(struct psi_api_call *call, struct psi_err *err)
 {
     const ps_tuple *t = call->arg;
@@ -219,7 +216,7 @@ static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
     psi_api_begin(call.session, &visit);
     const uint32_t life = psi_monitor_life(call.session);
     ps_status st = psi_api_call_run(&call, &err);
-    if (call.arg != NULL) { /* this is the work that handed out the item */
+    if (call.arg != NULL) { /* NULL: prepare_end() has refused the item */
         st = psi_api_queue_ended(&w->queue.variable, life, st, &err);
     }
     if (st == PS_OK && call.req.result_bytes == sizeof(before)) {

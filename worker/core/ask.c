@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control requests ("asks") at one task: a list goes out, answers come back, across reconnects.
+ * Control requests ("asks") to one task: waits, lists and questions, which are sent again after a reconnect.
  *
  * Happy path: an ask is built once, gets the next request number when it is sent, and its callback runs for each frame of the
- * answer. After a reconnect, waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
- * rounds) are sent again with their number, so that the task joins them to the request that waits there; their end is
- * acknowledged by ACK. All other requests are sent again under a new number. Failure: requests that must not be carried out twice
- * (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those of queues) end as outcome unknown when the task may have carried them out.
- * Requests for checkpoints do so too: a restarted directory gives their numbers to other checkpoints. A restarted task does not
- * know the handles that an ask names: such asks end ABORTED. After psi_ask_drop() an answer that still comes is ignored.
+ * answer. After psi_ask_drop() an answer that still comes is ignored.
+ *
+ * After a reconnect:
+ *     waiting requests  are sent again with their number, and the task joins them to the waiting request; an ACK acknowledges
+ *                       their end. These are CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, SYNC, JOIN, STEP,
+ *                       requests of queues, and requests that make, delete or restore checkpoints
+ *     other requests    are sent again under a new number
+ *
+ * Failure modes:
+ *     outcome unknown   if the task may have carried the request out and has lost the session's record, for requests that must
+ *                       not be carried out twice: RESET, DELETE, BARRIER, SHUTDOWN (also when the connection ends), CALL,
+ *                       requests of queues, and requests for checkpoints (a restarted directory gives their numbers to others)
+ *     ABORTED           for asks that name handles, which a restarted task does not know
  */
 #include "client.h"
 
@@ -16,8 +23,8 @@
 
 #include <string.h>
 
-/* How requests of an operation behave: see the fields of struct psi_ask. Operations without a row have none of these
- * properties. */
+/* Properties of each operation's asks, by enum ps_op: the columns have the names of fields of struct psi_ask, where they are
+ * explained. An operation without a row has none of them. */
 static const struct op_row {
     bool waits, once, handles, takes, fetches;
 } OPS[256] = {
@@ -42,12 +49,12 @@ static const struct op_row {
 };
 
 enum {
-    LENT_BYTES_MIN = 16 << 10, /* shorter bodies are copied with their frame */
+    LENT_BYTES_MIN = 16 << 10, /* shorter bodies are copied with their frame; longer ones are sent from the caller's memory */
     LENT_META_MAX = PSI_OUT_HEAD_MAX - PS_FRAME_HEADER_BYTES
 };
 enum { SPARE_MAX = 64, SPARE_BYTES_MAX = 16 << 10 };
 
-/* An ask, zeroed but for its body, which may keep memory from an earlier use. */
+/* Take a free ask, or make one: zeroed, but its body may still have the memory of an earlier use. NULL: no memory. */
 static struct psi_ask *take_spare(struct psi_client *c)
 {
     struct psi_list *link = psi_list_pop_front(&c->spare_asks);
@@ -63,7 +70,7 @@ static struct psi_ask *take_spare(struct psi_client *c)
     c->spare_ask_count--;
     memset(ask, 0, sizeof(*ask));
     ask->body = body;
-    ask->body.max = PS_CONTROL_BODY_MAX; /* the body of a SYNC had a larger maximum */
+    ask->body.max = PS_CONTROL_BODY_MAX; /* an earlier user of this ask, a SYNC, may have raised the limit */
     return ask;
 }
 
@@ -116,8 +123,8 @@ static void lent_done(struct psi_out *out, bool sent)
 
 static const struct psi_out_ops LENT_OPS = {.payload = lent_payload, .done = lent_done};
 
-/* Take the frame of an ask that ends out of the send queue. What of it is still to be sent is copied, because the caller's memory
- * is the caller's again. */
+/* Take an ended ask's frame out of the send queue. If the frame is half sent, its rest is copied, because the caller may free
+ * its memory from now on; without memory for the copy the connection is closed. */
 static void leave_queue(struct psi_ask *ask)
 {
     struct psi_outq *q = &ask->peer->link->out;
@@ -192,7 +199,7 @@ void psi_ask_start(struct psi_ask *ask)
     psi_client_kick(ask->peer);
 }
 
-/* Queue a frame whose body stays where it lies. */
+/* Queue a frame whose body stays in the caller's memory until it is sent. */
 static void send_lent(struct psi_peer *peer, struct psi_ask *ask, const struct ps_frame_header *h)
 {
     ask->out.ops = &LENT_OPS;
@@ -206,7 +213,7 @@ static void send_lent(struct psi_peer *peer, struct psi_ask *ask, const struct p
     psi_client_dirty(peer->c, peer->link);
 }
 
-/* Send the body, in as many frames as it needs. */
+/* Queue the frames of the body: one frame, or several if the list exceeds PS_CONTROL_BODY_MAX. */
 static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_frame_header *h)
 {
     const uint8_t *p = ask->lent != NULL ? ask->lent : ask->body.data;
@@ -215,7 +222,7 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     h->flags = PS_FLAG_MORE;
     while (n > PS_CONTROL_BODY_MAX && !peer->doomed) {
         ps_status st = psi_list_measure(p, n, PS_CONTROL_BODY_MAX, &bytes, &count, NULL);
-        PSI_ASSERT(st == PS_OK && count > 0); /* the items are ours, and far smaller than a frame */
+        PSI_ASSERT(st == PS_OK && count > 0); /* cannot fail: the items are this core's own, and far smaller than a frame */
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)bytes);
         p += bytes;
         n -= bytes;
@@ -228,9 +235,9 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     }
 }
 
-/* Subtract from the timeout of a waiting request the time since it was encoded: time without a connection, or with an earlier
- * process of the task. The task counts from the arrival of the request. The timeout is field 1, the first of the meta (not of
- * CALL). The varint keeps its length in bytes: decoders accept a varint that is longer than necessary. */
+/* Subtract the time since the request was encoded (without a connection, or with an earlier process of the task) from its
+ * timeout, as the task counts from its arrival. The timeout is the first field of the meta; that of a CALL begins with another
+ * field, and stays. The number keeps its length in bytes: decoders accept a varint that is longer than necessary. */
 static void let_time_pass(struct psi_ask *ask)
 {
     enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };
@@ -278,7 +285,7 @@ static bool is_due(const struct psi_ask *ask, bool reopen, bool waits)
 
 void psi_ask_send(struct psi_peer *peer, bool reopen)
 {
-    for (int waits = 1; waits >= 0; waits--) { /* waiting requests go before reads */
+    for (int waits = 1; waits >= 0; waits--) { /* first the requests that wait at the task, then all others */
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
@@ -303,6 +310,11 @@ ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer)
         m.member = c->member.mode == PS_SYNC_STALENESS ? c->member.id : 0;
         m.member_steps = m.member != 0 ? c->member.steps : 0;
         m.challenge = peer->challenge;
+        if (c->said != NULL) {
+            char text[sizeof(m.said.bytes) + 1];
+            c->said(c->said_ctx, text, sizeof(text));
+            PSI_BYTES_SET(m.said, text);
+        }
     }
     return m;
 }
@@ -313,7 +325,7 @@ void psi_ask_beat(struct psi_peer *peer)
     _Alignas(8) uint8_t meta[(ps_v1_Beat_size + 7) / 8 * 8] = {0};
     size_t bytes = 0;
     ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
-    PSI_ASSERT(st == PS_OK); /* meta has room for the largest beat */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: meta has room for the largest beat */
     struct ps_frame_header h = psi_frame_header(PS_OP_BEAT, peer->next_request++);
     h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     peer->beat_sent_ms = peer->c->now_ms;
@@ -333,13 +345,14 @@ static void remember_ack(struct psi_peer *peer, uint64_t number)
         uint64_t *more = psi_grow(peer->acks, peer->ack_count, &peer->ack_capacity, sizeof(*more));
         peer->acks = more != NULL ? more : peer->acks;
     }
-    /* without memory the oldest numbers are forgotten: the task keeps their results until the session ends */
+    /* if the ring could not grow, its oldest number is overwritten: if that ACK was lost, the task keeps the result until the
+     * session ends */
     if (peer->ack_capacity > 0) {
         peer->acks[peer->ack_count++ % peer->ack_capacity] = number;
     }
 }
 
-/* Flag in psi_peer.acks: the request was given up. */
+/* Flag of a number in psi_peer.acks: this client gave the request up, and its ACK tells the task so. */
 #define GIVEN_UP (UINT64_C(1) << 63)
 
 static void send_ack(struct psi_peer *peer, uint64_t number)
@@ -349,15 +362,15 @@ static void send_ack(struct psi_peer *peer, uint64_t number)
     psi_peer_send(peer, &h, NULL, NULL, 0);
 }
 
-/* Queue an ACK that leaves with the next frame. A frame of its own would cost both sides a fifth of the request. */
+/* Queue an ACK that is sent with the next frame: a frame of its own would add a fifth to the request's cost on both sides. */
 static void send_ack_later(struct psi_peer *peer, uint64_t number)
 {
     struct ps_frame_header h = psi_frame_header(PS_OP_ACK, number);
     PSI_IGNORE(psi_peer_send_later(peer, &h, NULL, NULL, 0)); /* a failure closes the connection */
 }
 
-/* Make the task forget the request and its result. The number is remembered: after a reconnect the ACK is sent again. given_up:
- * this process has none of what a DEQUEUE took, so the task takes it back. */
+/* Tell the task by an ACK, which is repeated after a reconnect, that it may drop the request's result. given_up: the program got
+ * no element of the DEQUEUE, so the task puts the elements back into the queue. */
 static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool given_up)
 {
     if (!ask->waits || ask->number == 0 || !ask->tried) {
@@ -366,8 +379,8 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
     uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
     remember_ack(peer, number);
     const bool small = ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP ||
-                       (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX); /* the memory that the task still keeps
-                                                                                          * for the result */
+                       /* the ACK of a larger CALL result is not delayed: the task keeps the result in memory until then */
+                       (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX);
     if (peer->state == PSI_PEER_UP && !given_up && small) {
         send_ack_later(peer, number);
     } else if (peer->state == PSI_PEER_UP) {
@@ -383,7 +396,7 @@ void psi_ask_acknowledge_again(struct psi_peer *peer)
     }
 }
 
-/* The ask has ended: call its callback for the last time and free it. */
+/* End the ask: call its callback for the last time and free it. */
 static void end_ask(struct psi_ask *ask, const struct psi_reply *r)
 {
     psi_list_remove(&ask->link);
@@ -397,7 +410,7 @@ static void fail_ask(struct psi_ask *ask, ps_status st, ps_reason reason, ps_app
     end_ask(ask, &r);
 }
 
-/* Take the answer of the directory to a beat. */
+/* Take a task's answer to a beat. The directory's answer also tells the chief and the version of the tasks' addresses. */
 static void beaten(struct psi_peer *peer, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
@@ -413,6 +426,7 @@ static void beaten(struct psi_peer *peer, const struct psi_reply *r)
         peer->c->chief.told = m.chief_number;
         peer->challenge = m.challenge != 0 ? m.challenge : peer->challenge;
         psi_chief_beaten(peer->c, &m);
+        psi_addresses_beaten(peer->c, m.addresses);
     }
     if ((m.flags & PS_BEAT_STOP) != 0 && !peer->c->stop_asked) {
         peer->c->stop_asked = true;
@@ -437,7 +451,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         }
     }
     if (op == PS_OP_BEAT && (ask == NULL || ask->op == op)) {
-        beaten(peer, r); /* a PING's answer has the same form */
+        beaten(peer, r); /* also the answer to a PING, which is a beat that was sent as an ask */
     }
     if (ask == NULL) {
         if (op != PS_OP_BEAT && number >= peer->next_request) {
@@ -451,18 +465,18 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
     }
     if ((ask->takes || ask->op == PS_OP_GET_PART) && r->status == PS_OK && peer->slept == peer->connection) {
         psi_peer_fail(peer, "this process stood still for a lease: what it was given meanwhile may be somebody else's");
-        return; /* the ask is sent again on the next connection, and the task then says what became of it */
+        return; /* the ask is sent again on the next connection, and the task's answer then is up to date */
     }
     if (ask->exchange != 0 && (!r->more || r->status != PS_OK)) {
         psi_exchange_end(peer, ask->exchange, number, r->status);
     }
     if (r->more && r->status == PS_OK) {
-        ask->fn(peer->c, ask, r); /* the callback takes this part of the answer */
+        ask->fn(peer->c, ask, r);
         return;
     }
     if (ask->fetches && r->status == PS_OK) {
         ask->parts = true;
-        ask->fn(peer->c, ask, r); /* the ask lives until psi_ask_taken() or psi_ask_drop() */
+        ask->fn(peer->c, ask, r); /* psi_ask_taken() or psi_ask_drop() frees it later */
         return;
     }
     acknowledge(peer, ask, false);
@@ -513,14 +527,15 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (new_life && ask->handles) {
-                bool maybe = ask->once && ask->tried; /* a process before the restart may have carried it out */
+                bool maybe = ask->once && ask->tried; /* an earlier process of the task may have carried the request out */
                 fail_ask(ask, PS_ABORTED, PS_REASON_LOST, maybe ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED,
                          maybe ? "the task was restarted: outcome unknown" : "the task was restarted");
                 again = true;
                 break;
             }
-            if (!new_life && psi_parts_lost(ask)) { /* the ask was built while the queue was being opened again */
-                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "the task was restarted without it");
+            if (!new_life && psi_parts_lost(ask)) { /* the queue was opened again since, under another handle */
+                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
+                         "the task was restarted: the queue is gone for this session");
                 again = true;
                 break;
             }
@@ -556,9 +571,9 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
         PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (ask->req == req) {
-                acknowledge(peer, ask, true); /* nobody waits for the result any more */
+                acknowledge(peer, ask, true); /* no request waits for the result */
                 psi_ask_free(ask);
-                psi_client_kick(peer); /* later requests may have waited for this one */
+                psi_client_kick(peer); /* later requests may have waited for the end of this request */
             }
         }
     }

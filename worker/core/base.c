@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What every file of the core needs: kicks, log lines, texts of errors, tasks by name.
- * Failure: without memory for an error's text c->no_memory is used; log lines that the shell does not fetch in time are counted.
- */
+/* Helpers for all files of the core: a kick puts a peer on the list of those that may have something to send; log lines, error
+ * texts, tasks by name. Failure: without memory for an error the constant c->no_memory is used; excess log lines are counted. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -42,7 +40,8 @@ void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const
 
 uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
 {
-    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* peers have the order of the cluster */
+    /* peers are in the cluster's order, so a task's number in the cluster is its index here */
+    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX;
 }
 
 struct psi_peer *psi_client_directory(struct psi_client *c)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CALL: make a task run a function of its program's call table (docs/PROTOCOL.md, section 3).
- *
- * Happy path: name, input and remaining time go out as one waiting request; the answer's body is the output. Input and output
- * that do not fit one frame are sent in parts (parts.c). Failure: the request keeps its number across reconnects, so that the
- * function runs at most once; if the task has lost the session's record, the request ends as outcome unknown. A request that was
- * refused before the function ran is sent again when the task asks for that.
- */
+/* CALL: make a task run a function of its program's call table (docs/PROTOCOL.md, section 3). Happy path: name, input and
+ * remaining time go out as one waiting request; the answer's body is the output. Input and output that do not fit one frame are
+ * sent in parts (parts.c). Failure: the request keeps its number across reconnects, so that the function runs at most once; if
+ * the task has lost the session's record, the request ends as outcome unknown. A request that was refused before the function ran
+ * is sent again if the task asks for it. An output that does not fit the caller's memory is lost: OUT_OF_RANGE. */
 #include "client.h"
 
 #include <string.h>
@@ -61,7 +58,7 @@ void psi_control_call(struct psi_client *c, struct psi_ask *call, const struct p
         return;
     }
     if (r->result_bytes == sizeof(bytes)) {
-        memcpy(&bytes, r->result, sizeof(bytes)); /* little-endian */
+        memcpy(&bytes, r->result, sizeof(bytes));
     }
     const uint64_t first = r->body_bytes < bytes ? r->body_bytes : bytes;
     if (r->result_bytes != sizeof(bytes) || r->more || bytes > PS_CALL_LARGE_BYTES_MAX || r->body_bytes - first >= 8) {
@@ -70,7 +67,7 @@ void psi_control_call(struct psi_client *c, struct psi_ask *call, const struct p
     }
     io->out_bytes = (size_t)bytes;
     if (bytes > io->out_capacity) {
-        const char *where = call->peer->name; /* psi_ask_taken() frees the ask; the peer stays */
+        const char *where = call->peer->name; /* psi_ask_taken() frees the ask, not the peer */
         psi_ask_taken(call);
         psi_request_end(req, PS_OUT_OF_RANGE, PS_MAYBE_PARTLY_APPLIED,
                         "call '%s' at %s: its result has %llu bytes, there is room for %zu", io->name, where,

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The chief's lease, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory grants the lease together with a number that
+/* The chief's lease, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory grants the lease together with a number that
  * rises from chief to chief. All requests of a chief carry the number, and the owners of variables refuse lower numbers.
  *
- * Happy path: READY must know who is chief -> the session that the cluster spec names claims the lease -> HELD. All other
- * sessions are WAITING: the answers to their beats say how long the lease of the chief lasts; when that time is over they claim
- * it. Beats also renew the lease; there is no other request for that. Failure: the directory was restarted, or this process stood
- * still for longer than the lease -> it claims again with its number. The directory grants the lease, or names a successor:
- * WAITING, and the session goes on without being chief. A session that recovers from a loss claims at once, with the number it
- * had before, and gets a new number. A task knows a higher number -> claim again; if the directory still sees this session as
- * chief, it grants a new number. A session that may not be chief is NEVER.
- */
+ * Happy path: READY must know who is chief. The session that should be chief first (psi_chief_preferred()) claims the lease, and
+ * is HELD. All other sessions are WAITING: the answers to their beats say how long the chief's lease lasts; after this time they
+ * claim it. Only beats renew the lease. Failure: if the directory was restarted, or this process stood still for longer than the
+ * lease, the chief claims again with its number. The directory grants the lease, or names a successor: then the session is
+ * WAITING, and continues without being chief. A session that recovers from a loss claims at once, with its last number, and gets
+ * a new one. A chief that a task refuses, because the task knows a higher number, claims again; if the directory still sees this
+ * session as chief, it grants a new number. A session that may not be chief is NEVER. */
 #include "client.h"
 
 #include <stdio.h>
@@ -42,8 +40,8 @@ static bool is_evaluator(const struct psi_client *c)
     return strcmp(c->job, "evaluator") == 0;
 }
 
-/* True if this session is the task that the cluster spec names as chief (psi_cluster_chief()); if it names none, task 0 of any
- * job; or a session without a job. Never an evaluator. */
+/* True if this session is to claim the lease before others: it has no job; or it is the task that the cluster spec names as chief
+ * (psi_cluster_chief()); or the spec names none, and it is task 0 of a job. An evaluator never is. */
 bool psi_chief_preferred(const struct psi_client *c)
 {
     const char *job = NULL;
@@ -78,11 +76,13 @@ void psi_chief_want(struct psi_client *c, const char *container)
     if (h->state != PSI_CHIEF_NONE) {
         return;
     }
-    snprintf(h->container, sizeof(h->container), "%s", container); /* beats ask about the chief of this container */
+    /* beats name this container from now on, and their answers say who is its chief */
+    snprintf(h->container, sizeof(h->container), "%s", container);
     if (c->chief_mode == PSI_CHIEF_STATIC) {
         return;
     }
-    h->renew = h->number != 0; /* requests of the session's earlier core may still arrive under the old number */
+    /* ask for a higher number: requests that the session sent under the old one before its recovery may still arrive */
+    h->renew = h->number != 0;
     if (is_evaluator(c)) {
         psi_chief_move(h, PSI_CHIEF_NEVER, UINT64_MAX);
     } else if (h->renew || psi_chief_preferred(c)) {
@@ -92,7 +92,6 @@ void psi_chief_want(struct psi_client *c, const char *container)
     }
 }
 
-/* Take a text of the directory; "" if it cannot be displayed. */
 static void note_holder(struct psi_chief *h, const pb_bytes_array_t *text)
 {
     if (psi_bytes_text(text, h->holder, sizeof(h->holder)) != PS_OK) {
@@ -142,7 +141,7 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
 {
     struct psi_chief *h = &c->chief;
     if (h->asked) {
-        return; /* the answer to the claim will be newer */
+        return; /* ignore this beat: the answer to this session's claim will come, and is newer */
     }
     if (h->state == PSI_CHIEF_HELD && m->chief_number > h->number) {
         note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
@@ -153,7 +152,7 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
     if (h->state != PSI_CHIEF_WAITING) {
         return;
     }
-    /* nobody holds the lease, and the directory has said when to claim it */
+    /* true if the last answer said that no session holds the lease, and the time of this session's claim is set already */
     bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX;
     note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
     if (m->chief_left_ms > 0) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CHIEF requests: how the lease of chief.c is claimed, and what the answers mean.
- *
- * Happy path: a claim is due -> it goes out, one at a time -> it is granted, or the answer says how long another session holds
- * the lease. Failure: the directory is not ready, or memory is short -> claim again after RETRY_MS; a final refusal -> NEVER.
- */
+/* CHIEF requests, by which a session claims the chief's lease at the directory (states: chief.c). Happy path: a claim that is due
+ * is sent, one at a time. It is granted, or the answer says how long another session holds the lease. Failure: if the directory
+ * is not ready, or memory is short, the session claims again after RETRY_MS; if there is a newer chief, it is WAITING; after a
+ * final refusal it is NEVER. */
 #include "client.h"
 
 #include <stdio.h>
@@ -34,7 +32,7 @@ static void on_claim(struct psi_client *c, struct psi_ask *ask, const struct psi
         psi_client_log(c, PSI_LOG_WARN, "chief_refused", PSI_KV("container", h->container), PSI_KV("why", r->text));
         psi_chief_move(h, PSI_CHIEF_NEVER, UINT64_MAX);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || (m.granted && m.number == 0)) {
-        /* the answer is not understood, perhaps because the directory is being replaced by another release */
+        /* claim again later: the answer is invalid, perhaps because a directory of another release is starting */
         h->until_ms = c->now_ms + 10 * RETRY_MS;
     } else if (m.granted) {
         psi_chief_granted(c, m.number);
@@ -67,6 +65,6 @@ void psi_chief_pump(struct psi_client *c)
         return;
     }
     h->asked = true;
-    h->until_ms = UINT64_MAX; /* the answer sets the time of the next claim */
+    h->until_ms = UINT64_MAX; /* the answer decides when to claim next */
     psi_ask_start(ask);
 }

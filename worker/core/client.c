@@ -3,8 +3,8 @@
  * The client core as an object: creation, the table of tasks, events from the shell, effects for the shell.
  *
  * Happy path: a start function queues a request and kicks its peer; the shell asks for effects; each kicked peer is pumped, which
- * fills send queues; frames that arrive complete requests; the shell takes these from the done list. Failure: failures of a task
- * are handled by its peer (peer.c, connection.c); here memory can be short.
+ * fills send queues; received frames end requests; the shell takes ended requests from the done list. Failure: failures of a task
+ * are handled by its peer (peer.c, connection.c); functions of this file fail if there is no memory.
  */
 #include "client.h"
 
@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { AWAKE_MS = 50 /* below the shortest lease */ };
+/* psi_client_awake() does nothing if less time has passed since the last event: it must only notice stops of about a lease */
+enum { AWAKE_MS = 50 };
 
 static void copy_text(char *dst, size_t n, const char *src)
 {
@@ -47,6 +48,9 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->seed = config->seed;
     c->fail_fast = config->fail_fast;
     c->uri = config->uri;
+    c->refused = config->refused;
+    c->said = config->said;
+    c->said_ctx = config->said_ctx;
     c->wire_dtype = config->wire_dtype;
     c->chief_mode = config->chief_mode;
     c->chief.number = config->chief_number;
@@ -60,8 +64,8 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->now_ms = now_ms;
     c->no_memory = (struct psi_err){.code = PS_RESOURCE_EXHAUSTED, .text = "no memory for the error's text"};
     psi_cluster_init(&c->cluster);
-    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,          &c->early,      &c->delayed,
-                                &c->composites, &c->variables, &c->want_create, &c->vars_delayed, &c->spare_asks, &c->keys};
+    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,          &c->early,     &c->delayed,
+                                &c->composites, &c->variables, &c->want_create, &c->vars_delayed, &c->spare_asks};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         psi_list_init(lists[i]);
     }
@@ -116,9 +120,6 @@ void psi_client_free(struct psi_client *c)
     if (c->delivered != &c->no_memory) {
         psi_free(c->delivered);
     }
-    while ((link = psi_list_pop_front(&c->keys)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(link, struct psi_client_key, link));
-    }
     psi_free(c->logs);
     psi_ask_free_spare(c);
     psi_cluster_fini(&c->cluster);
@@ -126,7 +127,7 @@ void psi_client_free(struct psi_client *c)
     psi_free(c);
 }
 
-/* Expire requests whose deadline has come, and log long waits. */
+/* End requests whose deadline has come, and write log lines about requests that wait for long (slow.c). */
 static void scan(struct psi_client *c)
 {
     bool again = true;
@@ -139,9 +140,9 @@ static void scan(struct psi_client *c)
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
             bool over = (req->flags & PSI_REQUEST_OVER) != 0 && !psi_request_numbered(req);
             if (over || req->deadline_ms <= c->now_ms) {
-                req->deadline_ms = c->now_ms + 50; /* time of the next look, for a request that does not end now */
+                req->deadline_ms = c->now_ms + 50; /* a request that cannot end now is tried again in 50 ms */
                 psi_request_expire(req);
-                again = true; /* its end may have ended others */
+                again = true; /* the end of req may have ended other requests of the list */
                 break;
             }
             uint64_t due = psi_slow_due(req);
@@ -152,7 +153,7 @@ static void scan(struct psi_client *c)
         c->scan_ms = next;
         if (!again && slow) {
             psi_slow_tell(c);
-            again = true; /* the loop computes c->scan_ms anew */
+            again = true; /* a second pass, which sets c->scan_ms to the next deadline or log line */
         }
     }
 }
@@ -161,6 +162,7 @@ static void pump(struct psi_client *c)
 {
     bool again = true;
     while (again) {
+        psi_addresses_pump(c);
         psi_chief_pump(c);
         psi_ready_pump(c);
         psi_var_pump(c);
@@ -238,15 +240,14 @@ struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *sh
     return psi_peer_dialed(c->peers[task], shell, crc, why);
 }
 
-/* Advance the clock to now_ms. A large step means that this process was stopped: then no task can have been heard in that time.
- */
+/* Advance the clock to now_ms. A large step means that this process was stopped: no task is blamed for its silence meanwhile. */
 static void pass(struct psi_client *c, uint64_t now_ms)
 {
     uint64_t gap = now_ms > c->now_ms ? now_ms - c->now_ms : 0;
     c->now_ms += gap;
     for (uint32_t i = 0; i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
-        peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* nothing could be heard in the gap */
+        peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* the time of the stop does not count as the task's silence */
         peer->slept = gap >= peer->lease_ms ? peer->connection : peer->slept;
     }
     if (c->known && gap >= psi_client_directory(c)->lease_ms) {
@@ -278,6 +279,7 @@ void psi_client_closed(struct psi_client *c, struct psi_link *link, const char *
     struct psi_peer *peer = link->owner;
     PSI_ASSERT(peer->c == c);
     if (peer->link == link) {
+        peer->key_refused = c->refused != NULL && c->refused(link->shell);
         psi_peer_lost(peer, false, "%s", why != NULL ? why : "the connection was closed by the other side");
     }
 }
@@ -351,7 +353,8 @@ const char *psi_client_task_name(const struct psi_client *c, uint32_t task)
 uint32_t psi_client_target(const struct psi_client *c)
 {
     for (uint32_t i = 0; c->known && i < c->peer_count; i++) {
-        if (strcmp(c->peers[i]->address, c->target) == 0) { /* the task that told the cluster keeps its address */
+        /* psi_client_learn() has given the target's address to the peer of the task that answered there */
+        if (strcmp(c->peers[i]->address, c->target) == 0) {
             return i;
         }
     }
@@ -417,7 +420,7 @@ void psi_client_check_invariants(const struct psi_client *c)
     PSI_LIST_FOREACH(it, &c->variables) {
         const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         PSI_ASSERT(var->current == NULL || var->current->var == var);
-        /* a request waits only while something makes the variable open */
+        /* an open variable with waiting requests has a current request */
         PSI_ASSERT(!var->open || var->current != NULL || psi_list_empty(&var->waiting));
         PSI_ASSERT(var->partial == NULL || ((const struct psi_entry *)var->partial)->var == var);
     }
@@ -449,7 +452,7 @@ void psi_client_check_invariants(const struct psi_client *c)
             bytes += k->charge;
         }
         PSI_ASSERT(bytes == peer->pull_bytes);
-        if (peer->target != NULL) { /* a pending request is the target */
+        if (peer->target != NULL) { /* the target of a peer must be a pending request */
             PSI_ASSERT(peer->link != NULL && (peer->target->flags & PSI_REQUEST_TARGET) != 0);
             PSI_ASSERT(peer->target->stage != PSI_STAGE_NONE && peer->target->stage != PSI_STAGE_DONE);
         }

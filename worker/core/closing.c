@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How requests are ended early. When the session closes, the deadlines of all requests are brought forward, so that closing takes
- * bounded time. When threads are interrupted, the requests that they wait for end at once; so does a request that is cancelled. A
- * request ended by close has the text of an expired one, an interrupted request says that it was interrupted.
- */
+/* Requests that are ended early. When the session closes, all requests get an earlier deadline, so that closing takes bounded
+ * time; they end with the text of an expired request. When threads are interrupted, or a request is cancelled, the requests end
+ * at once, and their text names the interrupt or the caller. */
 #include "client.h"
 
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
@@ -15,10 +13,11 @@ void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
             req->deadline_ms = deadline_ms;
         }
     }
-    c->scan_ms = 0; /* the next tick looks at all deadlines */
+    c->scan_ms = 0; /* the next tick examines all deadlines */
 }
 
-/* A request whose thread has waited since before this interrupt; NULL: none. */
+/* The next request to interrupt: its thread's call began before interrupt number `interrupts`, and it is not interrupted yet.
+ * NULL: none. */
 static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts)
 {
     struct psi_list *it = NULL;
@@ -31,11 +30,11 @@ static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts
     return NULL;
 }
 
-/* End the request; it fails with CANCELLED. */
 static void cut(struct psi_client *c, struct psi_request *req)
 {
     req->flags |= PSI_REQUEST_CUT;
-    req->deadline_ms = c->now_ms; /* for a request that cannot end before its connection does */
+    /* if the outcome is known but a frame is half sent, the request cannot end yet. The past deadline makes scan() try again */
+    req->deadline_ms = c->now_ms;
     psi_request_expire(req);
 }
 
@@ -44,7 +43,8 @@ void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason r
     struct psi_request *req = NULL;
     c->cut_reason = reason;
     c->cut_why = why;
-    while ((req = interrupted(c, interrupts)) != NULL) { /* the end of one request may end others */
+    /* searched from the start each time: the end of a request may end others */
+    while ((req = interrupted(c, interrupts)) != NULL) {
         cut(c, req);
     }
 }

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The connection to one task: dial, HELLO, what a reconnect means, beats, lease, and the order in which requests are sent.
+/* The connection to one task: dial, HELLO, reconnects, beats, lease, and the order in which requests are sent.
  *
  * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
- * REOPEN (OPEN of everything that was open before) -> UP. Unresolved sequence numbers are settled right before UP.
- * Failure: a failed dial or a lost connection -> WAIT (50 ms, doubled up to 1 s, +-25 %) -> DIAL. Another task or cluster answers
- * at the address -> REFUSED for good, and all requests to the task end. A silent task is disconnected after a lease, and dialled
- * anew.
- */
+ * REOPEN (OPEN of everything that was open before) -> UP. Right before UP, settle() gives each sequence number without an outcome
+ * the outcome in HELLO's answer (psi_window_settle()). If the process of the task is still the old one, these mutations continue.
+ * If not, REOPEN has ended the numbers of variables that were open (psi_window_lose()), and settle() ends the numbers of those
+ * that this session had lost before.
+ *
+ * Failure modes:
+ *     dial or connection fails   WAIT (50 ms, doubled up to 1 s, +-25 %), then DIAL
+ *     silence for a lease        the connection is closed, and the task dialled again
+ *     another task or cluster    REFUSED for good, and all requests to the task end; also if the task refuses this session.
+ *                                A task with port 0 in the cluster spec is dialled at its new address instead (addresses.c)
+ *     another process trains as this session's task   all tasks are REFUSED */
 #include "client.h"
 
 #include "common/form.h"
@@ -17,7 +22,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAD_LOG_MS = 1000 };
+enum {
+    BAD_LOG_MS = 1000,
+    REFUSED_MAX_MS = 16000 /* longest pause between dials of a task that refuses this session's key, and logs each dial */
+};
 
 void psi_peer_end(struct psi_peer *peer)
 {
@@ -35,7 +43,6 @@ void psi_peer_end(struct psi_peer *peer)
     psi_peer_free(peer);
 }
 
-/* Wait for the next dial, with back-off. */
 static void wait_to_dial(struct psi_peer *peer)
 {
     if (peer->leaving) {
@@ -45,7 +52,8 @@ static void wait_to_dial(struct psi_peer *peer)
     uint32_t wait = peer->backoff_ms;
     uint64_t jitter = psi_random_below(&peer->c->random, wait / 2 + 1);
     peer->next_dial_ms = peer->c->now_ms + wait - wait / 4 + jitter;
-    peer->backoff_ms = wait * 2 > PS_RECONNECT_MAX_MS ? PS_RECONNECT_MAX_MS : wait * 2;
+    const uint32_t most = peer->key_refused ? REFUSED_MAX_MS : PS_RECONNECT_MAX_MS;
+    peer->backoff_ms = wait * 2 > most ? most : wait * 2;
     psi_peer_move(peer, PSI_PEER_WAIT);
 }
 
@@ -88,13 +96,28 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     psi_pull_detach(peer);
     psi_ask_disconnected(peer);
     if (unanswered && !peer->leaving) {
-        psi_request_unreachable(peer); /* whoever accepted the connection is not the task, or does not want this session */
+        psi_request_unreachable(peer); /* HELLO got no answer: this counts as a failed dial; perhaps another program listens */
     }
+}
+
+void psi_peer_unlisted(struct psi_peer *peer)
+{
+    wait_to_dial(peer);
+    set_error(peer, "its address is not known: it has port 0 in the cluster, and the directory has not heard of it yet");
+    psi_addresses_ask(peer->c);
+}
+
+/* Another program listens at the task's address: the task has a new process with a new port. Close the connection, and ask the
+ * directory for the new address. */
+static void stale(struct psi_peer *peer)
+{
+    psi_peer_lost(peer, true, "another process listens at its last address");
+    psi_addresses_ask(peer->c);
 }
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The task refuses this session for good, or the session the task: REFUSED. */
+/* Give the task up for good (REFUSED): it refuses this session, or another task answers at its address. */
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
@@ -102,7 +125,8 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     va_start(ap, format);
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    peer->failing_since_ms = 0; /* the task was reached: requests that wait for it end below, with this status */
+    /* the task was reached, so it does not count as unreachable (deadline.c); requests that wait for it end below, with st */
+    peer->failing_since_ms = 0;
     if (peer->link != NULL) {
         psi_peer_lost(peer, true, "%s", text);
     } else {
@@ -116,7 +140,7 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     psi_request_fail_peer(peer);
 }
 
-/* Another process trains as the task that this session claims to be. No gradient of this session may reach any task any more. */
+/* Refuse all tasks: another process trains as this session's task, so no gradient of this session may reach a task any more. */
 static void refuse_all(struct psi_client *c, const struct psi_reply *r)
 {
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -174,8 +198,9 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
 struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, const char *why)
 {
     if (peer->state != PSI_PEER_DIAL) {
-        return NULL; /* the peer was left while it was dialled */
+        return NULL; /* the session has left the task while the shell was dialling */
     }
+    peer->key_refused = false;
     struct psi_err err = {0};
     struct psi_link *link = NULL;
     if (shell == NULL) {
@@ -215,6 +240,9 @@ fail:
     wait_to_dial(peer);
     set_error(peer, err.text);
     psi_request_unreachable(peer);
+    if (peer->any_port) {
+        psi_addresses_ask(peer->c);
+    }
     return NULL;
 }
 
@@ -222,7 +250,7 @@ struct hello_parts {
     ps_v1_HelloAnswer answer;
     char job[PS_JOB_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
-    const uint8_t *tasks; /* TaskItems, behind them NumberItems */
+    const uint8_t *tasks; /* TaskItems, then NumberItems */
     size_t tasks_bytes;
 };
 
@@ -254,7 +282,7 @@ static ps_status parse_answer(const struct psi_peer *peer, struct hello_parts *o
     return PS_OK;
 }
 
-/* Make a cluster from the target's answer, whose tasks must be in order of job and index; an index may be missing. */
+/* Make a cluster from HELLO's answer, whose tasks must be in order of job and index; an index may be missing. */
 static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluster *out, struct psi_err *err)
 {
     const uint8_t *p = parts->tasks;
@@ -286,8 +314,9 @@ static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluste
     return st;
 }
 
-/* Set *p and *n to the rest of the list behind the TaskItems. */
-static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t *n, struct psi_err *err)
+/* Call take (unless NULL) for each task in HELLO's answer. *p and *n get the rest of the list. */
+static ps_status read_tasks(struct psi_client *c, const struct hello_parts *parts, psi_address_fn *take, const uint8_t **p,
+                            size_t *n, struct psi_err *err)
 {
     *p = parts->tasks;
     *n = parts->tasks_bytes;
@@ -298,6 +327,9 @@ static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t
         if (st != PS_OK || end) {
             return end ? bad_answer(err, "tasks are missing") : st;
         }
+        if (take != NULL) {
+            take(c, &item);
+        }
     }
     return PS_OK;
 }
@@ -305,6 +337,10 @@ static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t
 static bool answer_fits(struct psi_peer *peer, const struct hello_parts *parts)
 {
     struct psi_client *c = peer->c;
+    if (peer->any_port && parts->answer.life != peer->told_life) {
+        stale(peer);
+        return false;
+    }
     if (peer->named && (strcmp(parts->job, peer->job) != 0 || parts->answer.task != peer->task)) {
         refuse(peer, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER, "%s was expected at %s, /job:%s/task:%u answers there",
                peer->name, peer->address, parts->job, (unsigned)parts->answer.task);
@@ -318,12 +354,8 @@ static bool answer_fits(struct psi_peer *peer, const struct hello_parts *parts)
     }
     char ours[sizeof("psd:////") + 2 * PS_JOB_BYTES_MAX + 10];
     const char *uri = c->uri != NULL ? c->uri(peer->link->shell) : "";
-    PSI_IGNORE(
-        snprintf(ours, sizeof(ours), "psd://%s/%s/%u", parts->cluster_name, parts->job, (unsigned)parts->answer.task)); /* ours
-                                                                                                                         * has
-                                                                                                                         * room
-                                                                                                                         * for
-                                                                                                                         * it */
+    PSI_IGNORE(snprintf(ours, sizeof(ours), "psd://%s/%s/%u", parts->cluster_name, parts->job,
+                        (unsigned)parts->answer.task)); /* `ours` has room for every name: nothing is cut */
     if (uri[0] != '\0' && strcmp(uri, ours) != 0) {
         refuse(peer, PS_PERMISSION_DENIED, PS_REASON_IDENTITY, "/job:%s/task:%u answers at %s with the certificate %s",
                parts->job, (unsigned)parts->answer.task, peer->address, uri);
@@ -342,14 +374,15 @@ static uint32_t bounded(uint32_t value, uint32_t low, uint32_t high, uint32_t ot
     return value >= low && value <= high ? value : otherwise;
 }
 
-/* Nothing is left to reopen: settle the sequence numbers, then UP. */
+/* Give each mutation without an outcome its outcome from HELLO's answer, then enter UP. Call when all variables are reopened. If
+ * the answer is invalid, close the connection. */
 static void settle(struct psi_peer *peer)
 {
     struct hello_parts parts;
     struct psi_err err = {0};
     const uint8_t *p = NULL;
     size_t n = 0;
-    if (parse_answer(peer, &parts, &err) != PS_OK || skip_tasks(&parts, &p, &n, &err) != PS_OK ||
+    if (parse_answer(peer, &parts, &err) != PS_OK || read_tasks(peer->c, &parts, NULL, &p, &n, &err) != PS_OK ||
         !psi_window_settle(peer, p, n, parts.answer.number_count, &err)) {
         psi_peer_lost(peer, true, "%s", err.text);
         return;
@@ -363,7 +396,7 @@ static void settle(struct psi_peer *peer)
     peer->last_error[0] = '\0';
     psi_ask_settle(peer, false, new_record);
     if (new_record) {
-        peer->ack_count = 0; /* the task keeps nothing of the session */
+        peer->ack_count = 0;
         psi_control_done_again(peer);
     }
     psi_ask_acknowledge_again(peer);
@@ -382,19 +415,21 @@ void psi_peer_hello(struct psi_peer *peer)
         if (r->reason == PS_REASON_CONFLICT && peer->kept_out_ms == 0) {
             peer->kept_out_ms = c->now_ms;
         }
-        if (r->reason == PS_REASON_CONFLICT && r->status == PS_FAILED_PRECONDITION) {
+        if (peer->any_port && r->reason == PS_REASON_OTHER_CLUSTER) {
+            stale(peer);
+        } else if (r->reason == PS_REASON_CONFLICT && r->status == PS_FAILED_PRECONDITION) {
             refuse_all(c, r);
         } else if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
                    r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
             char ours[PS_JOB_BYTES_MAX + 96] = "";
-            /* the task knows the cluster of this session by its hash only */
+            /* the task knows the cluster by its hash only, so the text names this side's cluster */
             if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) {
                 snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,
                          psi_cluster_num_tasks(&c->cluster, "ps"));
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
-            /* no back-off: the task limits the rate itself */
+            /* a task that names a short time limits the dials itself: dial again after that time, without back-off */
             bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
             peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
@@ -413,10 +448,11 @@ void psi_peer_hello(struct psi_peer *peer)
     peer->features = parts.answer.features;
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
     peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
-    /* a member with bounded staleness tells a restarted directory its steps at once */
+    /* with bounded staleness a beat is sent at once: a restarted directory must learn this member's number of steps */
     const bool counts = c->member.mode == PS_SYNC_STALENESS;
     peer->beat_sent_ms = c->now_ms - (counts ? peer->beat_ms : 0);
-    if (!c->known) {
+    const bool learns = !c->known;
+    if (learns) {
         struct psi_cluster told;
         psi_cluster_init(&told);
         psi_peer_name(peer, parts.job, parts.answer.task);
@@ -429,7 +465,7 @@ void psi_peer_hello(struct psi_peer *peer)
         }
         psi_cluster_fini(&told);
         if (st == PS_RESOURCE_EXHAUSTED) {
-            psi_peer_lost(peer, true, "%s", err.text); /* the next HELLO may find memory */
+            psi_peer_lost(peer, true, "%s", err.text); /* try again: the next HELLO may find memory */
             return;
         }
         if (st != PS_OK) {
@@ -437,13 +473,24 @@ void psi_peer_hello(struct psi_peer *peer)
             return;
         }
     }
+    if (learns || peer->index == c->directory) {
+        const uint8_t *p = NULL;
+        size_t n = 0;
+        if (read_tasks(c, &parts, learns ? psi_address_learn : psi_address_take, &p, &n, &err) != PS_OK) {
+            psi_peer_lost(peer, true, "%s", err.text);
+            return;
+        }
+    }
+    if (peer->index == c->directory) {
+        psi_addresses_known(c, parts.answer.addresses);
+    }
     bool new_life = peer->life != 0 && peer->life != parts.answer.life;
     peer->life = parts.answer.life;
     peer->record_next = parts.answer.record;
     if (new_life) {
         psi_client_log(c, PSI_LOG_WARN, "task_restarted", PSI_KV("task", peer->name), PSI_KV("address", peer->address));
         psi_ask_settle(peer, true, false);
-        c->chief.ready = 0; /* the number was about the task's earlier variables */
+        c->chief.ready = 0; /* the restarted task has lost its part of the model that the chief made ready */
     }
     if (psi_var_reopen(peer)) {
         psi_peer_move(peer, PSI_PEER_REOPEN);
@@ -461,6 +508,9 @@ void psi_peer_tick(struct psi_peer *peer)
         if (now >= peer->next_dial_ms) {
             psi_peer_dial(peer);
         }
+        if (peer->state == PSI_PEER_WAIT) { /* psi_peer_dial() did not dial: the task's address is not known */
+            psi_request_unreachable(peer);
+        }
         return;
     case PSI_PEER_HELLO:
     case PSI_PEER_REOPEN:
@@ -470,11 +520,12 @@ void psi_peer_tick(struct psi_peer *peer)
         return;
     }
     uint64_t sent = peer->link->out.sent_bytes - peer->link->out.hold_bytes;
-    if (sent != peer->sent_seen && peer->sent_blocked) { /* the task takes what is sent, though its answers may be far behind */
+    /* the kernel has accepted bytes that had to wait, so the task receives: it counts as heard, even if its answer comes later */
+    if (sent != peer->sent_seen && peer->sent_blocked) {
         peer->heard_ms = now;
     }
     peer->sent_seen = sent;
-    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* bytes that go into the kernel's buffer say nothing about the task */
+    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* bytes that the kernel accepts at once show nothing about the task */
     if (now > peer->heard_ms && now - peer->heard_ms > peer->lease_ms) {
         psi_peer_lost(peer, true, "nothing was heard from it for %u ms", peer->lease_ms);
         return;
@@ -484,11 +535,17 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* What the task cannot do for req, because it is of an older release, as the end of a text; NULL: it can do all. */
+/* End of an error text: the feature that req needs and that the task, of an older release, lacks. NULL: it lacks none. */
 __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
 {
     if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {
         return "has no operations on rows";
+    }
+    if (req->kind == PSI_REQ_PUSH_PULL_ROWS && (peer->features & PS_FEATURE_PULL_ROWS) == 0) {
+        return "sends no values back for a push of rows";
+    }
+    if (req->kind == PSI_REQ_PUSH_ROWS && req->counter != 0 && (peer->features & PS_FEATURE_ROUND_ROWS) == 0) {
+        return "has no rows in rounds";
     }
     return req->kind == PSI_REQ_ADD && (peer->features & PS_FEATURE_LONG_ADDS) == 0 &&
                    req->var->elements * ps_dtype_bytes(req->var->dtype) > PS_RESULT_BYTES_MAX
@@ -497,7 +554,7 @@ __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, 
 }
 _Static_assert(PS_RESULT_BYTES_MAX == 64, "as the text says");
 
-/* True if the task lacks what req needs: req was ended. */
+/* End req if the task lacks a feature that req needs. True: req was ended. */
 static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
 {
     const char *what = psi_request_is(req, PSI_KIND_ROWS | PSI_KIND_SIGN) ? lacks(peer, req) : NULL;
@@ -513,7 +570,6 @@ static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *
     return true;
 }
 
-/* Send requests from the ready lists: mutations while the window has room, then reads. */
 static void pump_ready(struct psi_peer *peer)
 {
     for (int multi = 0; multi < 2; multi++) {
@@ -527,7 +583,7 @@ static void pump_ready(struct psi_peer *peer)
             }
         }
     }
-    /* large reads first: they leave half of the chunks free, and small reads may take all */
+    /* large reads first, which use at most half of the chunks; then small reads, which may use all the rest */
     for (int small = 0; small < 2; small++) {
         struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
         struct psi_list *it = head->next;

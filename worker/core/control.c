@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that are one ask: RESET, DELETE, WAIT_CLUSTER, BARRIER at the directory; INFO, SHUTDOWN, PING at one task; lists
- * (control_list.c); CALL (call.c); and CLUSTER and GOODBYE, which concern the session itself.
+ * Requests that are one ask to the directory (as RESET and BARRIER are) or to one task (as INFO and CHECKPOINT_READ are); and
+ * CLUSTER and GOODBYE, which concern the session itself. Lists are in control_list.c, CALL is in call.c.
  *
- * Happy path: build the ask; its answer ends the request. Failure: "not ready yet" -> put off until the deadline; RESET, DELETE
- * and SHUTDOWN are sent again only if the first attempt did nothing. INFO of a task that is down fills the caller's struct with
- * what is known about the task.
+ * Happy path: build the ask; its answer ends the request. Failure: a request that is refused as "not ready yet" is repeated until
+ * its deadline, but a full disk ends it; RESET, DELETE and SHUTDOWN are sent again only if the first attempt had no effect. INFO
+ * of a task that is down fills the caller's struct with what this session knows about the task.
  */
 #include "client.h"
 
@@ -62,7 +62,7 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
         return;
     }
     const char *subject = psi_request_subject(req);
-    /* the text already names the tasks that are late */
+    /* after DEADLINE_EXCEEDED the directory's text names the tasks that it waited for; this text then leaves the directory out */
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS);
     psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_request_name(req),
                        subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
@@ -95,7 +95,7 @@ bool psi_control_message(struct psi_ask *ask, const struct psi_reply *r, const p
         return false;
     }
     if (r->more) {
-        return false; /* one message is expected; the last frame has it */
+        return false; /* the message comes with the last frame of the answer */
     }
     if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
         psi_control_not_understood(ask);
@@ -151,7 +151,7 @@ static void on_done_again(struct psi_client *c, struct psi_ask *ask, const struc
 {
     (void)c;
     (void)ask;
-    (void)r; /* on failure: a directory that forgets again gets the message again */
+    (void)r; /* the reply is ignored: JOB_DONE is sent again at every HELLO to a directory that does not know this session */
 }
 
 void psi_control_done_again(struct psi_peer *peer)
@@ -159,7 +159,7 @@ void psi_control_done_again(struct psi_peer *peer)
     struct psi_client *c = peer->c;
     struct psi_ask *ask =
         c->done_said && peer->index == c->directory ? psi_ask_new(peer, PS_OP_JOB_DONE, NULL, on_done_again, 0) : NULL;
-    if (ask != NULL) { /* without memory the operator can end the job by psctl */
+    if (ask != NULL) { /* without memory nothing is sent: an operator can still end the job with psctl */
         psi_ask_start(ask);
     }
 }
@@ -193,7 +193,7 @@ static bool take_containers(const ps_v1_SavesState *m, ps_saves_info *out)
     return good;
 }
 
-/* Take what the directory says about checkpoints. False: the message makes no sense. */
+/* Copy what the directory says about checkpoints to *out. False: the message is invalid. */
 static bool take_saves(const ps_v1_SavesState *m, ps_saves_info *out)
 {
     const uint64_t most = (uint64_t)INT64_MAX + 1;
@@ -241,7 +241,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
 #define TEXT(field) good = good && PSI_BYTES_TEXT(m.field, info->field, sizeof(info->field)) == PS_OK;
 #define SAME(field) info->field = m.field;
     PSI_INFO_FIELDS(TEXT, SAME)
-    /* a reason of a newer version: the text says it */
+    /* a newer release may have further values, which `waiting_for` explains as text */
     info->waiting = m.waiting <= PS_WAITING_REFUSED ? (ps_waiting)m.waiting : PS_WAITING_UNSAID;
     good = good && (!m.has_saves || take_saves(&m.saves, &info->saves));
     if (!good) {
@@ -253,8 +253,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
-/* Connect to all tasks of the directory's job. A program that waits for them will use them, and the directory cannot know
- * whether this process can reach them. */
+/* Connect to all ps tasks (the directory's job), which the program will need: so an unreachable one is found early. */
 static void want_tasks(struct psi_client *c)
 {
     const char *job = psi_client_directory(c)->job;
@@ -318,7 +317,6 @@ ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
 }
 
-/* Put one name into the body. */
 static ps_status give_name(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
@@ -387,7 +385,8 @@ ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
 
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)
 {
-    const ps_v1_Beat m = psi_ask_beat_of(ask->peer);
+    ps_v1_Beat m = psi_ask_beat_of(ask->peer);
+    m.said.size = 0; /* without the values that the step reported, for which ask->meta has no room */
     return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
 }
 
@@ -479,10 +478,10 @@ void psi_control_goodbye(struct psi_request *req)
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
         if (peer->state == PSI_PEER_UP && c->known && i == c->directory) {
-            /* a last beat, with the step; its answer may say stop, which a session that recovers later would not learn */
+            /* a last beat reports the global step. If its answer asks the session to stop, no recovery follows */
             psi_ask_beat(peer);
         }
-        /* the link is there, or soon UP */
+        /* GOODBYE goes to each task that has a connection, even before HELLO is answered */
         struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
         if (ask != NULL) {
             req->counter++;
@@ -522,7 +521,8 @@ void psi_control_ask(struct psi_request *req, uint8_t op, ps_status (*build)(str
     }
     psi_ask_start(ask);
     bool looks = req->owner->fail_fast || psi_request_is(req, PSI_KIND_LOOKS);
-    if (looks && ask->peer->state == PSI_PEER_WAIT) {
-        ask->peer->next_dial_ms = req->owner->now_ms; /* the caller only looks: dial now, to see whether the task is still down */
+    if (looks && ask->peer->state == PSI_PEER_WAIT && !ask->peer->key_refused) {
+        /* dial now, not at the end of the back-off: a caller that asks for the state needs the present one */
+        ask->peer->next_dial_ms = req->owner->now_ms;
     }
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests whose answer is a list: the rows of lists.h.
- *
- * Happy path: all frames are gathered before any entry is given out, so that a reconnect in between repeats nothing; each message
- * becomes a checked struct of ps.h or core.h and goes to the caller's function. Failure: INTERNAL for an answer that makes no
- * sense, RESOURCE_EXHAUSTED without memory; entries before the bad message were given out.
- */
+/* Requests whose answer is a list: the rows of lists.h. Happy path: all frames are gathered first, so that a reconnect repeats no
+ * entry; then each message is checked, made a struct of ps.h or core.h, and given to the caller's function (psi_list_sink).
+ * Failure: INTERNAL at a bad message, after the entries before it; RESOURCE_EXHAUSTED without memory. */
 #include "client.h"
 
 #include "common/form.h"
@@ -16,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields that need a function: OTHER of lists.h ---- */
+/* ---- functions for fields that lists.h marks OTHER ---- */
 
 static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *m, ps_variable_info *info)
 {
@@ -27,14 +23,20 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
                       psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) &&
                       m->rate >= 0 && m->rate_now >= 0;
     info->optimizer.struct_bytes = sizeof(info->optimizer);
+    struct psi_part part;
+    psi_part_from_msg(&m->part, m->has_part, &part);
+    info->parts = part.count;
+    info->part = part.index;
+    info->whole_rows = part.rows;
+    info->part_axis = (uint8_t)part.axis;
+    info->part_layout = (uint8_t)part.layout;
     info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE
-                              ? m->rate_now /* an older task says none, and has no schedules */
+                              ? m->rate_now /* 0 from a task of an older release, which has no schedules */
                           : m->rate > 0 ? m->rate
                                         : info->optimizer.learning_rate;
-    return good;
+    return good && psi_part_check(&part, &info->shape, info->name, NULL) == PS_OK;
 }
 
-/* Write the first 8 bytes of a session's id as hexadecimal digits. */
 static bool take_id(const uint8_t *bytes, size_t n, char id[17])
 {
     for (size_t i = 0; i < n && i < 8; i++) {
@@ -54,7 +56,8 @@ static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAn
 static bool take_wait_rest(const struct psi_peer *peer, const ps_v1_WaitAnswer *m, ps_wait_info *info)
 {
     (void)peer;
-    bool known = m->op <= UINT8_MAX && psi_form_find((uint8_t)m->op) != NULL; /* else the request is one of a newer release */
+    /* false: a newer release sent an operation that this one does not have */
+    bool known = m->op <= UINT8_MAX && psi_form_find((uint8_t)m->op) != NULL;
     snprintf(info->request, sizeof(info->request), "%s", known ? psi_op_name((uint8_t)m->op) : "request");
     info->left_ms = m->left_ms == 0 ? -1 : (int64_t)m->left_ms;
     return take_id(m->session.bytes, m->session.size, info->id) && m->left_ms <= (uint64_t)INT64_MAX;
@@ -82,7 +85,6 @@ static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, 
     return true;
 }
 
-/* Take a histogram of at most PS_HISTOGRAM counts; missing counts are 0. */
 static bool take_histogram(const uint64_t *from, size_t count, uint64_t to[PS_HISTOGRAM])
 {
     if (count > PS_HISTOGRAM) {
@@ -111,6 +113,8 @@ static bool take_round_rest(const struct psi_peer *peer, const ps_v1_RoundAnswer
                                       .replicas_to_aggregate = o->replicas,
                                       .on_worker_loss = (ps_worker_loss)o->on_loss,
                                       .staleness = o->staleness};
+    info->max_norm = o->max_norm;
+    info->max_norm_each = o->max_norm_each;
     return m->phase >= PS_ROUND_OPENING && m->phase <= PS_ROUND_FAILED && o->mode <= PS_SYNC_STALENESS &&
            o->on_loss <= PS_LOSS_FAIL && m->member_count <= PS_MEMBERS_MAX &&
            take_histogram(m->leads, m->leads_count, info->leads);
@@ -164,7 +168,6 @@ static bool give_member(const struct psi_list_sink *sink, const ps_v1_MemberAnsw
     return good;
 }
 
-/* Give out the `count` members that follow at *p. */
 static ps_status give_members(const struct psi_list_sink *sink, const uint8_t **p, size_t *n, uint32_t count, struct psi_err *err)
 {
     for (uint32_t i = 0; i < count; i++) {

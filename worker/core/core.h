@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core of a session: all state and protocol of the client, pure (no sockets, no clock, no random numbers, no threads).
+ * The core of a session: all state and protocol of the client, pure: no sockets, no clock, no threads, no random numbers but
+ * those that the caller gives to psi_client_new().
  *
  * A shell (worker/io.c, the simulator) calls an event or a start function, then carries out every effect before the next event:
  *   1. while ((link = psi_client_next_dirty(c)) != NULL): common/link.h
- *   2. while (psi_client_next_effect(c, &effect)): DIAL, CANCEL_DIAL, LOG
+ *   2. while (psi_client_next_effect(c, &effect)): DIAL, LOG
  *   3. while ((req = psi_client_next_done(c)) != NULL): req->done(req), which may start requests, also req itself
  * Each task of the cluster has an index (psi_client_task_*): its place in the table of tasks, in the order of the cluster spec's
  * jobs. All functions are for the thread of the shell, unless "any thread" is said.
@@ -25,42 +26,48 @@
 struct psi_client;
 struct psi_request;
 
-/* Who initialises the model. */
+/* Which task initialises the model. */
 enum psi_chief_mode {
-    PSI_CHIEF_STATIC, /* the task that the cluster spec names, always */
-    PSI_CHIEF_LEASE /* first the task that the cluster spec names; another trainer when that one's lease has expired (chief.c) */
+    PSI_CHIEF_STATIC, /* always the task that the cluster spec names as chief */
+    /* first the task that the cluster spec names as chief; another trainer when its lease has expired (chief.c) */
+    PSI_CHIEF_LEASE
 };
 
-/* When each task was first wanted, or that it was reached. The caller owns it, because it outlives the core of one session. */
+/* For each task, the time of the session's first dial, or PSI_REACHED. Owned by the caller, so that it outlives a core. */
 struct psi_reach {
-    uint64_t wanted_ms[PS_TASKS_MAX + 1]; /* by table index: since when the task is wanted; PSI_REACHED: it was connected once;
-                                           * 0: neither. The last one is for the target, before the cluster is known */
-    uint64_t told_ms;                     /* when the last log line named tasks that were never reached */
+    /* by index of the task: time in ms of the first dial; PSI_REACHED: the session was connected to the task once; 0: neither.
+     * The last entry is for psi_client_config.target, while the cluster is not known */
+    uint64_t wanted_ms[PS_TASKS_MAX + 1];
+    uint64_t told_ms; /* time of the last log line about tasks that were never reached */
 };
 #define PSI_REACHED UINT64_MAX
 
 struct psi_client_config {
-    const struct psi_cluster *cluster; /* NULL: the target tells it in its HELLO */
-    const char *target;                /* any address; NULL: a task of the cluster */
-    const char *cluster_name;          /* "": any */
+    const struct psi_cluster *cluster; /* NULL: taken from the target's answer to HELLO */
+    const char *target;                /* address of any task, which is asked for the cluster; NULL only if cluster is given */
+    const char *cluster_name;          /* "": any cluster */
     const char *job;                   /* "": no job */
     uint32_t task;
     const char *container; /* default container of the session; NULL: PSI_CONTAINER_DEFAULT */
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
-    struct psi_reach *reach; /* NULL: a task that was never connected is treated like one that was lost */
-    int64_t
-        /* time that a request waits for a task that was never connected; 0: until the request's own deadline */
-        start_timeout_ms;
-    uint64_t seed;       /* for initializers */
-    bool fail_fast;      /* requests to an unreachable task end before their deadline */
-    ps_dtype wire_dtype; /* dtype in which float32 variables travel unless they say otherwise; PS_DTYPE_NONE: float32 */
-    /* URI of the certificate that the other end of a connection has shown; "": none. NULL: no connection has certificates */
+    struct psi_reach *reach; /* borrowed; NULL: not recorded, so a task that was never connected counts as lost */
+    /* longest time for which a request waits for a task that was never connected; 0: until the request's own deadline */
+    int64_t start_timeout_ms;
+    uint64_t seed;  /* seed of initializers */
+    bool fail_fast; /* requests to a task that cannot be reached end after 0.25 s, not at their deadline */
+    /* dtype in which values of float32 variables travel, unless the variable has its own; PS_DTYPE_NONE: float32 */
+    ps_dtype wire_dtype;
+    /* The URI of the certificate that the other end of a connection has shown; "": none. NULL: no connection has certificates */
     const char *(*uri)(void *shell);
+    /* True if the other end of a connection that closes has refused this side's key or certificate. NULL: never */
+    bool (*refused)(void *shell);
+    /* Write the values that the program reported at its newest step, "loss=0.25 accuracy=0.9", into text [n]. NULL: no values */
+    void (*said)(void *said_ctx, char *text, size_t n);
+    void *said_ctx;
     enum psi_chief_mode chief_mode;
-    /* LEASE: chief number of the session's earlier core, which was lost: the new core claims the lease with it at once; 0: none
-     */
+    /* LEASE: chief number that the session had before a recovery: the new core claims the lease with it at once. 0: none */
     uint64_t chief_number;
 };
 
@@ -76,43 +83,42 @@ void psi_client_free(struct psi_client *c);
 enum psi_client_effect_kind { PSI_CLIENT_DIAL = 1, PSI_CLIENT_LOG = 2 };
 struct psi_client_effect {
     enum psi_client_effect_kind kind;
-    uint32_t task; /* DIAL: table index */
+    uint32_t task; /* DIAL: index of the task */
     int level;     /* LOG: enum psi_log_level */
     char event[48];
-    char text[PSI_ERR_TEXT_MAX + 128]; /* DIAL: address, whose host name is resolved anew each time; LOG: key=value pairs */
+    char text[PSI_ERR_TEXT_MAX + 128]; /* DIAL: address, whose host name is resolved each time; LOG: key=value pairs */
 };
 struct psi_link *psi_client_next_dirty(struct psi_client *c);
 bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out);
 struct psi_request *psi_client_next_done(struct psi_client *c);
 
 /* ---- events ---- */
-/** The dial of `task` has succeeded, and the link for it is returned; or it has failed: shell NULL, why says so. At most one
- * dial of a task is under way. crc: segments that are sent on this connection carry CRCs. */
+/** Event: the dial of `task` has succeeded (returns its link), or failed (shell NULL; why: the reason). At most one dial of a
+ * task is under way. crc: segments that are sent on this connection carry CRCs. */
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
-/** Tell the time before psi_client_bytes(), so that a core whose process was stopped knows that the bytes may be old. Cheap;
- * runs no timers. */
+/** Set the present time without running timers. Call before psi_client_bytes(), whose bytes may be old after a long stop. */
 void psi_client_awake(struct psi_client *c, uint64_t now_ms);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
-/** why: what is known about the reason; NULL: the other end has closed the connection. */
+/** Event: the connection of `link` has ended. why: the reason, if known; NULL: the other end has closed it. */
 void psi_client_closed(struct psi_client *c, struct psi_link *link, const char *why);
 void psi_client_writable(struct psi_client *c, struct psi_link *link);
-/** Run deadlines, beats and reconnects: at least every 50 ms, and before a start function when time has passed. */
+/** Run deadlines, beats and reconnects. Call at least every 50 ms, and before a start function when time has passed. */
 void psi_client_tick(struct psi_client *c, uint64_t now_ms);
 
 /* ---- traces of exchanges (trace.c) ---- */
 enum { PSI_EXCHANGE_PARTS = 4 };
 /* A request to a task with its answer: one sequence number, one PULL frame, or one list. */
 struct psi_exchange {
-    uint64_t begun_ns;                     /* when the request began, or was last answered; not before the trace began */
-    uint64_t sent_ns;                      /* when its first frame was given to the connection; 0: not yet */
-    uint64_t ended_ns;                     /* when the answer had come whole; 0: not yet */
-    uint64_t parts_ns[PSI_EXCHANGE_PARTS]; /* durations of consecutive steps, reported by the task */
+    uint64_t begun_ns; /* time when the request began, or its previous exchange ended; not before the trace began */
+    uint64_t sent_ns;  /* time when the first frame of the request was given to the connection; 0: not yet */
+    uint64_t ended_ns; /* time when the answer had come completely; 0: not yet */
+    uint64_t parts_ns[PSI_EXCHANGE_PARTS]; /* how long consecutive steps at the task took, as the task reports */
     const char *const *part_names;         /* [PSI_EXCHANGE_PARTS], constants; NULL: the task has reported no durations */
     uint8_t op;                            /* enum ps_op */
     ps_status status;
-    uint32_t task; /* table index */
+    uint32_t task; /* index of the task */
     char task_name[PSI_TASK_NAME_MAX];
-    uint64_t bytes;                   /* size of the values that were sent or received */
+    uint64_t bytes;
     char name[PS_NAME_BYTES_MAX + 1]; /* name of the variable or container; "": none */
 };
 enum { PSI_EXCHANGES_MAX = 1 << 16 };
@@ -121,7 +127,7 @@ enum { PSI_EXCHANGES_MAX = 1 << 16 };
 struct psi_exchanges {
     struct psi_exchange *at;
     size_t count, capacity;
-    uint64_t left_out; /* exchanges that were not stored for lack of room */
+    uint64_t left_out; /* number of exchanges that were not stored, because there was no room */
     uint64_t begun_ns;
 };
 /** Add a zeroed exchange. NULL: no room; it is counted as left out. */
@@ -129,13 +135,13 @@ struct psi_exchange *psi_exchanges_add(struct psi_exchanges *to);
 /** Trace each exchange that begins from now on; NULL: end the trace. While a trace runs, psi_client_time() must be called before
  * each event and start function, and before this call. */
 void psi_client_trace(struct psi_client *c, struct psi_exchanges *to);
-/** Tell the time of the next event or start function: nanoseconds of a monotonic clock. Needed only while a trace runs. */
+/** Set the time of the next event or start function: nanoseconds of a monotonic clock. Needed only during a trace. */
 void psi_client_time(struct psi_client *c, uint64_t now_ns);
 
 /* ---- requests ---- */
 enum psi_request_kind {
     PSI_REQ_NONE = 0,
-    /* mutations: they have sequence numbers, and are carried out exactly once */
+    /* mutations: each has a sequence number, so that a task applies it at most once, even if it is sent again */
     PSI_REQ_PUSH,
     PSI_REQ_PUSH_PULL,
     PSI_REQ_ASSIGN,
@@ -145,20 +151,21 @@ enum psi_request_kind {
     PSI_REQ_WORK_END, /* target: a queue */
     PSI_REQ_SET_STEP, /* target: an accumulator */
     PSI_REQ_PUSH_ROWS,
+    PSI_REQ_PUSH_PULL_ROWS,
     PSI_REQ_SCATTER,
     /* reads */
     PSI_REQ_PULL,
     PSI_REQ_GATHER,
-    /* queues: the request waits at the owner */
+    /* queues: the request waits at the owner of the queue */
     PSI_REQ_ENQUEUE,
     PSI_REQ_DEQUEUE,
     PSI_REQ_QUEUE_CLOSE,
     /* requests that need several frames or tasks */
     PSI_REQ_GET,        /* get-or-create, then OPEN at the owner */
     PSI_REQ_LOOKUP,     /* FIND, then OPEN */
-    PSI_REQ_STATUS,     /* OPEN again: refresh var->state */
+    PSI_REQ_STATUS,     /* send OPEN again, to learn the variables' state at their owners */
     PSI_REQ_READY,      /* ps_session_ready for all variables of the session */
-    PSI_REQ_WAIT_READY, /* wait until all variables are sealed */
+    PSI_REQ_WAIT_READY, /* wait until the chief has sealed all variables: declared that they have their first values */
     PSI_REQ_RESET,
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
@@ -168,28 +175,28 @@ enum psi_request_kind {
     PSI_REQ_LEAVE,    /* end the membership */
     PSI_REQ_JOB_DONE, /* this trainer is done; repeated to a directory that was restarted */
     PSI_REQ_CLUSTER,  /* wait until the cluster is known (HELLO with any task) */
-    PSI_REQ_LOOK,     /* CLUSTER for a caller that only looks: ends when connections are refused */
-    PSI_REQ_BEAT,     /* a beat to the directory now: does it ask to stop? */
-    PSI_REQ_GOODBYE,  /* to all tasks it was connected to; always ends OK, at its deadline at the latest */
+    PSI_REQ_LOOK,     /* CLUSTER for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_BEAT,     /* send a beat to the directory now; the answer may ask the program to stop */
+    PSI_REQ_GOODBYE,  /* end the session at all connected tasks; always OK, at its deadline at the latest */
     /* administration, to one task */
-    PSI_REQ_INFO,       /* for a caller that only looks: ends when connections are refused */
-    PSI_REQ_AWAIT_INFO, /* for a caller that needs the answer: waits for a task that is away */
+    PSI_REQ_INFO,       /* for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_AWAIT_INFO, /* for a caller that needs the answer: waits for a task that cannot be reached */
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
     PSI_REQ_MAY,
-    PSI_REQ_MAY_KNOW, /* MAY at the directory, about a name that does not exist: may the caller be told so */
+    PSI_REQ_MAY_KNOW, /* MAY at the directory: whether an identity may learn that a name does not exist */
     PSI_REQ_SET_RATE,
     PSI_REQ_SET_RATE_ALL,
     PSI_REQ_CHECKPOINT_READ,
-    PSI_REQ_STOP_AT, /* STOP at a task that is not the directory */
+    PSI_REQ_STOP_AT, /* STOP at one task, for when the directory does not answer */
     /* administration, to the directory */
     PSI_REQ_STOP,
     PSI_REQ_CHECKPOINT,
     PSI_REQ_CHECKPOINT_DELETE,
     PSI_REQ_CHECKPOINT_RESTORE,
-/* lists of lists.h: PSI_REQ_VARS and so on */
+/* lists, from the rows of lists.h: PSI_REQ_VARS and so on */
 #define PSI_LIST_KIND(kind, ...) PSI_REQ_##kind,
     PSI_LISTS(PSI_LIST_KIND, PSI_LIST_KIND)
     /* the number of kinds */
@@ -198,106 +205,110 @@ enum psi_request_kind {
 
 /* The part of a psi_var that only queues have. */
 struct psi_queue {
-    struct psi_queue_spec spec; /* as the program asked for; if the queue was only looked up, as its owner has it */
-    uint64_t size;              /* number of elements, from the last OPEN */
+    struct psi_queue_spec spec; /* spec that the program has asked for; for a queue that was only looked up, the owner's spec */
+    uint64_t size;              /* number of elements at the last OPEN */
     bool closed;
     struct psi_list puts; /* core: ENQUEUE and QUEUE_CLOSE requests whose asks are sent, in call order */
 };
 
-/* A variable or a queue, as this session knows it. The client core owns it, from psi_client_variable() to psi_client_free().
- * Fields that every push and pull reads come first, for the cache. */
+/* A variable or a queue, as this session knows it. The core owns it from psi_client_variable() to psi_client_variable_drop() or
+ * psi_client_free(). Fields that every push and pull reads come first, for the cache. */
 struct psi_var {
     ps_dtype dtype;
-    ps_dtype wire;  /* dtype in which its pushes and pulls travel */
-    uint32_t owner; /* table index; UINT32_MAX: not known */
+    ps_dtype wire;  /* dtype in which the variable's values travel */
+    uint32_t owner; /* index of the owner in the table of tasks; UINT32_MAX: unknown */
     uint32_t handle;
-    bool open; /* handle is valid in process `life` of its task */
-    bool lost; /* requests end ABORTED: incarnation or creation number has changed since the first open */
-    bool used; /* core: an operation or READY has succeeded; a reset is an error from then on, instead of a new get-or-create */
+    bool open; /* `handle` is valid at the owner, as long as the owner's process has the number `life` */
+    bool lost; /* requests end ABORTED: the variable has vanished after this session had used it or looked it up */
+    /* core: an operation or READY has used the variable: if it is reset or lost later, it is `lost`, and not got again */
+    bool used;
     bool atomic;
     uint8_t step;        /* core: enum psi_var_step */
-    ps_sync_mode rounds; /* mode of the group that the variable is in; NONE: none */
+    ps_sync_mode rounds; /* how sessions train the variable together (rounds, bounded staleness); PS_SYNC_NONE: each for itself */
+    bool by_rows;        /* an embedding: a gradient has some of its rows, also in rounds */
     uint64_t life, elements, creation;
-    struct psi_queue *queue;     /* NULL: a variable. Queues have no dtype, shape and value */
-    struct psi_list waiting;     /* requests for this variable that are not on the wire yet, in call order */
-    struct psi_request *current; /* core: the one request in stage TURN or SENDING; NULL: none */
-    /* core: struct psi_entry of a mutation whose frames are partly queued; it goes ahead of `current` */
+    struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */
+    struct psi_list waiting;     /* requests of this variable with nothing on the wire yet, in call order */
+    struct psi_request *current; /* core: the request in stage TURN or SENDING; NULL: none */
+    /* core: a mutation (struct psi_entry) that is sent again after a reconnect, before the frames of `current`; NULL: none */
     void *partial;
     uint64_t version;
     /* what this program asks for */
-    ps_dtype wire_asked; /* of a variable that is only looked up: PS_F32, whatever the session's wire dtype is */
+    ps_dtype wire_asked; /* dtype in which the program wants values to travel; PS_DTYPE_NONE: the session's */
     ps_shape shape;
-    struct psi_part part; /* what the variable is a part of; all 0: of nothing */
+    /* which part of a larger variable, divided among tasks, this variable is; all 0: the variable is no part */
+    struct psi_part part;
     ps_optimizer optimizer;
     ps_initializer init;
     uint64_t seed;
     bool pinned;
-    bool must_exist;         /* LOOKUP instead of GET: it is not created */
-    bool found_only;         /* must_exist, and dtype, shape and optimizer are taken from the owner */
-    uint32_t requested_task; /* table index */
+    bool must_exist; /* the variable is looked up (LOOKUP in place of GET), and not created */
+    bool found_only; /* must_exist, and the owner says what dtype, shape and optimizer the variable has */
+    uint32_t requested_task;
     uint64_t incarnation;
-    bool created; /* created by this session's get-or-create */
-    bool apart;   /* not part of the session's model: READY leaves it out */
+    bool created; /* this session's get-or-create has created the variable */
+    bool apart;   /* the variable does not belong to the session's model: READY leaves it out */
     /* state at the owner, from the last OPEN */
     bool initialised, sealed, restored;
-    bool given;    /* its first value came by ASSIGN from another session */
-    bool assigned; /* its first value came by ASSIGN from any session */
-    /* for the chief: the value comes from an earlier chief that did not seal it, and is not part of the live model */
+    bool given;    /* the first value came by an ASSIGN of another session */
+    bool assigned; /* the first value came by an ASSIGN of any session */
+    /* for a chief: an earlier chief gave the value without sealing it, and the value is not part of the trained model */
     bool left;
-    uint64_t provisional; /* not sealed: number of the chief that gave the value, which is no sign of a live model; 0: none */
-    uint64_t seal_number; /* number of the chief that sealed it; 0: not known */
-    uint64_t checkpoint;  /* number of the checkpoint that its value came from, with version checkpoint_version; 0: none */
+    /* number of the chief that gave the value and has not sealed it (declared it final). A value that is not sealed does not show
+     * that a trained model exists. 0: there is no such chief */
+    uint64_t provisional;
+    uint64_t seal_number; /* number of the chief that sealed the variable; 0: unknown */
+    uint64_t checkpoint;  /* number of the checkpoint from which the value comes, with version checkpoint_version; 0: none */
     uint64_t checkpoint_version;
     uint64_t chief_number; /* number of the chief whose hyperparameters are in force */
-    uint64_t chief_seen;   /* highest chief number that its task knows */
+    uint64_t chief_seen;   /* highest chief number known to the owner */
     ps_optimizer in_force;
-    struct psi_list link; /* in the list of all variables of the session, in order of creation */
+    struct psi_list link; /* link in the list of all variables of the session, in order of creation */
     void *user;
     /* core */
-    struct psi_device requested; /* device as the scopes name it; empty: none */
+    struct psi_device requested; /* device that the program asks for with a device scope; empty: none */
     bool by_strategy, setter;    /* as in struct psi_request_place */
     bool soft_placement;
-    bool placed;    /* its turn of the round-robin is taken */
-    uint32_t tries; /* number of times that get-or-create was put off */
-    /* table index of the task that refused get-or-create, or has not answered the directory; UINT32_MAX: none */
+    bool placed;
+    uint32_t tries; /* how often the get-or-create was refused and delayed */
+    /* index of the task that delays the get-or-create: it has refused it, or has not answered the directory; UINT32_MAX: none */
     uint32_t held_by;
-    uint64_t again_ms;         /* when get-or-create is tried again */
+    uint64_t again_ms;         /* time of the next get-or-create */
     struct psi_list step_link; /* in want_create, want_open or vars_delayed */
-    struct psi_list getters;   /* GET and LOOKUP requests that wait for it */
-    bool keyed;                /* `key` is the variable's own key (psi_var_scope.key) */
+    struct psi_list getters;   /* GET and LOOKUP requests that wait until the variable is got */
+    bool keyed;                /* requests of the variable carry `key`, a copy of psi_var_scope.key, as proof of access */
     uint8_t key[PSI_KEY_BYTES];
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
 };
 
-/* A request. The caller allocates it, and zeroes it before the first use; the core keeps it from the start to done(). A
- * ps_request has room for it. */
+/* A request. The caller allocates it, and zeroes it before the first use; the core keeps it from the start to done(). */
 struct psi_request {
-    /* set by the caller or by the functions psi_client_start_* */
+    /* The caller sets these fields before psi_client_start(); "core:" marks those that the caller leaves alone. */
     void (*done)(struct psi_request *req);
     void *ctx, *ctx2;
     enum psi_request_kind kind;
     uint8_t stage;       /* core: enum psi_request_stage */
     uint8_t flags;       /* core: PSI_REQUEST_* */
-    bool waited;         /* a thread waits for its end: psi_client_interrupt() ends it */
-    struct psi_var *var; /* of requests about a variable */
+    bool waited;         /* a thread waits for the end of the request; psi_client_interrupt() ends such requests */
+    struct psi_var *var; /* variable of the request; NULL: none */
     const void *src;     /* PUSH, ASSIGN, ADD: kept until done() */
     void *dst;           /* PULL, PUSH_PULL: kept until done(); INFO and others: the caller's struct */
     uint64_t bytes;
-    uint64_t part_first, part_elements; /* PULL: first and number of the elements to read; part_elements 0: all */
-    /* PUSH, PUSH_PULL: 1 + the version of the values that the gradient was computed from; 0: not given. ASSIGN to a slot of
-     * Adam: bits of the double beta power that belongs to it */
+    uint64_t part_first, part_elements; /* PULL: first element and number of elements to read; part_elements 0: all */
+    /* PUSH, PUSH_PULL: 1 + version of the gradient's values; 0: unknown. ASSIGN to a slot: the slot's power (common/optimizer.h),
+     * as the bits of a float64 */
     uint64_t from;
-    uint64_t chief_number; /* READY, ASSIGN, INIT_FROM, RESET: chief number under which it is given; 0: none */
-    /* CHECKPOINT: number of the checkpoint that is restored next, and must not be removed; 0: none */
+    uint64_t chief_number; /* READY, ASSIGN, INIT_FROM, RESET: number of the chief; 0: none */
+    /* CHECKPOINT: number of a checkpoint that the task must not delete, as it is restored next; 0: none */
     uint64_t keeps;
     float scale;
-    uint32_t task;        /* administration: table index of the task */
+    uint32_t task;        /* administration: index of the task */
     uint32_t slot;        /* PULL, ASSIGN: number of the optimizer's slot, from 1 on; 0: the value */
-    uint32_t interrupts;  /* with `waited`: the session's number of interrupts when the thread's call began */
-    uint64_t deadline_ms; /* absolute, never 0 */
+    uint32_t interrupts;  /* with `waited`: number of the session's interrupts when the waiting thread's call began */
+    uint64_t deadline_ms; /* absolute time, never 0 */
     uint64_t started_ms;
-    uint64_t begun_ns; /* core: when it began, or was last answered; only set while exchanges are traced */
+    uint64_t begun_ns; /* core, while exchanges are traced: time when the request began, or its last exchange ended */
     /* result, valid in done() */
     ps_status status;
     ps_applied applied;
@@ -305,67 +316,67 @@ struct psi_request {
     bool exact;
     uint32_t result_bytes;
     uint8_t result[PS_RESULT_BYTES_MAX];
-    struct psi_err *err; /* borrowed from the core, valid in done() only; NULL when PS_OK */
+    struct psi_err *err; /* borrowed from the core, valid in done() only; NULL with PS_OK */
     /* core */
-    struct psi_list link; /* in the list of the stage */
+    struct psi_list link; /* link in the list of its stage */
     uint64_t number;      /* sequence or request number; 0: none */
-    uint64_t offset;      /* number of elements sent (push) or received (pull) */
-    uint64_t offset2;
-    uint64_t counter; /* meaning depends on the kind, as of counter2, offset2 and extra */
+    uint64_t offset;  /* number of elements (GATHER: rows; ENQUEUE, DEQUEUE, CALL: bytes) for which a frame or part was made */
+    uint64_t offset2; /* number of elements (GATHER: rows; DEQUEUE, CALL: bytes of output) that have come */
+    /* by kind. PUSH: round of the contribution; 0: none. PULL, GATHER: version of the first frame, and number of frames.
+     * GOODBYE: number of tasks without an answer. STEP: see rounds.c. ENQUEUE, DEQUEUE, CALL: see parts.c */
+    uint64_t counter;
     uint64_t counter2;
-    void *extra;
-    struct psi_list all; /* in the client's list of requests that have not ended */
+    void *extra;         /* by kind. A mutation with a number: its psi_entry. READY: its psi_ready. DEQUEUE, CALL: see parts.c */
+    struct psi_list all; /* link in the client's list of requests that have not ended */
     struct psi_client *owner;
-    uint64_t again_ms;   /* put off until then */
-    uint32_t flying;     /* PULL: chunks that were asked for and have not come */
+    uint64_t again_ms;   /* in stage DELAYED: time at which the request is started again */
+    uint32_t flying;     /* PULL, GATHER: requested chunks that have not come; ENQUEUE, DEQUEUE, CALL: parts.c */
     uint32_t tries;      /* number of refusals so far */
-    struct psi_err *why; /* the last refusal; NULL: none */
+    struct psi_err *why; /* error of the last refusal; NULL: none */
 };
 
-/** What the scopes of a session add to a variable's spec (scope.h). */
+/** What the scopes that the program has entered (container, name prefix, device) add to a variable's spec. */
 struct psi_var_scope {
     const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
     const char *name;                      /* the full name; NULL: the spec's */
-    bool must_exist;                       /* NOT_FOUND if the cluster does not have it */
-    bool soft_placement;                   /* a device that its task lacks becomes CPU:0 */
-    const struct psi_request_place *place; /* NULL: the spec's device is a pin */
+    bool must_exist;                       /* NOT_FOUND if the cluster has no such variable */
+    bool soft_placement;                   /* a device that its task does not have becomes CPU:0 */
+    const struct psi_request_place *place; /* place that the scopes ask for; NULL: none, and the spec's device is binding */
     bool apart;                            /* psi_var.apart */
-    /* [PSI_KEY_BYTES]: key of its container session/...; NULL: the key that the session has. An executor works for several
-     * sessions: each variable has the key that its own client has given */
+    /* [PSI_KEY_BYTES]: key of the container session/...; NULL: the session's own key. An executor works for several sessions at
+     * once, so each variable that it opens has the key of the session for which it works */
     const uint8_t *key;
-    bool queue;                            /* it is a queue; only device and type count in the variable's spec */
-    const struct psi_queue_spec *elements; /* definition of the queue; NULL: it is only looked up */
-    /* what the variable is a part of; the spec's shape is the part's, its initializer the whole's. NULL: of nothing */
+    bool queue;                            /* the record is of a queue: only device and type of the spec count */
+    const struct psi_queue_spec *elements; /* definition of the queue; NULL: the queue is only looked up */
+    /* which part of which larger variable this is; the spec has the part's shape and the whole's initializer. NULL: no part */
     const struct psi_part *part;
 };
-/** Check everything about a variable that needs no task, but its name. Pure, any thread. */
+/** Check everything about a variable that needs no task, except its name. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
-/** Make a record for a variable; GET, or LOOKUP if it must exist, follows. Names are checked. Fields of spec as in
- * ps_variable_spec; name, container and device as scope says. GET takes the turn of the round-robin. The core owns the record
- * until psi_client_free() or psi_client_variable_drop(). */
+/** Make a record for a variable. The caller then starts a GET, or a LOOKUP if the variable must exist. Names are checked. Fields
+ * of spec as in ps_variable_spec; name, container and device as scope says. GET takes the next task of the round-robin, unless
+ * the device names a task. The core owns the record until psi_client_free() or psi_client_variable_drop(). */
 ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
                                  bool find_only, struct psi_var **out_var, struct psi_err *err) PSI_MUST;
 /** psi_client_variable_in() without scopes. */
 ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec, bool find_only, struct psi_var **out_var,
                               struct psi_err *err) PSI_MUST;
 /**
- * Free the record of a variable that the caller no longer needs. For sessions that go on while variables come and go, e.g. of an
- * executor. The variable itself stays at its task.
- *
- * Returns   false: a request, a sequence number, or a frame on its way still uses the record. Nothing has changed; the caller
- * tries again later.
+ * Free the record of a variable that the caller no longer needs. For long sessions with changing variables, as of an executor.
+ * The variable itself stays at its task. Returns false, and changes nothing, while a request, a sequence number or a frame uses
+ * the record; the caller tries again later.
  */
 bool psi_client_variable_drop(struct psi_client *c, struct psi_var *var) PSI_MUST;
 /**
- * Start a request whose fields kind, var, src, dst, bytes, scale, task, deadline_ms, done and ctx are set.
- * PS_OK: done() runs exactly once, by psi_client_next_done(), never within this call.
- * Errors (done() never runs): INVALID_ARGUMENT (size, kind), FAILED_PRECONDITION (the variable was not got).
+ * Start a request whose fields kind, var, src, dst, bytes, scale, task, deadline_ms, done and ctx are set. PS_OK: done() runs
+ * exactly once, by psi_client_next_done(), never within this call. Errors (done() never runs): INVALID_ARGUMENT (size, kind),
+ * FAILED_PRECONDITION (the variable was not got before).
  */
 ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** Name of the call that makes such a request: "pull". Any thread. */
+/** The name of the call for this kind of request: "pull". Any thread. */
 const char *psi_request_kind_name(enum psi_request_kind kind);
 
-/* What psi_client_check() needs to know about a variable. */
+/* Facts about a variable that psi_client_check() needs. */
 struct psi_operand {
     const char *name;
     ps_dtype dtype;
@@ -374,58 +385,46 @@ struct psi_operand {
 /** Check a request for the values of a variable as psi_client_start() does: memory, size, part, scale. Pure, any thread. */
 ps_status psi_client_check(const struct psi_request *req, const struct psi_operand *v, struct psi_err *err) PSI_MUST;
 
-/* ---- keys.c: keys of containers that belong to sessions. Loop thread ---- */
-struct psi_client_key {
-    struct psi_list link;
-    char container[PSI_SESSION_CONTAINER_BYTES];
-    uint8_t key[PSI_KEY_BYTES];
-    uint32_t uses; /* number of psi_client_add_key() calls less the number of drops */
-};
-/** Name and key of the container that belongs to this session. It is empty until somebody creates a variable in it. */
+/* ---- keys.c. Loop thread ---- */
+/** Name and key of the container that belongs to this session. The container is empty until a client creates a variable in it. */
 void psi_client_own_container(const struct psi_client *c, char out_name[PSI_SESSION_CONTAINER_BYTES],
                               uint8_t out_key[PSI_KEY_BYTES]);
-/** Requests that name this container of another session carry the key from now on. The core owns `key`. A container that was
- * added several times must be dropped as often. */
-void psi_client_add_key(struct psi_client *c, struct psi_client_key *key);
-void psi_client_drop_key(struct psi_client *c, const char *container);
 
-/** The session is closing: every request ends by deadline_ms at the latest (closing.c). */
+/** Make every request end at deadline_ms at the latest, because the session closes (closing.c). */
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);
 /**
- * End the requests (`waited`) of calls that began before interrupt number `interrupts`, now, as at their deadline: they are
- * withdrawn at the task. Their error is CANCELLED with this reason; `why` stands before its text. Requests for which no thread
- * waits go on. A request whose outcome is known keeps that outcome. why: a string literal, borrowed for good.
+ * End now the `waited` requests of calls that began before interrupt number `interrupts`. As at their deadline, the requests are
+ * withdrawn at the task. Their error is CANCELLED with this reason and `why` before its text. A request with a known outcome
+ * keeps it. Requests for which no thread waits continue. why: a string literal.
  */
 void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason reason, const char *why);
 /**
  * Cancel a request that was started and whose done() was not called: CANCELLED, PS_REASON_INTERRUPTED, with `why`, a string
- * literal, before its text. It is withdrawn at the task, as at its deadline. done() is called by psi_client_next_done(): soon,
- * or, if half of its frame is sent, when the rest is sent or the connection has ended. A request whose outcome is known keeps
- * that outcome.
+ * literal, before its text. The request is withdrawn at the task, as at its deadline. done() is called by psi_client_next_done():
+ * soon, or, if half of its frame is sent, when the rest is sent or the connection has ended. A request with a known outcome keeps
+ * it.
  */
 void psi_client_cancel(struct psi_client *c, struct psi_request *req, const char *why);
 
-/* ---- the session's knowledge ---- */
 const struct psi_cluster *psi_client_cluster(const struct psi_client *c); /* NULL: not known yet */
 uint32_t psi_client_task_count(const struct psi_client *c);
 const char *psi_client_task_name(const struct psi_client *c, uint32_t task); /* "/job:ps/task:0" */
 const char *psi_client_task_address(const struct psi_client *c, uint32_t task);
-/** The task's cluster, job and index; both texts [PS_JOB_BYTES_MAX + 1]. False: not known. */
+/** Find the task's cluster, job and index; cluster and job have room for PS_JOB_BYTES_MAX + 1 bytes. False: not known. */
 bool psi_client_task_place(const struct psi_client *c, uint32_t task, char *cluster, char *job, uint32_t *out_index);
-/** Table index of the task at the session's target. UINT32_MAX: there is no target, or the task is not known. */
+/** Index of the task at the session's target. UINT32_MAX: there is no target, or the task is unknown. */
 uint32_t psi_client_target(const struct psi_client *c);
-/** True if this session initialises the model. LEASE: it holds the lease as far as it knows; any event may change that. Never
- * true for an evaluator. */
+/** True if this session is chief. LEASE: as far as it knows; any event may change that. Never true for an evaluator. */
 bool psi_client_is_chief(const struct psi_client *c);
-/** True if this session is chief, or, before its first READY claims the lease, is the task that the cluster spec names. */
+/** True if this session is chief; before its first READY, true if it is to claim the chief's lease first (chief.c). */
 bool psi_client_leads(const struct psi_client *c);
 struct psi_list *psi_client_variables(struct psi_client *c); /* list of psi_var.link */
 uint32_t psi_client_pending(const struct psi_client *c);     /* number of requests that have not ended */
-/* READY's findings: how many variables were sealed or initialised before it, and how many there are; without the global step */
+/** Of the last READY's variables, without the global step: how many had a value before, and how many there are. */
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
-/** Membership of rounds after the last JOIN, STEP or LEAVE. */
+/** This session's membership of rounds or bounded staleness, after the last JOIN, STEP or LEAVE. */
 const struct psi_member *psi_client_member(const struct psi_client *c);
-/** True for good once a task has told this session to stop, or that the job is done. */
+/** True from the time at which a task has told this session to stop, or that the job is done. */
 bool psi_client_stop_asked(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
@@ -433,30 +432,30 @@ void psi_client_check_invariants(const struct psi_client *c);
 struct psi_rate {
     const char *container, *name; /* name NULL: all variables of the container that have an optimizer */
     double rate;
-    bool clear;     /* back to the optimizer's own rate */
+    bool clear;     /* return to the optimizer's own rate */
     uint64_t token; /* SET_RATE_ALL: random number of this change; 0: none */
 };
-/* src of PSI_REQ_MAY: may this identity use these rights in the container? */
+/* src of PSI_REQ_MAY, which asks whether an identity has these rights in the container. */
 struct psi_may {
-    const char *who, *role; /* e.g. "key:w0", "worker" */
+    const char *who, *role; /* for example "key:w0" and "worker" */
     const char *container;
     uint32_t rights; /* enum psi_right */
 };
 struct psi_setting {
     const char *name, *value;
 };
-/* A task of the cluster, as the directory knows it. */
+/* A task of the cluster as the directory sees it. */
 struct psi_task_seen {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task, pid;
     char address[PS_ADDRESS_BYTES_MAX + 1];
     char host[65];
-    char conflict[256]; /* text about another process that says it is this task; "": none */
-    /* restarts: earlier processes of the task; lost: number of variables that it should have and does not */
+    char conflict[256]; /* text about another process that claims to be this task; "": none */
+    /* restarts: number of earlier processes of the task; lost: number of variables that the task should have and does not have */
     uint32_t restarts, lost;
     char lost_names[256]; /* names of some lost variables: "w, b and 3 more" */
-    bool connected;       /* true for the directory itself */
-    bool heard;           /* the directory has heard from the task since its own start */
+    bool connected; /* the task is connected and has told the directory which variables it has; true for the directory itself */
+    bool heard;     /* the directory has heard from the task since the directory started */
     uint64_t missing_ms, life;
 };
 struct psi_setting_seen {
@@ -468,7 +467,7 @@ struct psi_setting_seen {
 struct psi_list_sink {
 #define PSI_LIST_SINK(kind, name, whom, entry, type, ...) void (*entry)(void *ctx, const type *entry);
     PSI_LISTS(PSI_LIST_SINK, PSI_LIST_SINK)
-    void (*member)(void *ctx, const ps_member_info *entry); /* called for each member, behind the round that it belongs to */
+    void (*member)(void *ctx, const ps_member_info *entry); /* called for each member of a round, after the round's own entry */
     void *ctx;
 };
 /*
@@ -477,15 +476,16 @@ struct psi_list_sink {
  *   PULL            of a part: dst is for the part's first element, bytes is the size of the part
  *   ASSIGN, PULL    of a string variable: src = its blob (common/blob.h) of `bytes`; dst has room for psi_blob_bytes_max()
  *   ADD             scale 1 or -1
- *   PUSH_ROWS, SCATTER, GATHER  src = const struct psi_rows * (rows.h), kept; GATHER: dst has room for its `count` rows
+ *   PUSH_ROWS, PUSH_PULL_ROWS, SCATTER, GATHER  src = const struct psi_rows * (rows.h), kept. PUSH_PULL_ROWS, GATHER: dst has
+ *                   room for src->count rows
  *   STATUS          var NULL: all variables of the session; of a queue: fills var->queue's size and closed
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
  *   MAY, MAY_KNOW   src = struct psi_may *, kept with its texts
  *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *: number of variables that have the rate
- *   SET_RATE_ALL    SET_RATE at the directory: ends when all variables in rounds have the rate, or none is in rounds; dst: 0
- *   STOP, STOP_AT   dst = uint32_t *: number of sessions that were told, or NULL
- *   CHECKPOINT      dst = uint64_t *: number of the checkpoint; CHECKPOINT_RESTORE: of the one that is made after the restore
+ *   SET_RATE_ALL    SET_RATE at the directory: ends when a round has taken the rate, or no round can be closed soon; dst: 0
+ *   STOP, STOP_AT   dst = uint32_t *: number of sessions that are asked to stop; may be NULL
+ *   CHECKPOINT      dst = uint64_t *: number of the checkpoint; CHECKPOINT_RESTORE: of a checkpoint made after the restore
  *   kinds of lists.h  dst = struct psi_list_sink *; EVENTS: also src = const struct psi_events_from *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
  *   BARRIER         src = const struct psi_barrier *, kept with its texts
@@ -498,13 +498,13 @@ struct psi_list_sink {
  *   SET_STEP        src = const int64_t *, kept; result: i64, the step before
  *   READY           src = const struct psi_sync *: how to train with other sessions, copied; NULL: alone.
  *                   dst = struct psi_readied *, kept, filled also on failure, or NULL.
- *                   bytes != 0: end before any INIT if this session is the chief and nothing is live. Variables that are lost
- *                   later are ABORTED, and not created again.
- *                   chief_number: number of such a READY: this one goes on with the values given under it and initialises the
- *                   rest; ABORTED, NEWER_CHIEF if the session has another number by now, or none
- *   ASSIGN, INIT_FROM  chief_number: number of a READY that ended before INIT: a chief's value for a variable that is not sealed;
- *                   ABORTED, NEWER_CHIEF
- *   JOIN            after such a READY; the answer is psi_client_member()
+ *                   bytes != 0: end before any INIT if this session is the chief and no variable is live. Variables that are
+ *                   lost later are ABORTED, and not created again.
+ *                   chief_number: chief number of a READY that ended before INIT: this READY keeps the values given under that
+ *                   number, and initialises the rest; ABORTED, NEWER_CHIEF if the session has another number by now, or none
+ *   ASSIGN, INIT_FROM  chief_number: chief number of a READY that ended before INIT: src is the chief's value for a variable that
+ *                   is not sealed; fails with ABORTED, NEWER_CHIEF if there is a newer chief
+ *   JOIN            after a READY with src; the membership is psi_client_member()
  *   PUSH            by a member of rounds, to a variable in rounds: a contribution to the round of psi_client_member(); result:
  *                   u64, 1 if it came too late and was dropped
  *   STEP            dst = struct psi_stepped *
@@ -516,10 +516,10 @@ struct psi_list_sink {
 /* A range of bytes of a file of a task's checkpoint. */
 struct psi_saved_range {
     uint64_t number;
-    uint32_t kind, index; /* kind: enum ps_file_kind */
+    uint32_t kind, index; /* enum ps_file_kind, and index of the file */
     uint64_t offset;
     void *out;
-    size_t bytes, out_bytes; /* bytes: at most PS_CONTROL_BODY_MAX; out_bytes: less at the end of the file */
+    size_t bytes, out_bytes; /* bytes: wanted, at most PS_CONTROL_BODY_MAX; out_bytes: read, fewer at the end of the file */
 };
 struct psi_events_from {
     uint64_t life, next;
@@ -535,33 +535,33 @@ struct psi_saved_name {
 struct psi_call_io {
     const char *name;
     const void *in;
-    size_t in_bytes;              /* with those of lents */
-    const struct psi_lent *lents; /* [lent_count] parts of the input that lie elsewhere than at `in` */
+    size_t in_bytes;              /* length of the input, including the bytes in `lents` */
+    const struct psi_lent *lents; /* [lent_count] parts of the input that lie outside of `in` */
     uint32_t lent_count;
     void *out;
-    size_t out_capacity, out_bytes; /* out_bytes: size of the output, also if out_capacity is smaller */
+    size_t out_capacity, out_bytes; /* out_capacity: room at `out`; out_bytes: size of the output, even if it does not fit */
 };
 struct psi_enqueue {
-    const void *data; /* elements as in common/tuple.h; with `many` a batch */
+    const void *data; /* many: a batch of `count` elements (common/tuple.h); else one element without its length */
     uint64_t bytes;
     uint32_t count;
     bool many;
-    bool fill; /* work queue: these are all items, given once */
+    bool fill; /* work queue: the elements are all items that the queue will have */
     uint64_t fill_hash;
-    bool apply; /* accumulator: a gradient; result: 1 if it counts, 0 if it came too late */
+    bool apply; /* accumulator: the element is a gradient; result: 1 if it was added, 0 if it was too late */
     int64_t local_step;
 };
 struct psi_dequeue {
-    uint32_t count; /* accumulator: number of gradients that are averaged in the one element */
+    uint32_t count; /* number of elements; accumulator: number of gradients whose sum or mean is the one element */
     bool many, up_to;
     /** Give memory for the elements that were taken, 8-aligned, kept until done(). Loop thread. An error ends the request, and
      * the elements go back into the queue. */
     ps_status (*room)(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err);
-    /** All elements are in memory, and the ACK was not sent. Loop thread; errors as of room(). NULL: not called. */
+    /** Called when all elements are in memory, before the ACK. Loop thread; errors as for room(). NULL: not called. */
     ps_status (*here)(struct psi_dequeue *d, struct psi_err *err);
     void *ctx;
     struct ps_dequeue_result got;
-    uint8_t *data; /* the memory of room(), filled with unchecked bytes: the caller uses psi_tuple_check() */
+    uint8_t *data; /* memory from room(), with unchecked bytes: the caller uses psi_tuple_check() */
 };
 struct psi_work_end {
     uint64_t serial;
@@ -571,39 +571,42 @@ struct psi_work_end {
 /* How a session trains together with others (ps.h: ps_session_sync). */
 struct psi_sync {
     ps_sync_mode mode;
-    uint32_t workers;  /* 0: the number of workers in the cluster */
-    uint32_t replicas; /* contributions that close a round; 0: of all workers */
+    uint32_t workers;  /* number of workers; 0: the number in the cluster */
+    uint32_t replicas; /* contributions that close a round; 0: one of each worker */
     ps_worker_loss on_loss;
     uint32_t staleness;
-    struct psi_var *step; /* the global step; the rounds belong to its container */
-    bool finished;        /* the session trains no more: as the chief it asks for the same rounds, and nobody waits for it */
-    uint64_t training;    /* psi_member.training of this process's earlier membership; 0: none */
+    double max_norm;        /* ROUNDS: largest norm of the averaged gradients, which are scaled down to it; 0: no limit */
+    bool max_norm_each;     /* the limit is for each variable's average; false: for all averages together */
+    uint32_t rows_per_step; /* rows that a worker may push to an embedding in a step */
+    ps_rows_mean rows_mean;
+    struct psi_var *step; /* variable of the global step; the rounds belong to its container */
+    bool finished;        /* the session trains no more, and is no member; as chief it still sends SYNC, which makes the group */
+    uint64_t training;    /* psi_member.training when this process was a member before; 0: it was not */
 };
-/* Result of a READY. */
 struct psi_readied {
-    uint64_t chief_number; /* number under which the session was chief; 0: it was not chief */
-    bool nothing;          /* it ended before INIT: nothing is live */
+    uint64_t chief_number; /* chief number of the session; 0: it was not chief */
+    bool nothing;          /* READY ended before INIT: no variable has a trained value */
 };
 struct psi_stepped {
-    int64_t step; /* global step; with bounded staleness at the time of the answer */
-    bool taken;   /* the new values contain this session's contribution; always true with bounded staleness */
-    bool lost;    /* the session had been taken for lost, and has become a member again */
+    int64_t step; /* global step after the round; with bounded staleness: at the time of the directory's answer */
+    bool taken;   /* the new values include this session's contribution; always true with bounded staleness */
+    bool lost;    /* the directory had taken the session for lost, and has made it a member again */
 };
 struct psi_member {
-    ps_sync_mode mode; /* NONE: not a member */
+    ps_sync_mode mode; /* NONE: the session is no member */
     uint64_t id;
-    uint64_t round;    /* round that its pushes belong to */
-    uint64_t steps;    /* bounded staleness: number of its own steps */
+    uint64_t round;    /* round of its pushes */
+    uint64_t steps;    /* bounded staleness: number of the session's own steps */
     uint64_t dropped;  /* number of steps whose contribution was dropped */
-    uint64_t training; /* 0: not known */
+    uint64_t training; /* number of the training, which stays when its model is lost and made anew; 0: not known */
 };
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
     const char *name;
 };
 struct psi_barrier {
-    struct psi_var_name at; /* first member: texts name its subject by it */
-    int count;              /* 0: all workers */
+    struct psi_var_name at; /* must be first: psi_control_name() reads `src` as a psi_var_name */
+    int count;              /* number of sessions; 0: all workers */
 };
 
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests that end without an answer: at their deadline, or because their task is down or refuses the session; and log lines of
- * requests that take long. The text names the task that the request waits for, with address and obstacle: the task that was sent
- * the request and has not answered, or the task that the directory is waiting for.
- */
+/* Requests that end without an answer: at their deadline, or because their task is down or refuses the session; also log lines of
+ * slow requests. The error's text names the task that has not answered (of a request to the directory perhaps the task for which
+ * the directory waits), and the reason. */
 #include "client.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Dials must have failed for this long before callers that only look, or want to fail fast, hear that the task is down. Four
- * dials fit into it; the restart of a task may take longer. */
+/* If all dials of a task have failed for so many ms, its requests end: those of PSI_KIND_LOOKS, and with fail_fast all but those
+ * of PSI_KIND_STAYS. The time is enough for four dials, but not for every restart of a task. */
 #define DOWN_GRACE_MS 250u
 
-/* True if req->why, from the directory, names the tasks that the directory waits for. */
+/* True if req->why is a text of the directory, which already names the tasks for which the request waits. */
 static bool is_told(const struct psi_request *req, const struct psi_peer *peer)
 {
     return req->why != NULL && psi_request_is(req, PSI_KIND_OTHERS) && req->owner->known &&
@@ -35,7 +33,7 @@ static void describe(const struct psi_request *req, char *dst, size_t n)
              peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }
 
-/* End a request at its deadline. applied: what may have been applied of it. */
+/* End a request at its deadline. applied: how much of it may be applied. */
 static void timed_out(struct psi_request *req, ps_applied applied)
 {
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
@@ -88,7 +86,7 @@ void psi_request_expire(struct psi_request *req)
     }
 }
 
-/* What a request waits for, by stage, if it was not refused and its task is up. */
+/* Reason in the log line of a slow request, by stage. Used if no task has refused the request, and its task is up. */
 static const char *const waits_for[PSI_STAGES] = {
     [PSI_STAGE_WAITING] = "it waits for earlier operations on the variable",
     [PSI_STAGE_TURN] = "it waits for what goes to the task before it",
@@ -123,8 +121,8 @@ void psi_request_unreachable(struct psi_peer *peer)
     if (peer->failing_since_ms == 0) {
         peer->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
     }
-    if (c->now_ms - peer->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= peer->failing_since_ms) {
-        return; /* the task may be starting */
+    if (!peer->key_refused && c->now_ms - peer->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= peer->failing_since_ms) {
+        return; /* not yet: a task that is being started refuses connections for a moment */
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
@@ -134,12 +132,14 @@ void psi_request_unreachable(struct psi_peer *peer)
         if (psi_request_is(req, PSI_KIND_LOOKS)) {
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            bool said = psi_kind_of(req)->op != 0; /* the caller has named the task itself */
+            /* op 0: PSI_REQ_LOOK, a request to no task in particular; its text is made differently */
+            bool said = psi_kind_of(req)->op != 0;
             psi_ask_drop(c, req);
-            psi_request_end_as(req, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, PS_NOTHING_APPLIED, "%s%sno connection: %s",
-                               said ? "" : what, said ? "" : ": ", peer->last_error);
+            const ps_reason reason = peer->key_refused ? PS_REASON_IDENTITY : PS_REASON_NOT_CONNECTED;
+            psi_request_end_as(req, PS_UNAVAILABLE, reason, PS_NOTHING_APPLIED, "%s%sno connection: %s", said ? "" : what,
+                               said ? "" : ": ", peer->last_error);
         } else if (c->fail_fast && !psi_request_is(req, PSI_KIND_STAYS)) {
-            req->deadline_ms = c->now_ms; /* the next tick ends it, as at its own deadline */
+            req->deadline_ms = c->now_ms; /* the next tick ends the request as at its own deadline */
             c->scan_ms = 0;
         }
     }

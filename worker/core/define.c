@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A variable as a program defines it: the definition is checked, the session makes a record for it, and a task is chosen.
- *
- * Happy path: psi_client_definition_check() -> psi_client_variable_in() with name, container and device from the session's scopes
- * -> GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes: everything that
- * needs no task is refused here, with the variable's name; for a device that does not exist the text lists the devices that do.
- */
+/* A variable as a program defines it: the definition is checked, the session makes a record for it, and a task is chosen. Happy
+ * path: psi_client_definition_check(); then psi_client_variable_in() with name, container and device from the session's scopes;
+ * then GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes: an error that can
+ * be found without asking a task is returned here, with the variable's name; for a task that does not exist the text lists the
+ * tasks of the cluster. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -17,13 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The shape that the initializer is for: a part's is that of its whole. */
+/* Shape for which the initializer draws values: for a part of a larger variable, the shape of the whole variable. */
 static ps_shape initial_shape(const ps_variable_spec *spec, const struct psi_part *part)
 {
     return part != NULL && part->count > 0 ? psi_part_whole(part, &spec->shape).shape : spec->shape;
 }
 
-/* name: of the variable; spec->name may be gone. */
+/* Check the spec of variable `name`; spec->name is not used, as it may be freed already. part NULL: the variable is no part. */
 static ps_status definition_check(const ps_variable_spec *spec, const char *name, const struct psi_part *part,
                                   struct psi_err *err)
 {
@@ -176,7 +174,7 @@ static void jobs_text(const struct psi_cluster *cluster, char *dst, size_t n)
     }
 }
 
-/* Refuse devices other than CPU:0 unless soft placement is on: values lie in the memory that CPU:0 stands for. */
+/* Refuse a device other than CPU:0, because tasks keep all values in host memory; with soft placement, use CPU:0 instead. */
 static ps_status check_device(struct psi_var *var, const struct psi_place *place, struct psi_err *err)
 {
     const struct psi_device *asked = &var->requested;
@@ -196,7 +194,8 @@ static ps_status check_device(struct psi_var *var, const struct psi_place *place
 
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err)
 {
-    struct psi_placement turns = c->placement; /* stored back on success only: a refused variable takes no turn */
+    /* a copy of the round-robin's state, written back only on success: a refused variable does not advance the round-robin */
+    struct psi_placement turns = c->placement;
     struct psi_device pin = var->requested;
     struct psi_place place = {0};
     ps_status st = PS_OK;
@@ -204,14 +203,15 @@ ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct 
         pin.has_task = true; /* a pin without a task means task 0 */
         pin.task = 0;
     }
-    if (var->queue != NULL && !pin.has_job) { /* TensorFlow's setters place no queues, so a queue takes no turn */
+    /* a queue whose device names no job goes to the directory, and does not advance the round-robin, as in TensorFlow */
+    if (var->queue != NULL && !pin.has_job) {
         const struct psi_peer *directory = psi_client_directory(c);
         memcpy(place.job, directory->job, sizeof(place.job));
         place.task = directory->task;
     } else if (var->by_strategy && pin.has_job) {
         memcpy(place.job, pin.job, sizeof(place.job));
         place.task = pin.task;
-        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* a pin to another job takes no turn */
+        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* a task of another job: the round-robin is not advanced */
         if (pin.has_replica && pin.replica != 0) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", pin.replica);
         }
@@ -253,7 +253,7 @@ static bool chunks_have(const struct psi_list *chunks, const struct psi_var *var
     return false;
 }
 
-/* True if a sequence number, chunk or ask of this peer still leads to var, though no request does. */
+/* True if a mutation, chunk or ask of this peer still points to var: var must not be freed, even if no request uses it. */
 static bool peer_has(const struct psi_peer *peer, const struct psi_var *var)
 {
     struct psi_list *it = NULL;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of requests: name, operation, receiver, needs and functions of each kind. The table depends on all files of the core;
- * these read it through psi_kind_of().
- */
+/* The table of requests, psi_kinds: a row for each enum psi_request_kind, with its operation, checks and functions. psi_kind_of()
+ * finds a request's row. */
 #include "client.h"
 
 #define PUSHES (PSI_KIND_DATA | PSI_KIND_SRC | PSI_KIND_SCALE | PSI_KIND_WIRE)
@@ -43,7 +41,9 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_INIT] = {"init", PS_OP_INIT, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_WORK_END] = {"work_end", PS_OP_WORK_END, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
     [PSI_REQ_SET_STEP] = {"set_step", PS_OP_SET_STEP, PSI_TO_OWNER, PSI_KIND_DATA | PSI_KIND_NO_VALUE, .go = psi_var_queue},
-    [PSI_REQ_PUSH_ROWS] = {"push_rows", PS_OP_PUSH_ROWS, PSI_TO_OWNER, ROWS | PSI_KIND_SCALE, .go = psi_var_queue},
+    [PSI_REQ_PUSH_ROWS] = {"push_rows", PS_OP_PUSH_ROWS, PSI_TO_OWNER, ROWS | PSI_KIND_SCALE, .go = psi_push_go},
+    [PSI_REQ_PUSH_PULL_ROWS] = {"push_pull_rows", PS_OP_PUSHPULL_ROWS, PSI_TO_OWNER, ROWS | PSI_KIND_SCALE | PSI_KIND_DST,
+                                .go = psi_var_queue},
     [PSI_REQ_SCATTER] = {"scatter", PS_OP_SCATTER, PSI_TO_OWNER, ROWS, .go = psi_var_queue},
     [PSI_REQ_GATHER] = {"gather", PS_OP_GATHER, PSI_TO_OWNER, ROWS | PSI_KIND_READ | PSI_KIND_DST | PSI_KIND_WIRE,
                         .go = psi_var_queue},

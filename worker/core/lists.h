@@ -10,9 +10,9 @@
 /* clang-format off */
 /* LIST(operation, name in messages, task that is asked, entry, its type, order, message, fields)
  *       defines a list that programs get by ps_task_<entry>s(). Task: OF_TASK, OF_DIRECTORY, or OF_DIRECTORY_SOON, which ends
- *       when the directory has been unreachable for a while; OF_TASK_FROM: OF_TASK, with a place in its list.
+ *       when the directory has been unreachable for a while; OF_TASK_FROM: OF_TASK, and src says which entry is the first.
  *       Order: a function for qsort(); NULL: as in the answer.
- * OWN(...) has the same arguments, for a list that the library turns into something else.
+ * OWN(...) has the same arguments, for a list whose public function is written by hand, because its form differs.
  * Fields:
  *   SAME(field)           copied
  *   TEXT(field)           bytes into an array of char; a NUL byte or a text without room is refused
@@ -28,7 +28,7 @@
     LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
          SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) TEXT(rival) TEXT_OF(identity, who) \
-         TEXT(key_id) OTHER(take_session_rest)) \
+         TEXT(key_id) TEXT_OF(values, said) OTHER(take_session_rest)) \
     LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
     LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, queue_by_container_and_name, QueueAnswer, \
@@ -60,7 +60,7 @@
     SAME(most_bytes) SAME(connections) SAME(sessions) SAME(connected) SAME(variables) SAME(pushes_applied) SAME(pushes_torn) \
     SAME(pushes_refused) SAME(nonfinite) SAME(pulls) SAME(bytes_in) SAME(bytes_out) SAME(pushes_per_second) \
     SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(insecure) SAME(done) SAME(trainers) SAME(denied) \
-    SAME(handshakes_done) SAME(handshakes_refused) SAME(handshakes_under_way)
+    SAME(handshakes_done) SAME(handshakes_refused) SAME(handshakes_under_way) SAME(in_part)
 /* clang-format on */
 
 #endif

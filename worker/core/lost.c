@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Log lines about lost variables. A task that comes back without its 100,000 variables makes one line, with their number and the
- * name of one. Lost variables are counted by task, and logged at the end of the event, at most once a second.
- */
+/* Log lines about lost variables: a task that restarts without its 100,000 variables causes one line, with their number and one
+ * name. Lost variables are counted by task, and logged at the end of the event, at most once a second. */
 #include "client.h"
 
 #include <stdio.h>

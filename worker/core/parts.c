@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests whose bytes take more than one frame: input of ENQUEUE and CALL, and output of DEQUEUE and CALL (docs/PROTOCOL.md,
- * "Queues" and CALL). Input may lie in several pieces (struct psi_lent); a part is of one of them.
+/* Requests whose bytes take more than one frame: input of ENQUEUE and CALL, and output of DEQUEUE and CALL (docs/PROTOCOL.md,
+ * "Queues" and CALL). Input may lie in several pieces (struct psi_lent); a part belongs to one piece. Happy path: the
+ * request's own frame has the first PSI_PART_BYTES of the input; PUT_PARTs have the rest, a few on their way at a time. The
+ * answer has the first bytes of the output; GET_PARTs fetch the rest. When all output is in the caller's memory the request
+ * ends and is acknowledged. Failure: after a reconnect the request keeps its number. Incomplete input is sent again from its
+ * first byte, because the task has dropped it; of output only missing parts are requested again. A refused part ends its
+ * request.
  *
- * Happy path: the request's own frame brings the first PSI_PART_BYTES of the input; PUT_PARTs bring the rest, a few at the same
- * time. The answer has the first bytes of the output; GET_PARTs fetch the rest. When all output is in the caller's memory the
- * request ends and is acknowledged. Failure: after a reconnect the request keeps its number. Input that had not arrived whole is
- * sent again from its first byte, because the task has dropped it; of output only the missing parts are asked for. A refused part
- * ends its request.
- *
- * Fields of struct psi_request: offset = bytes for which a part was made, counter = 1 + bytes of input in the send queue, 0: no
- * frame of the request is there, offset2 = bytes of output that are here, flying = parts without an answer, extra = the ask of a
- * request whose output is being fetched.
- */
+ * Fields of struct psi_request, as this file uses them:
+ *     offset   bytes for which a part was made
+ *     counter  1 + bytes of input in the send queue; 0: no frame of the request is queued
+ *     offset2  bytes of output that have come
+ *     flying   number of parts without an answer
+ *     extra    the ask of a request whose output is being fetched */
 #include "client.h"
 
 #include "common/limits.h"
@@ -22,14 +22,14 @@
 _Static_assert(PSI_PART_BYTES + PSI_PART_BYTES / PS_SEGMENT_BYTES * 8 <= PS_CONTROL_BODY_MAX, "a part fits a control frame");
 _Static_assert(PSI_PART_BYTES % 8 == 0, "only the last part is padded");
 
-/* The caller's memory for input and output of a request. */
+/* Input and output of a request in the caller's memory. */
 struct carried {
     const uint8_t *in;
-    uint64_t in_bytes; /* with those of lents */
+    uint64_t in_bytes; /* length of the input, including the bytes in `lents` */
     const struct psi_lent *lents;
     uint32_t lent_count;
     uint8_t *out;
-    uint64_t out_bytes; /* size of the output, once its first frame is here */
+    uint64_t out_bytes; /* size of the output, known after the first frame of the answer */
 };
 
 static struct carried carried_by(const struct psi_request *req)
@@ -54,14 +54,13 @@ static struct carried carried_by(const struct psi_request *req)
     return (struct carried){0};
 }
 
-/* The next part of the input: at most PSI_PART_BYTES, in one piece. */
 static void part_of(const struct carried *of, uint64_t offset, const uint8_t **out_part, size_t *out_bytes)
 {
     *out_part = psi_lent_find(of->in, of->lents, of->lent_count, (size_t)offset, (size_t)of->in_bytes, out_bytes);
     *out_bytes = *out_bytes < PSI_PART_BYTES ? *out_bytes : PSI_PART_BYTES;
 }
 
-/* True for ENQUEUE and QUEUE_CLOSE: those of one queue are sent whole, one after the other. */
+/* True for ENQUEUE and QUEUE_CLOSE, which reach a queue in call order: one sends all its bytes before the next begins. */
 static bool is_put(const struct psi_ask *ask)
 {
     return ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_QUEUE_CLOSE;
@@ -98,7 +97,7 @@ bool psi_parts_blocked(const struct psi_ask *ask)
         return false;
     }
     const struct psi_request *req = PSI_CONTAINER_OF(before, struct psi_request, link);
-    return req->counter <= psi_parts_in_bytes(req); /* earlier ones are sent whole: `before` would not have begun otherwise */
+    return req->counter <= psi_parts_in_bytes(req); /* if `before` has sent all bytes, so have the puts before it */
 }
 
 bool psi_parts_lost(const struct psi_ask *ask)
@@ -112,17 +111,17 @@ void psi_parts_refused(struct psi_ask *ask, const struct psi_reply *r)
     struct psi_client *c = ask->peer->c;
     struct psi_request *req = ask->req;
     struct psi_var *var = req->var;
-    struct psi_ask about = {.peer = ask->peer, .req = req}; /* a copy: psi_ask_drop() may free ask */
+    struct psi_ask about = {.peer = ask->peer, .req = req}; /* for psi_control_refused(), because psi_ask_drop() may free ask */
     bool gone = var != NULL && r->status == PS_ABORTED && r->reason == PS_REASON_LOST && ask->peer->state == PSI_PEER_UP;
     struct psi_err text = {0};
-    (void)psi_fail(&text, r->status, "%s", r->text); /* a copy: r->text may lie in an ask that is dropped */
+    (void)psi_fail(&text, r->status, "%s", r->text); /* copied, because r->text may lie in an ask that is dropped */
     struct psi_reply end = *r;
     end.text = text.text;
     req->result_bytes = r->result_bytes;
     memcpy(req->result, r->result, r->result_bytes);
     req->flying = 0;
     psi_ask_drop(c, req);
-    psi_client_kick(about.peer); /* requests that waited for its bytes */
+    psi_client_kick(about.peer); /* requests may have waited until all bytes of req were sent */
     psi_control_refused(&about, &end);
     if (gone) {
         psi_var_lost(c, var, text.text);
@@ -135,7 +134,7 @@ void psi_parts_not_understood(struct psi_ask *ask, const char *what)
     psi_parts_refused(ask, &r);
 }
 
-/* Drop PUT_PARTs from before a reconnect of an ask whose input the task has whole: nobody waits for their answers. */
+/* Drop the PUT_PARTs of an ask that is answered, so that they are not sent again after a reconnect: the task has the input. */
 static void drop_brought(struct psi_ask *of)
 {
     struct psi_list *it = NULL;
@@ -159,7 +158,7 @@ void psi_parts_sent(struct psi_ask *ask)
     } else if (ask->op == PS_OP_PUT_PART) {
         req->counter += psi_ask_body_bytes(ask);
         if (req->counter > psi_parts_in_bytes(req)) {
-            psi_client_kick(ask->peer); /* a request that waited for its last byte can go on */
+            psi_client_kick(ask->peer); /* the next request of the queue may have waited for req's last byte */
         }
     }
 }
@@ -176,7 +175,8 @@ static void on_put_part(struct psi_client *c, struct psi_ask *ask, const struct 
     psi_client_kick(ask->peer);
 }
 
-/* Make an ask for `bytes` at `offset` of request number `of`. NULL: no memory. */
+/* Make an ask PUT_PART or GET_PART for `bytes` bytes at `offset` of the input or output of req. of: request number of the ask to
+ * which the part belongs. The caller starts the new ask. NULL: no memory. */
 static struct psi_ask *part_new(struct psi_peer *peer, struct psi_request *req, uint8_t op, psi_ask_fn fn, uint64_t of,
                                 uint64_t offset, uint64_t bytes)
 {
@@ -192,7 +192,7 @@ static struct psi_ask *part_new(struct psi_peer *peer, struct psi_request *req, 
     return part;
 }
 
-/* Send PUT_PARTs of ask. False: no memory now. */
+/* Send further input of the request in PUT_PARTs, until PSI_PARTS_PER_REQUEST are not answered. False: no memory now. */
 static bool put_parts(struct psi_peer *peer, const struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;
@@ -244,7 +244,6 @@ void psi_parts_disconnected(struct psi_peer *peer)
     }
 }
 
-/* Tell the caller that all elements of a DEQUEUE are here. */
 static ps_status all_here(struct psi_request *req, struct psi_err *err)
 {
     struct psi_dequeue *d = req->kind == PSI_REQ_DEQUEUE ? req->dst : NULL;
@@ -253,7 +252,7 @@ static ps_status all_here(struct psi_request *req, struct psi_err *err)
 
 static void on_get_part(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 
-/* Ask for the parts of the output that are missing; end the request if none is. */
+/* Request missing parts of the output (GET_PART), or, if none is missing, end the request. */
 static void get_parts(struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;

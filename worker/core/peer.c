@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One task as the rest of the core sees it: its names, whether it is wanted, frames to it, and the failure of its connection.
- *
- * Happy path: psi_peer_want() dials, connection.c brings the peer UP, psi_peer_send() queues a frame. Failure: code that finds
- * that a connection cannot go on calls psi_peer_fail(); connection.c closes it at the end of the event, before any byte is sent.
- */
+/* One task as the rest of the core sees it: its names, whether the session needs it, frames to it, failure of its connection.
+ * Happy path: psi_peer_want() dials, connection.c brings the peer UP, psi_peer_send() queues a frame. Failure: code that cannot
+ * use a connection further calls psi_peer_fail(); connection.c closes it at the end of the event, before any byte is sent. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -14,8 +11,9 @@
 
 enum {
     HELLO_PAYLOAD_MAX = 2 << 20,
-    /* A request may begin this much earlier than the dial of its task. The start timeouts of both end at the same time then. */
-    SLACK_MS = 100
+    SLACK_PART = 8,
+    SLACK_MIN_MS = 100,
+    SLACK_MAX_MS = 1000 /* most that slack_ms() returns */
 };
 
 #define TO(state) (1u << PSI_PEER_##state)
@@ -39,6 +37,7 @@ struct psi_peer *psi_peer_new(struct psi_client *c, const char *address)
     }
     peer->c = c;
     snprintf(peer->address, sizeof(peer->address), "%s", address);
+    peer->any_port = psi_address_any_port(address);
     snprintf(peer->name, sizeof(peer->name), "target");
     peer->backoff_ms = PS_RECONNECT_FIRST_MS;
     peer->lease_ms = PS_LEASE_MS;
@@ -85,7 +84,7 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
     return dst;
 }
 
-/* When this task was first wanted, in the session's psi_reach. NULL: not recorded. */
+/* Pointer to the time of this task's first dial (psi_reach.wanted_ms); NULL: the session does not record these times. */
 static uint64_t *wanted_ms(const struct psi_peer *peer)
 {
     struct psi_client *c = peer->c;
@@ -103,11 +102,19 @@ uint64_t psi_peer_wanted_ms(const struct psi_peer *peer)
     return psi_peer_unreached(peer) ? *wanted_ms(peer) : UINT64_MAX;
 }
 
+/* How many ms before its start timeout a task already counts as overdue. A request begins up to some hundred ms before the first
+ * dial, and its error, at the request's timeout, must already say that the task is overdue. */
+static uint64_t slack_ms(const struct psi_client *c)
+{
+    const uint64_t part = (uint64_t)c->start_timeout_ms / SLACK_PART;
+    return part < SLACK_MIN_MS ? SLACK_MIN_MS : part > SLACK_MAX_MS ? SLACK_MAX_MS : part;
+}
+
 bool psi_client_overdue(const struct psi_client *c)
 {
     for (uint32_t i = 0; c->start_timeout_ms > 0 && i < c->peer_count; i++) {
         const struct psi_peer *peer = c->peers[i];
-        if (psi_peer_unreached(peer) && c->now_ms + SLACK_MS >= psi_peer_wanted_ms(peer) + (uint64_t)c->start_timeout_ms) {
+        if (psi_peer_unreached(peer) && c->now_ms + slack_ms(c) >= psi_peer_wanted_ms(peer) + (uint64_t)c->start_timeout_ms) {
             return true;
         }
     }
@@ -129,6 +136,10 @@ void psi_peer_dial(struct psi_peer *peer)
         *since = peer->c->now_ms > 0 ? peer->c->now_ms : 1;
     }
     psi_peer_move(peer, PSI_PEER_DIAL);
+    if (peer->any_port && peer->told_life == 0) {
+        psi_peer_unlisted(peer);
+        return;
+    }
     peer->dial_effect = true;
     peer->c->dial_count++;
 }
@@ -147,7 +158,7 @@ void psi_peer_undial(struct psi_peer *peer)
         peer->c->dial_count--;
     }
     if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that succeeds now is too late */
+        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is under way may end, but its result is ignored */
     }
 }
 
@@ -176,7 +187,7 @@ const char *psi_peer_obstacle(const struct psi_peer *peer)
 void psi_peer_fail(struct psi_peer *peer, const char *format, ...)
 {
     if (peer->link == NULL || peer->doomed) {
-        return; /* only the first reason is kept */
+        return; /* the first reason is kept */
     }
     va_list ap;
     va_start(ap, format);

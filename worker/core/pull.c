@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads: PULL in chunks of at most 1 MiB, received segment by segment into the caller's memory.
+/* Reads: PULL of elements and GATHER of rows, in chunks of at most 1 MiB (an atomic variable or strings in one chunk), received
+ * segment by segment into the caller's memory.
  *
- * Happy path: up to eight chunks of a request travel at the same time (of large reads 32 MiB on a connection); each answer is one
- * frame; the request ends when every element is here. The result is an exact snapshot if all versions, before and after each
- * frame, are equal and no push was in progress at any of them; a variable of one segment is always exact. Failure: chunks that
- * were travelling when the connection broke are asked for again whole, with new numbers. A refusal because of load puts the whole
- * request off. Values that nobody waits for any more are read and dropped.
- */
+ * Happy path: up to eight chunks of a request are on their way at a time (for large reads 32 MiB on a connection); each answer is
+ * one frame; the request ends when every element has come. The result is an exact snapshot if all versions, before and after each
+ * frame, are equal and no push was in progress at any of them; a variable of one segment that comes in one frame is always exact.
+ * Failure: chunks that were on their way when the connection broke are requested again, with new numbers. A refusal because of
+ * load delays the whole request. Values for which no request waits are read and dropped. */
 #include "client.h"
 
 #include "common/blob.h"
@@ -36,20 +35,19 @@ static struct psi_chunk *chunk_of(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psi_chunk, link);
 }
 
-/* Dtype in which the value or a slot travels; slots are never narrowed. */
-static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
+/* Dtype of the values in frames. The optimizer's state (slot > 0) is always sent in the variable's own dtype. */
+static ps_dtype wire_of(const struct psi_request *req)
 {
-    return slot != 0 ? var->dtype : var->wire;
+    return req->slot != 0 ? req->var->dtype : psi_request_wire(req);
 }
 
-/* The rows that are read; NULL: not some rows, but elements. */
+/* The rows to read; NULL: the request reads elements. */
 static const struct psi_rows *rows_of(const struct psi_request *req)
 {
     return psi_request_is(req, PSI_KIND_ROWS) ? req->src : NULL;
 }
 
-/* Number of elements, or rows, to read. None counts as one: a frame without elements tells whether the variable is initialised,
- * and its version. */
+/* Number of elements or rows to read. 1 if there are none: an empty frame brings the value's version. */
 static uint64_t total_of(const struct psi_request *req)
 {
     if (rows_of(req) != NULL) {
@@ -59,10 +57,9 @@ static uint64_t total_of(const struct psi_request *req)
     return req->part_elements != 0 ? req->part_elements : all != 0 ? all : 1;
 }
 
-/* Bytes of an element, or a row, in frames. */
 static uint64_t unit_of(const struct psi_request *req)
 {
-    const uint64_t element = psi_wire_unit(wire_of(req->var, req->slot));
+    const uint64_t element = psi_wire_unit(wire_of(req));
     return rows_of(req) != NULL ? rows_of(req)->columns * element : element;
 }
 
@@ -75,7 +72,7 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     k->number = peer->next_request++;
     struct ps_frame_header h = psi_frame_header(k->op, k->number);
-    h.dtype = (uint8_t)wire_of(k->var, k->slot);
+    h.dtype = (uint8_t)k->wire;
     h.handle = k->var->handle;
     if (peer->c->trace != NULL) {
         psi_exchange_chunk(peer, k, &h);
@@ -108,6 +105,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         k->req = req;
         k->var = var;
         k->slot = req->slot;
+        k->wire = wire_of(req);
         k->op = psi_request_is(req, PSI_KIND_ROWS) ? PS_OP_GATHER : PS_OP_PULL;
         k->first = req->part_first + req->offset;
         if (var->dtype == PS_STRING) {
@@ -118,7 +116,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
             const struct psi_rows *rows = rows_of(req);
             uint64_t unit = unit_of(req);
             uint64_t left = total - req->offset;
-            /* a value of an atomic variable is only exact in one frame */
+            /* an atomic variable is read in one frame: values in several frames could be of several versions */
             uint64_t most = unit == 0 ? left : (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
             most = rows != NULL && most > PSI_GATHER_ROWS_MAX ? PSI_GATHER_ROWS_MAX : most;
             k->covers = (uint32_t)(left < most ? left : most);
@@ -162,7 +160,7 @@ void psi_pull_detach(struct psi_peer *peer)
             psi_list_push_back(&waiting, it);
         }
     }
-    psi_list_move_all(&waiting, &peer->chunk_again); /* they were asked for earlier, so they go first */
+    psi_list_move_all(&waiting, &peer->chunk_again); /* chunks in `waiting` were requested before those in chunk_again */
     psi_list_move_all(&peer->chunk_again, &waiting);
     peer->pull_bytes = 0;
     peer->sink_chunk = NULL;
@@ -181,10 +179,10 @@ static struct psi_chunk *find_chunk(const struct psi_peer *peer, uint64_t number
 
 static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
 {
-    if (h->dtype != wire_of(k->var, k->slot) || h->op != k->op) {
+    if (h->dtype != k->wire || h->op != k->op) {
         return false;
     }
-    if (k->var->dtype == PS_STRING) { /* the blob tells its own length */
+    if (k->var->dtype == PS_STRING) { /* the length of a blob is not known before it has come */
         return psi_payload_bytes(h, true) >= psi_blob_bytes_min(k->var->elements) && psi_payload_bytes(h, true) <= k->bytes;
     }
     return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
@@ -215,14 +213,15 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
     }
     req->counter2++;
     if (psi_request_is(req, PSI_KIND_READ)) {
-        req->version = req->counter; /* no value is older; the trailer's version may be newer than the values */
+        /* a read has the version of its first frame, the oldest */
+        req->version = req->counter;
     }
     if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
         req->exact = false;
     }
 }
 
-/* Check strings that were received: their offsets are untrusted. */
+/* Check received strings: their offsets come from the task, and must lie within the value. */
 static ps_status check_strings(const struct psi_peer *peer, const struct psi_request *req, struct psi_err *err)
 {
     uint64_t elements = req->var->elements;
@@ -261,9 +260,10 @@ void psi_pull_end(struct psi_peer *peer)
     req->offset2 += elements;
     if (req->offset2 == total_of(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
-        const bool once = rows_of(req) != NULL && req->counter2 == 1; /* rows are copied at the moment of the request */
-        if (once || var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
-            /* the values are from the moment of the head, whatever version the trailer has */
+        const bool copied =
+            rows_of(req) != NULL || var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(req)) <= PS_SEGMENT_BYTES;
+        if (copied && req->counter2 == 1) {
+            /* the task copied all values when it wrote the frame's head: a later version in the trailer does not matter */
             req->exact = psi_var_is_one_segment(var) || peer->sink_meta.in_progress == 0;
         }
         req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->counter == req->version);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN, ADD (read from the caller's memory while they are sent, at most 1 MiB
- * a frame); an ADD of at most 64 bytes and INIT are copied.
+/* Mutations as frames, of at most 1 MiB each. The values of PUSH, CONTRIBUTE, PUSHPULL, ASSIGN and ADD are read from the caller's
+ * memory while they are sent; rows are read from the request's struct psi_rows. An ADD of at most 64 bytes, INIT, WORK_END and
+ * SET_STEP are copied into one frame.
  *
- * Happy path: one frame of an operation is in the send queue at a time. When it has left, the next one is queued behind all other
- * frames, so that operations on different variables interleave. The first frame has flag FIRST and the total, the last one LAST.
- * After a reconnect the frames start at the task's offset, with FIRST only if that is 0. Each frame of a PUSHPULL is answered by
- * a VALUE frame. Failure: values lost with a connection are pulled, once the push is known to be applied.
- */
+ * Happy path: one frame of an operation is in the send queue at a time. When it is sent, the next frame is queued behind all
+ * other frames, so that operations on different variables interleave. The first frame has flag FIRST and the total, the last
+ * frame flag LAST. After a lost connection the frames start at the offset that the task reports, with FIRST only at offset 0.
+ * After a restart of the task nothing is sent again: the mutation has ended (psi_window_lose()). Each frame of a PUSHPULL, and
+ * each segment of a PUSHPULL_ROWS, is answered by a VALUE frame. Failure: values lost with a connection are read by PULL or
+ * GATHER when the push is applied. */
 #include "client.h"
 
 #include "common/half.h"
@@ -32,7 +33,6 @@ static const void *frame_payload(struct psi_out *out, uint64_t offset, uint32_t 
     return (const uint8_t *)e->req->src + e->frame_first * e->unit + offset;
 }
 
-/* psi_out.convert: float32 as float16 or bfloat16 */
 static void frame_convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
 {
     const struct psi_entry *e = entry_of(out);
@@ -46,7 +46,7 @@ static void frame_done(struct psi_out *out, bool sent)
     }
 }
 
-/* Rows: they lie ready, whole segments as they travel. */
+/* psi_out.payload for rows: psi_rows.segments has the bytes of the frames: in each segment the indices, then the rows. */
 static const void *rows_payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psi_entry *e = entry_of(out);
@@ -62,7 +62,8 @@ static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = 
 void psi_push_go(struct psi_request *req)
 {
     if (req->counter == 0 && psi_sync_contributes(req)) {
-        req->counter = req->owner->member.round; /* the gradient belongs to that round, whenever it is sent; 0: a PUSH */
+        /* counter: round of the contribution, chosen once (0: not yet), so that a delayed or repeated push keeps its round */
+        req->counter = req->owner->member.round;
     }
     psi_var_queue(req);
 }
@@ -77,14 +78,23 @@ union first_meta {
         struct ps_push_step at;
     };
     struct ps_contribute_meta contribute;
+    struct ps_contribute_rows_meta contribute_rows;
 };
 
-/* Fill the meta of the first frame; returns its size in bytes. */
 static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
 {
     const struct psi_request *req = e->req;
     const bool says_step = e->step != 0 && (e->peer->features & PS_FEATURE_GLOBAL_STEP) != 0;
     memset(m, 0, sizeof(*m));
+    if (e->op == PS_OP_CONTRIBUTE_ROWS) {
+        const struct psi_rows *r = req->src;
+        m->contribute_rows.rows = e->total;
+        m->contribute_rows.highest = r->highest;
+        m->contribute_rows.scale = req->scale;
+        m->contribute_rows.member = e->member;
+        m->contribute_rows.round = e->round;
+        return sizeof(m->contribute_rows);
+    }
     if (psi_op_is_rows(e->op)) {
         const struct psi_rows *r = req->src;
         m->rows.rows = e->total;
@@ -93,7 +103,7 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
         m->rows.how = e->op == PS_OP_SCATTER ? r->how : 0;
         m->rows.version = e->op == PS_OP_SCATTER ? 0 : req->from;
         m->rows_at.step = e->step;
-        return sizeof(m->rows) + (says_step && e->op == PS_OP_PUSH_ROWS ? sizeof(m->rows_at) : 0);
+        return sizeof(m->rows) + (says_step && e->op != PS_OP_SCATTER ? sizeof(m->rows_at) : 0);
     }
     if (e->op == PS_OP_CONTRIBUTE) {
         m->contribute.total_elements = e->total;
@@ -119,12 +129,12 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     return sizeof(m->push);
 }
 
-/* Queue a frame with a message and no body. */
 static void queue_message(struct psi_entry *e, struct ps_frame_header *h, const pb_msgdesc_t *d, const void *m)
 {
     _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t bytes = 0;
-    PSI_ASSERT(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has room for every message */
+    /* cannot fail: meta has room for every message */
+    PSI_ASSERT(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL) == PS_OK);
     h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
     psi_peer_send(e->peer, h, meta, NULL, 0);
@@ -193,8 +203,8 @@ void psi_push_queue(struct psi_entry *e)
     } else {
         const bool rows = psi_op_is_rows(e->op);
         uint64_t left = e->total - e->next;
-        uint64_t most =
-            rows ? PS_VALUES_FRAME_BYTES / PS_SEGMENT_BYTES * psi_rows_per_segment(e->unit) : PS_VALUES_FRAME_BYTES / size;
+        uint64_t most = rows ? PS_VALUES_FRAME_BYTES / PS_SEGMENT_BYTES * psi_rows_per_segment(e->unit)
+                             : psi_request_frame_bytes(e->req) / size;
         uint64_t elements = left < most ? left : most;
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));
@@ -203,13 +213,13 @@ void psi_push_queue(struct psi_entry *e)
         e->out.crc = peer->crc;
         e->out.head_bytes = PS_FRAME_HEADER_BYTES + h.meta_bytes;
         e->out.payload_bytes = (uint32_t)(elements * size);
-        if (rows) { /* segments of a frame that is not the last one are whole */
+        if (rows) { /* all frames but the last consist of whole segments */
             e->out.payload_bytes = elements == left ? (uint32_t)psi_rows_payload(left, e->unit)
                                                     : PS_VALUES_FRAME_BYTES / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
         }
         memcpy(e->out.head, &h, sizeof(h));
         if (first) {
-            /* a constant size is copied without a call; h.meta_bytes says how much counts */
+            /* copies more than the h.meta_bytes valid bytes, because a copy of constant size is faster */
             memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, sizeof(meta));
         }
         e->frame_first = e->next;
@@ -231,13 +241,24 @@ void psi_push_queue(struct psi_entry *e)
     psi_client_kick(peer); /* the variable's next request can start */
 }
 
-/* Size in bytes of the values in a body, which may end at the variable's end (left). False: the size is wrong. */
-static bool range_bytes(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
+/* Bytes of one element (PUSHPULL_ROWS: row) in a VALUE frame, which brings new values. */
+static uint64_t value_unit(const struct psi_entry *e)
 {
-    uint64_t body = psi_payload_bytes(h, true);
+    return psi_op_is_rows(e->op) ? e->unit - PSI_INDEX_BYTES : e->unit;
+}
+
+/* Set *out to the size of the values in a VALUE frame's body. A body is padded only at the end of the push; for PUSHPULL_ROWS
+ * each, as it has the rows of one segment, may be. False: its size is wrong. */
+static bool range_bytes(const struct psi_entry *e, const struct ps_frame_header *h, uint64_t *out)
+{
+    const uint64_t body = psi_payload_bytes(h, true), per = psi_rows_per_segment(e->unit);
+    uint64_t left = (e->total - h->offset) * value_unit(e);
+    if (psi_op_is_rows(e->op)) {
+        left = left < per * value_unit(e) ? left : per * value_unit(e);
+    }
     bool last = body == ((left + 7) & ~(uint64_t)7);
     *out = last ? left : body;
-    return last || (body < left && body % PS_SEGMENT_BYTES == 0 && body > 0);
+    return last || (!psi_op_is_rows(e->op) && body < left && body % PS_SEGMENT_BYTES == 0 && body > 0);
 }
 
 ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err)
@@ -245,21 +266,21 @@ ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err)
     const struct psi_reader *in = &peer->link->in;
     const struct ps_frame_header *h = &in->header;
     const struct psi_entry *e = psi_window_find(peer, h->id);
-    if (e == NULL && h->op == PS_OP_PUSHPULL && h->id < peer->next) {
-        return PS_OK; /* the number is settled: nobody wants the values */
+    if (e == NULL && psi_op_pulls(h->op) && h->id < peer->next) {
+        return PS_OK; /* the push has ended, so nobody needs the values */
     }
     uint64_t bytes = 0;
-    uint64_t size = e != NULL ? e->unit : 1;
-    uint64_t sent = e != NULL ? (e->queued ? e->frame_first : e->next) : 0; /* values of a range follow its frame */
-    if (e == NULL || e->op != PS_OP_PUSHPULL || h->op != PS_OP_PUSHPULL || h->dtype != e->wire || h->offset >= sent ||
-        h->offset % (PS_SEGMENT_BYTES / size) != 0 || !range_bytes(h, (e->total - h->offset) * size, &bytes) ||
-        h->offset + bytes / size > sent) {
+    /* a task returns new values for frames that were sent whole; for rows, also for sent segments of the frame being sent */
+    uint64_t sent = e == NULL ? 0 : e->queued && !psi_op_is_rows(e->op) ? e->frame_first : e->next;
+    if (e == NULL || !psi_op_pulls(h->op) || e->op != h->op || h->dtype != e->wire || h->offset >= sent ||
+        h->offset % (PS_SEGMENT_BYTES / e->unit) != 0 || !range_bytes(e, h, &bytes) || bytes == 0 ||
+        h->offset + bytes / value_unit(e) > sent) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "values that do not fit number %llu", (unsigned long long)h->id);
     }
     memcpy(&peer->sink_meta, psi_reader_meta(in), sizeof(peer->sink_meta));
     peer->sink = PSI_SINK_VALUE;
     peer->sink_number = h->id;
-    peer->sink_first = h->offset;
+    peer->sink_first = h->offset * (value_unit(e) / psi_wire_unit(e->wire));
     peer->sink_bytes = bytes;
     peer->sink_done = 0;
     return PS_OK;
@@ -273,15 +294,20 @@ void psi_push_value_end(struct psi_peer *peer)
         return;
     }
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
-    if (peer->sink_first == req->offset2) {
-        req->offset2 += peer->sink_bytes / e->unit; /* values from element 0 on without a gap */
+    if (peer->link->in.header.offset == req->offset2) {
+        req->offset2 += peer->sink_bytes / value_unit(e); /* values or rows that have come so far without a gap */
     }
+}
+
+bool psi_push_lacks_values(const struct psi_request *req)
+{
+    return req->var->elements > 0 && req->offset2 < psi_request_total(req);
 }
 
 void psi_push_pulled(struct psi_request *req)
 {
-    if (req->offset2 >= req->var->elements) {
-        /* exact: the values are those that this push has made; a variable without elements has no VALUE frame */
+    if (!psi_push_lacks_values(req)) {
+        /* exact if there are no values, or if all values have the version that this push has made */
         req->exact =
             req->var->elements == 0 || ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
         psi_request_ended(req);

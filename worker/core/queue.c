@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Queues: ENQUEUE, DEQUEUE and QUEUE_CLOSE at the task that has the queue (docs/PROTOCOL.md, "Queues").
- *
- * Happy path: ENQUEUEs and QUEUE_CLOSEs of one queue are sent whole, in frames and parts (parts.c), one after the other in call
- * order. A DEQUEUE's answer has the first bytes of the elements, parts have the rest; when all bytes are in the caller's memory,
- * ACK makes the elements the program's. Failure: after a reconnect all requests keep their numbers. A DEQUEUE that ends before
- * all bytes have come is given up (ACK with offset 1): its elements go back into the queue. A refused part ends its request.
- *
- * Fields of struct psi_request: see parts.c.
- */
+/* Queues: ENQUEUE, DEQUEUE and QUEUE_CLOSE at the task that has the queue (docs/PROTOCOL.md, "Queues"). Happy path: ENQUEUEs and
+ * QUEUE_CLOSEs of one queue are sent whole, in frames and parts (parts.c), one after the other in call order. A DEQUEUE's answer
+ * has the first bytes of the elements, parts have the rest; when all bytes are in the caller's memory, the ACK makes the program
+ * the owner of the elements. Failure: after a reconnect all requests keep their numbers. A DEQUEUE that ends before all bytes
+ * have come is given up (ACK with offset 1): its elements go back into the queue. A refused part ends its request. */
 #include "client.h"
 
 #include "common/limits.h"
@@ -30,7 +25,7 @@ static ps_status check_put(const struct psi_enqueue *e, const char *name, struct
 
 static ps_status check_take(const struct psi_dequeue *d, const struct psi_var *var, struct psi_err *err)
 {
-    bool sums = var->queue->spec.kind == PSI_QUEUE_ACCUMULATOR;
+    bool sums = psi_queue_accumulates(var->queue->spec.kind);
     if (sums && (d->many || d->count == 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "take of '%s': %u gradients; at least 1, and one result", var->name, d->count);
     }
@@ -70,13 +65,13 @@ ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err)
 static void ended(struct psi_request *req)
 {
     if (req->flying > 0) {
-        psi_ask_drop(req->owner, req); /* parts of an ENQUEUE that the task had whole before a reconnect */
+        /* the task had the parts already before a reconnect: tell it that those sent again are not needed */
+        psi_ask_drop(req->owner, req);
     }
     req->flying = 0;
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
-/* psi_ask_fn of ENQUEUE and QUEUE_CLOSE. */
 static void on_put(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
@@ -113,7 +108,7 @@ static void on_take(struct psi_client *c, struct psi_ask *ask, const struct psi_
     d->data = NULL;
     ps_status st = d->room(d, &d->got, &d->data, &err);
     if (st != PS_OK) {
-        /* the elements cannot be asked for again */
+        /* room() has failed, mostly for lack of memory: the request ends, and the task puts the elements back into the queue */
         const struct psi_reply why = {.status = st, .reason = err.reason, .applied = PS_MAYBE_PARTLY_APPLIED, .text = err.text};
         psi_parts_refused(ask, &why);
         return;
@@ -157,9 +152,10 @@ void psi_queue_go(struct psi_request *req)
     struct psi_peer *peer = req->owner->peers[var->owner];
     struct psi_err err = {0};
     if (!var->open) {
-        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
-                           "%s of '%s' at %s: the queue is gone: it was reset or deleted, or its task restarted without it",
-                           k->name, var->name, peer->name);
+        psi_request_end_as(
+            req, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
+            "%s of '%s' at %s: the queue is gone for this session: it was reset or deleted, or its task was restarted", k->name,
+            var->name, peer->name);
         return;
     }
     struct psi_ask *ask = psi_ask_new(peer, k->op, req, req->kind == PSI_REQ_DEQUEUE ? on_take : on_put, 0);
@@ -188,7 +184,7 @@ ps_status psi_queue_update(const struct psi_peer *peer, struct psi_var *var, con
         st = psi_fail(err, PS_INVALID_ARGUMENT, "OPEN's answer has a field out of range");
     }
     if (st == PS_OK && var->open && (a->incarnation != var->incarnation || a->creation != var->creation)) {
-        st = psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
+        st = psi_fail(err, PS_NOT_FOUND, "another queue of that name is there now, made anew or loaded from a checkpoint");
     }
     if (st == PS_OK && !var->found_only) {
         st = psi_queue_spec_compare(&spec, peer->name, &var->queue->spec, var->name, err);

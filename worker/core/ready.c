@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * READY, WAIT_READY and STATUS: what a session does before it trains. No session trains on half a model.
+/* READY, WAIT_READY and STATUS: what a session does before it trains. No session trains on half a model.
  *
- * Happy path: get every variable -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT for
- * each variable, SYNC at the directory if they are or should be in rounds, then SEAL. Every other session WAITs at the owners
- * until the variables are sealed, asks for the status again, and compares hyperparameters and rounds with what is in force.
- * Differences may come from an earlier training: the session waits until a connected chief has made the model ready, and compares
- * again. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this
- * session has used it is got again, and everything starts over. A newer chief, other hyperparameters, the deadline: an error that
- * names them. Each step starts asks or inner requests; psi_ready_pump() takes the next step when none of them is pending.
- */
+ * Happy path: every variable is got, and the owners are asked for the status of all. The chief takes its number at the directory,
+ * sends INIT for each variable, SYNC at the directory if the variables are or should be in rounds, then SEAL. Every other session
+ * WAITs at the owners until the variables are sealed, asks for the status again, and compares hyperparameters and rounds with
+ * those in force. A difference may come from an earlier training: the session waits until a connected chief has made the model
+ * ready, and compares again. Failure: some variables are trained and others have no value: DATA_LOSS, before any INIT; with a
+ * lease only the chief ends, and the others wait for it to mend the model. A variable that is lost before this session has used
+ * it is got again, and READY begins again. A newer chief, other hyperparameters, the deadline: an error that names them. Each
+ * step starts asks or inner requests; psi_ready_pump() takes the next step when none of them is pending. */
 #include "ready.h"
 
 #include "common/mem.h"
@@ -18,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, TRIES_MAX = 5, OTHER_MS = 250 /* OTHER_MS: time between two beats that ask for the chief */ };
+enum { RETRY_MS = 100, TRIES_MAX = 5, OTHER_MS = 250 /* OTHER_MS: time in ms between two beats that ask about the chief */ };
 
 static void ready_free(struct psi_ready *r)
 {
@@ -38,8 +37,7 @@ void psi_ready_free_all(struct psi_client *c)
     }
 }
 
-/* Container of the chief that READY needs: the global step's, so that all programs of a model agree; else the first variable's.
- * The number of that chief is good for all containers of the model. */
+/* The container whose chief initialises the model: that of the global step, equal in all programs; else the first variable's. */
 static const char *container_of(const struct psi_ready *r)
 {
     for (uint32_t i = 0; i < r->var_count; i++) {
@@ -50,7 +48,7 @@ static const char *container_of(const struct psi_ready *r)
     return r->var_count > 0 ? r->vars[0]->container : PSI_CONTAINER_DEFAULT;
 }
 
-/* End the request with r->err, or OK; its asks are dropped. */
+/* End the request with r->err, or with OK; drop its asks. */
 static void end(struct psi_ready *r)
 {
     struct psi_request *req = r->req;
@@ -74,13 +72,12 @@ static void end(struct psi_ready *r)
     }
 }
 
-/* True for the STATUS of one variable. Many of these run at a time, so none may look at all variables. */
+/* True for the STATUS of one variable. Many such requests may run at a time, so none may loop over all variables. */
 static bool is_of_one(const struct psi_request *req)
 {
     return req->kind == PSI_REQ_STATUS && req->var != NULL;
 }
 
-/* Upper bound of the number of variables that the request is about. */
 static uint32_t count_vars(const struct psi_request *req)
 {
     uint32_t count = 0;
@@ -94,7 +91,6 @@ static uint32_t count_vars(const struct psi_request *req)
     return count;
 }
 
-/* Collect the variables into r->vars, which has room for all. */
 static void collect_vars(struct psi_ready *r)
 {
     const struct psi_request *req = r->req;
@@ -105,7 +101,7 @@ static void collect_vars(struct psi_ready *r)
     }
     PSI_LIST_FOREACH(it, &req->owner->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        /* queues are never waited for */
+        /* the model has no queues, no variables `apart`, and, except for STATUS, none that were only looked up */
         bool mine = var->queue == NULL && !var->apart && (req->kind == PSI_REQ_STATUS || !var->found_only);
         bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
         if (mine && asked_for) {
@@ -142,18 +138,19 @@ void psi_ready_go(struct psi_request *req)
     }
     psi_request_move(req, PSI_STAGE_COMPOSITE);
     req->extra = r;
-    psi_peer_want(psi_client_directory(c)); /* its beats tell whether there is a chief */
+    psi_peer_want(psi_client_directory(c)); /* the directory's answers to beats say whether there is a chief */
     psi_list_push_back(&c->composites, &r->link);
 }
 
-/* Callback of inner requests, called at their end, not from the done list. */
+/* psi_request.done of a request that READY has started. ABORTED with nothing applied makes READY begin again, at most TRIES_MAX
+ * times; any other error ends READY. Called in the event that ends the request, not later from the list of done requests. */
 static void inner_done(struct psi_request *inner)
 {
     struct psi_ready *r = inner->ctx;
     r->pending--;
     if (inner->status == PS_ABORTED && r->tries < TRIES_MAX && inner->applied == PS_NOTHING_APPLIED) {
         r->tries++;
-        r->retry = true; /* a handle is gone, or there is a newer chief: STATUS tells */
+        r->retry = true; /* the task does not know the handle, or knows a newer chief: STATUS will show which */
     } else if (inner->status != PS_OK) {
         psi_ready_fail(r, inner->status, inner->err->reason, inner->applied, "%s", inner->err->text);
     }
@@ -170,7 +167,7 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
     inner->var = r->vars[i];
     inner->done = inner_done;
     inner->ctx = r;
-    inner->deadline_ms = r->req->deadline_ms; /* READY's deadline comes first, and ends it */
+    inner->deadline_ms = r->req->deadline_ms; /* READY's deadline ends the inner request */
     psi_request_prepare(c, inner);
     inner->flags |= PSI_REQUEST_INNER | PSI_REQUEST_SLOW_LOGGED;
     inner->chief_number = r->chief_number;
@@ -186,7 +183,7 @@ static void again_later(struct psi_ready *r, const struct psi_peer *peer, const 
     r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
 }
 
-/* True if SYNC names a variable that the directory no longer knows, because its task came back empty. STATUS tells which. */
+/* True if SYNC named a variable that the directory does not know, as its task was restarted. STATUS will show which variable. */
 static bool is_name_gone(const struct psi_ask *ask, const struct psi_reply *reply)
 {
     return ask->op == PS_OP_SYNC && reply->status == PS_NOT_FOUND;
@@ -243,7 +240,7 @@ static void on_status(struct psi_client *c, struct psi_ask *ask, const struct ps
         return;
     }
     for (uint32_t i = 0; i < ask->var_count; i++) {
-        r->retry = r->retry || ask->vars[i] != NULL; /* the answer does not mention it */
+        r->retry = r->retry || ask->vars[i] != NULL; /* ask again: the answer lacks a variable */
     }
 }
 
@@ -294,9 +291,8 @@ static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct ps
     r->pending--;
     if (reply->status != PS_OK) {
         if (reply->status == PS_DEADLINE_EXCEEDED && ask->op == PS_OP_WAIT) {
-            /* the deadline given to the task was a little earlier than READY's */
-            r->wait_again = true;
-            /* an answer before wait_ms is not what was asked for: pause */
+            r->wait_again = true; /* the variables are not sealed yet: WAIT is sent again, until READY's deadline */
+            /* pause before the next WAIT if the task has answered this WAIT before its timeout */
             r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms;
         } else {
             ask_failed(r, ask, reply);
@@ -314,7 +310,6 @@ static void no_memory(struct psi_ready *r)
     psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_REASON_NONE, PS_NOTHING_APPLIED, "%s: no memory", psi_kind_of(r->req)->name);
 }
 
-/* Ask each task about the variables that it owns, in one ask, or several if the list is long. */
 static void start_asks(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_msgdesc_t *meta, const void *m)
 {
     struct psi_client *c = r->req->owner;
@@ -346,7 +341,7 @@ static void start_asks(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_
     psi_free(own);
 }
 
-/* True if the chief must send SYNC: this program asks for rounds, or variables are in rounds. */
+/* True if the chief must send SYNC: this program asks for rounds, or an earlier program has put the variables into rounds. */
 static bool says_how(const struct psi_ready *r)
 {
     bool says = r->req->owner->sync.mode != PS_SYNC_NONE;
@@ -388,7 +383,7 @@ static void beat(struct psi_client *c)
     }
 }
 
-/* End READY successfully. Sessions that wait for the chief learn at once that it has made the model ready. */
+/* End READY successfully. A chief sends a beat at once, by which waiting sessions learn that the model is ready. */
 static void ready(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -406,17 +401,17 @@ static void ready(struct psi_ready *r)
 
 static void get(struct psi_ready *r);
 
-/* True if the variable shows that a model exists. A value that another session has given by ASSIGN and not sealed counts for
- * the chief alone: for other sessions it may be this chief's, which initialises the rest next. */
+/* True if the variable shows that a trained model exists. An unsealed value that another session gave by ASSIGN counts for the
+ * chief alone: others cannot tell it from a value of the present chief, which will initialise the rest. */
 static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
 {
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
-/* Of the chief: set var->left for values that earlier chiefs gave and did not seal, and that do not belong to the live model. A
- * chief seals when all variables have values. So if some are sealed, values given under the lowest number that sealed belong to
- * the model. With PSI_CHIEF_STATIC initial values of a newer chief belong to it too: nothing kept that chief from giving them
- * after this status, and INIT adopts the values that it finds. */
+/* For the chief: set var->left for values that earlier chiefs gave, did not seal, and that are not part of the live model. If no
+ * variable is sealed, these are the values given by ASSIGN. If one is, these are all but the values of the chief with the lowest
+ * seal: a chief seals when every variable has a value, so that chief's values are the model. PSI_CHIEF_STATIC: values that a
+ * newer chief gave by INIT are of the model too, because INIT adopts the values that it finds. */
 static void weigh(struct psi_ready *r)
 {
     const bool chief = psi_ready_is_chief(r);
@@ -434,8 +429,7 @@ static void weigh(struct psi_ready *r)
     }
 }
 
-/* The first variable that shows that a model exists (is_sign()), if another variable lacks its value; NULL: the model is not
- * half. */
+/* A variable that shows that a model exists (is_sign()) while another variable has no value; NULL: none. */
 static const struct psi_var *half_a_model(const struct psi_ready *r)
 {
     bool half = psi_ready_any(r, psi_var_lacks) || psi_ready_any(r, psi_var_is_left);
@@ -447,8 +441,8 @@ static const struct psi_var *half_a_model(const struct psi_ready *r)
     return NULL;
 }
 
-/* True if a variable that was live in the previous status still is. A chief seals only after all its INITs are answered, so a
- * value that is missing now, in a later status, is lost. */
+/* True if the variable that was live at the previous status is still live. Then a value that is missing now is lost,
+ * because a chief sends SEAL only when all INITs of this chief have been answered. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;
@@ -477,8 +471,8 @@ static void await_seals(struct psi_ready *r)
     start_asks(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
 }
 
-/* STATIC: take a chief number above those of the owners, which a directory that was restarted may not know. A READY that goes
- * on after an earlier one has its number already; so has the holder of a lease. */
+/* STATIC: ask the directory for a chief number, above all that the owners know, as a restarted directory may not know these. A
+ * READY that continues an earlier READY, and a session with the lease, have their number already. */
 static void take_number(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -503,7 +497,7 @@ static void take_number(struct psi_ready *r)
 
 static void fail_half(struct psi_ready *r, const struct psi_var *live)
 {
-    char names[336], trained[64]; /* names: leaves room for the rest of the text */
+    char names[336], trained[64]; /* names [336]: leaves room for the rest of the error's text */
     psi_utf8_shorten(live->name, trained, sizeof(trained));
     psi_ready_name(r, psi_ready_any(r, psi_var_lacks) ? psi_var_lacks : psi_var_is_left, names, sizeof(names) - strlen(trained));
     psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
@@ -512,7 +506,7 @@ static void fail_half(struct psi_ready *r, const struct psi_var *live)
                    names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
 }
 
-/* True if the chief may repair the model, by a restore or a new start, and this session is not the chief. */
+/* True if this session must leave the repair of a half model (a restore or a new start) to the chief, another session. */
 static bool is_others_to_mend(const struct psi_ready *r)
 {
     return r->req->kind == PSI_REQ_READY && r->req->owner->chief_mode == PSI_CHIEF_LEASE && !psi_ready_is_chief(r);
@@ -521,7 +515,7 @@ static bool is_others_to_mend(const struct psi_ready *r)
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    /* a READY that goes on after an earlier one finds values that the chief has just given */
+    /* c->found is only counted in a first READY: one that continues it also finds values that the chief has given since */
     if (r->rounds == 1 && r->req->kind == PSI_REQ_READY && r->req->chief_number == 0) {
         c->found = 0;
         c->found_total = 0;
@@ -553,13 +547,13 @@ static void decide(struct psi_ready *r)
     weigh(r);
     const struct psi_var *live = half_a_model(r);
     if (live != NULL && !still_live(r)) {
-        get(r); /* the status has answers of different moments: a chief may have finished in between */
+        get(r); /* ask again: the answers came at different times, and a chief may have given the missing values in between */
         return;
     }
     r->half = live != NULL;
     if (live != NULL && is_others_to_mend(r)) {
         r->step = READY_WAIT;
-        r->again_ms = c->now_ms + RETRY_MS; /* pause, because the wait ends at once where all are sealed */
+        r->again_ms = c->now_ms + RETRY_MS; /* pause: the owners answer at once if all variables are sealed */
         await_seals(r);
         return;
     }
@@ -582,7 +576,8 @@ static void decide(struct psi_ready *r)
     if (!psi_ready_any(r, psi_var_is_unsealed)) {
         const struct psi_var *other = r->req->kind == PSI_REQ_READY ? psi_ready_other(r) : NULL;
         if (other != NULL && (r->judged == 0 || r->judged != c->chief.ready)) {
-            c->chief.ready = 0; /* the report may be about a chief that is gone */
+            /* the directory may have reported a chief that is gone: forget this, and wait for the next report */
+            c->chief.ready = 0;
             r->step = READY_OTHER;
             return;
         }
@@ -596,13 +591,13 @@ static void decide(struct psi_ready *r)
     }
     r->step = READY_WAIT;
     if (r->rounds > 2) {
-        r->again_ms = c->now_ms + RETRY_MS; /* pause: the model was sealed, and is not any more */
+        r->again_ms = c->now_ms + RETRY_MS; /* pause: the model was sealed, and is no longer */
     }
     await_seals(r);
 }
 
-/* All variables are open: ask for their status. A session that is chief gives the owners its number in the same request. From
- * then on no earlier chief can change what the status shows. */
+/* Ask for the status of all variables, which are open now. A chief also sends SEAL, from which the owners learn its number, to
+ * refuse lower ones from then on. While it is unknown who is chief, only sets r->claims. */
 static void look(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -648,14 +643,14 @@ static void get(struct psi_ready *r)
     }
 }
 
-/* End READY before the first INIT, which changes nothing of a live model. */
+/* End READY before the first INIT: no variable has a trained value, so the caller may first run the restore function. */
 static void stop(struct psi_ready *r)
 {
     r->nothing = true;
     ready(r);
 }
 
-/* Nothing is pending: take the next step. r may be freed. */
+/* Take the next step. Call when no ask and no inner request is pending. May end the request, and so free r. */
 static void advance(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -681,7 +676,7 @@ static void advance(struct psi_ready *r)
         break;
     case READY_CHIEF:
         if (c->chief_mode == PSI_CHIEF_STATIC && r->req->chief_number == 0 && !r->fenced &&
-            psi_ready_any(r, psi_var_is_unsealed)) { /* what the status showed may have been sealed since */
+            psi_ready_any(r, psi_var_is_unsealed)) { /* ask again: another chief may have sealed variables since the status */
             r->fenced = true;
             r->step = READY_GET;
             get(r);
@@ -691,7 +686,7 @@ static void advance(struct psi_ready *r)
             stop(r);
             break;
         }
-        if (r->complete && psi_ready_any(r, is_provisional)) { /* an INIT could replace a value that is not sealed */
+        if (r->complete && psi_ready_any(r, is_provisional)) { /* seal first: an INIT could replace a value that is not sealed */
             start_seal(r);
             break;
         }
@@ -712,7 +707,7 @@ static void advance(struct psi_ready *r)
         start_seal(r);
         break;
     case READY_SEALED:
-        if (r->complete) { /* all are sealed now: INIT keeps their values, and sets this chief's hyperparameters */
+        if (r->complete) { /* sealed: INIT now keeps the values, and sets this chief's hyperparameters */
             r->step = READY_GET;
             break;
         }
@@ -731,7 +726,8 @@ static void advance(struct psi_ready *r)
         r->judged = c->chief.ready;
         if (r->judged != 0 || r->told != c->chief.told || r->connected != c->chief_connected) {
             r->told = c->chief.told;
-            r->connected = c->chief_connected; /* a chief that came and went between two beats may have changed the model */
+            /* look again: a chief that came and went between two beats may have changed the model */
+            r->connected = c->chief_connected;
             r->step = READY_GET;
         } else {
             beat(c);
@@ -741,7 +737,7 @@ static void advance(struct psi_ready *r)
     }
 }
 
-/* End the wait for another session's seal if this session has become chief. */
+/* If this session has become chief, end its wait for another session's seal. */
 static void break_wait(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Predicates of a READY about its variables, from their last status: which are lost, live, unsealed; whose hyperparameters
- * differ; what is still missing. Texts name variables, tasks and addresses. Nothing is changed but r->failed and r->err.
- */
+/* Questions that READY asks about the last status of its variables: which are lost, live, not sealed; which hyperparameters
+ * differ; which answers are missing. Error texts name variables, tasks and addresses. Only r->failed and r->err change. */
 #include "ready.h"
 
 #include "common/optimizer.h"
@@ -12,12 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 4, MORE_BYTES = 20 }; /* " and 4294967295 more" */
+enum { NAMES_MAX = 4, MORE_BYTES = 20 }; /* MORE_BYTES: room for " and 4294967295 more" */
 
 void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
 {
     if (r->failed) {
-        return; /* only the first failure is kept */
+        return; /* the first failure is kept */
     }
     r->failed = true;
     r->err.code = st;
@@ -35,8 +33,7 @@ bool psi_ready_is_chief(const struct psi_ready *r)
     return r->req->kind == PSI_REQ_READY && (c->chief_mode == PSI_CHIEF_LEASE ? r->chief_number != 0 : psi_client_is_chief(c));
 }
 
-/* A list "one, another and 3 more" in dst [n]. The first name is always there, shortened if necessary; others are there whole,
- * or counted. */
+/* A text "one, another and 3 more" in dst [n]. A long first name is shortened; other names are written whole, or only counted. */
 struct naming {
     char *dst;
     size_t n, at;
@@ -128,7 +125,6 @@ bool psi_var_is_live(const struct psi_var *var)
     return psi_var_is_trained(var) || (var->initialised && var->given && var->provisional == 0);
 }
 
-/* Name of a mode in messages. */
 static const char *mode_text(ps_sync_mode mode)
 {
     static const char *const texts[] = {"no rounds", "rounds (--sync)", "bounded staleness (--staleness)"};
@@ -137,7 +133,7 @@ static const char *mode_text(ps_sync_mode mode)
 
 static bool is_other_mode(const struct psi_client *c, const struct psi_var *var)
 {
-    /* an evaluator or finished session pushes nothing */
+    /* an evaluator, or a session that trains no more, pushes nothing, so it accepts every mode */
     bool looks = c->sync.finished || (c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0);
     return !looks && psi_sync_is_trained(var) && var->rounds != c->sync.mode;
 }
@@ -194,7 +190,6 @@ void psi_ready_one_container(struct psi_ready *r)
     }
 }
 
-/* True if the task has not yet sent an answer that it was, or is to be, asked for. */
 bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
@@ -218,8 +213,7 @@ bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer)
     return false;
 }
 
-/* Write the tasks whose answers are missing: "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection
- * refused) and 3 more". */
+/* Write which tasks have not answered: "/job:ps/task:0 (127.0.0.1:2222: connection refused) and 3 more". False: none. */
 static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *out_down)
 {
     const struct psi_client *c = r->req->owner;
@@ -240,7 +234,7 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
     return names.named > 0;
 }
 
-/* Explain which settings of an earlier training are in force that this program does not ask for. */
+/* Write that r waits for a chief, because tasks still use the rounds or hyperparameters of an earlier training. */
 static void explain_other(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
@@ -248,7 +242,7 @@ static void explain_other(const struct psi_ready *r, char *dst, size_t n)
     const char *chief =
         c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected";
     char name[120], ours[PSI_OPTIMIZER_TEXT_MAX], theirs[PSI_OPTIMIZER_TEXT_MAX], where[PSI_WHERE_MAX];
-    if (var == NULL) { /* the variable was got again since */
+    if (var == NULL) { /* the variable that differed was opened anew since the last status, and none differs now */
         snprintf(dst, n, "waiting for a chief; %s", chief);
         return;
     }

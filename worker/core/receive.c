@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Frames from a task: where the bytes of each are stored, and which file takes the complete frame.
- *
- * Happy path: the HEAD selects a sink. Values that need no conversion go straight to the caller's memory, where the reader checks
- * their CRCs (its target); values to convert go there segment by segment; everything else is gathered in the peer's body buffer.
- * END hands the frame to window.c, pull.c, ask.c or connection.c. A request that ends in the middle takes its target away first.
- * Failure: a task's bytes are untrusted: a violation of the protocol closes the connection, with one log line.
- */
+/* Frames from a task: where the bytes of each are stored, and which file takes the complete frame. Happy path: a frame's header
+ * (HEAD) selects a sink. Values that need no conversion are written by the frame reader straight into the caller's memory (its
+ * target); other values are converted into that memory segment by segment; all else goes into the peer's body buffer. The end of
+ * the frame calls window.c, pull.c, ask.c or connection.c. A request that ends in the middle of a frame takes the target away
+ * first. Failure: a task's bytes are untrusted, so a violation of the protocol closes the connection, with one log line. */
 #include "client.h"
 
 #include "common/form.h"
@@ -15,7 +12,7 @@
 
 #include <string.h>
 
-/* Parse the meta of a reply other than PULL's and VALUE's; the frame's form was checked. */
+/* Read a reply's meta, which psi_form_check() has accepted, into peer->reply; not for PULL and VALUE. */
 static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, const uint8_t *meta)
 {
     struct psi_reply *r = &peer->reply;
@@ -43,7 +40,7 @@ static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, 
     r->body_bytes = 0;
 }
 
-/* The request that wants the values of the frame that is being received; NULL: none any more. */
+/* The request that gets the values of the frame that is being received; NULL: none. */
 static struct psi_request *wanted_by(const struct psi_peer *peer)
 {
     if (peer->sink == PSI_SINK_CHUNK) {
@@ -59,7 +56,7 @@ static ps_dtype wire_of(const struct psi_peer *peer)
     return (ps_dtype)peer->link->in.header.dtype;
 }
 
-/* The address in the request's memory for the next value, behind the first sink_done bytes of the frame. */
+/* Where in the request's memory the frame's next value goes, when sink_done bytes of values have come. */
 static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;
@@ -67,19 +64,19 @@ static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *
     return (uint8_t *)req->dst + first * psi_wire_unit(var->dtype);
 }
 
-/* A frame of values begins: let the reader write values that need no conversion into the request's memory. */
+/* Begin a frame of values: let the reader write them straight into the request's memory, unless they need a conversion. */
 static void aim(struct psi_peer *peer)
 {
     struct psi_request *req = wanted_by(peer);
     if (req != NULL && peer->sink_bytes > 0 && wire_of(peer) == req->var->dtype) {
         psi_reader_target(&peer->link->in, place_of(peer, req), peer->sink_bytes);
-        PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* the frames of a request come on one connection, one at a time */
+        PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* all frames of a request come on one connection, one at a time */
         peer->target = req;
         req->flags |= PSI_REQUEST_TARGET;
     }
 }
 
-/* Store n bytes of values for the request, unless the reader has already done so. */
+/* Store n bytes of values for the request, unless the reader has stored them. */
 static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     const struct psi_request *req = wanted_by(peer);
@@ -102,7 +99,7 @@ static ps_status head(struct psi_peer *peer, struct psi_err *err)
     }
     if ((h->flags & PS_FLAG_REPLY) == 0) {
         if (h->op == PS_OP_DURABLE && peer->state != PSI_PEER_HELLO) {
-            return PS_OK; /* this client keeps nothing until it is durable */
+            return PS_OK; /* DURABLE says which changes are on disk; no request of this client waits for that */
         }
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request (op %u) came from it", h->op);
     }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests outside of the wire protocol: checks at the start, dispatch by kind, being put off, the end. Deadlines and unreachable
- * tasks are in deadline.c.
- *
- * Every request ends exactly once, through psi_request_ended(), and then belongs to the caller again. What a failed request may
- * have changed at the task is decided where that is known; here only for requests that never had a sequence number (nothing
- * applied).
- */
+/* What is done for a request apart from the wire protocol: checks at the start, dispatch by kind, delays, the end. For deadlines
+ * and unreachable tasks see deadline.c. Every request ends exactly once, through psi_request_ended(); after that the request
+ * belongs to the caller again. */
 #include "client.h"
 
 #include "common/blob.h"
@@ -22,7 +17,7 @@
 #define DELAY_MAX_MS 1000u
 #define EARLY_MAX_MS 250u
 
-/* Name of the call. k: the row of req's kind; a request that is only checked has no client from which to get it. */
+/* Name of the call for error texts. k: the request's row of psi_kinds; psi_client_check() has a request without a client. */
 static const char *name_of(const struct psi_request *req, const struct psi_kind *k)
 {
     return req->kind == PSI_REQ_ADD && req->scale < 0 ? "assign_sub" : k->name;
@@ -68,7 +63,7 @@ static ps_status check_bytes(const struct psi_request *req, const struct psi_kin
     return PS_OK;
 }
 
-/* Refuse bools other than 0 and 1: they would be stored, and a file made by ps_export() could not be read. */
+/* Refuse bools other than 0 and 1, because a file with such values could not be imported (ps_import()). */
 static ps_status check_bools(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                              struct psi_err *err)
 {
@@ -93,7 +88,7 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                         v->dtype == PS_BOOL ? "bool" : "strings");
     }
     const bool lacks = ((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL);
-    /* a value without elements needs no memory, but strings have offsets */
+    /* a value without elements needs no memory, except that strings have offsets */
     if (lacks && (v->dtype == PS_STRING || v->elements > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", name_of(req, k), v->name);
     }
@@ -113,14 +108,14 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                         v->name, (double)req->scale);
     }
     const uintptr_t src = (uintptr_t)req->src, dst = (uintptr_t)req->dst;
-    /* the gradient may have to be sent again */
+    /* src and dst must not overlap: after a reconnect the gradient may be sent again when new values were already written */
     if (req->kind == PSI_REQ_PUSH_PULL && src < dst + req->bytes && dst < src + req->bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the values would overwrite the gradient", k->name, v->name);
     }
     return PS_OK;
 }
 
-/* psi_rows_new() has checked the indices; here, that they are for this variable. */
+/* Check that the rows were prepared for a variable of this shape. psi_rows_new() has checked the indices. */
 __attribute__((noinline)) static ps_status check_rows(const struct psi_request *req, const struct psi_kind *k,
                                                       struct psi_err *err)
 {
@@ -182,7 +177,7 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
 }
 
 #define TO(stage) (1u << PSI_STAGE_##stage)
-#define GOES (TO(WAITING) | TO(GETTING) | TO(ASKED) | TO(COMPOSITE) | TO(DONE)) /* the stages that go() of a kind may move to */
+#define GOES (TO(WAITING) | TO(GETTING) | TO(ASKED) | TO(COMPOSITE) | TO(DONE)) /* stages into which psi_kind.go() may move */
 static const uint32_t WAYS[PSI_STAGES] = {
     [PSI_STAGE_NONE] = GOES | TO(EARLY) | TO(DELAYED),
     [PSI_STAGE_EARLY] = GOES,
@@ -222,15 +217,23 @@ uint32_t psi_request_unit(const struct psi_request *req)
                                               : psi_wire_unit(psi_request_wire(req));
 }
 
+uint32_t psi_request_frame_bytes(const struct psi_request *req)
+{
+    return psi_kind_of(req)->op == PS_OP_PUSHPULL ? PSI_PAIR_FRAME_BYTES : PS_VALUES_FRAME_BYTES;
+}
+
+bool psi_request_is_multi(const struct psi_request *req)
+{
+    return psi_request_bytes(req, psi_request_total(req), psi_request_unit(req)) > psi_request_frame_bytes(req);
+}
+
 static void to_ready(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
     if (psi_request_reads(req)) {
         psi_list_push_back(psi_pull_is_small(req) ? &peer->ready_small_read : &peer->ready_read, &req->link);
     } else {
-        const bool multi =
-            psi_request_bytes(req, psi_request_total(req), psi_request_unit(req)) > PS_VALUES_FRAME_BYTES; /* several frames */
-        psi_list_push_back(multi ? &peer->ready_multi : &peer->ready_single, &req->link);
+        psi_list_push_back(psi_request_is_multi(req) ? &peer->ready_multi : &peer->ready_single, &req->link);
     }
 }
 
@@ -261,7 +264,8 @@ void psi_request_move(struct psi_request *req, enum psi_request_stage to)
         break;
     case PSI_STAGE_WAITING:
         if (req->tries > 0 || (req->flags & PSI_REQUEST_PUSHED) != 0) {
-            psi_list_push_front(&req->var->waiting, &req->link); /* it was called before those that wait */
+            /* a request that was sent before, and is repeated, is older than those that wait: it goes to the front */
+            psi_list_push_front(&req->var->waiting, &req->link);
         } else {
             psi_list_push_back(&req->var->waiting, &req->link);
         }
@@ -319,7 +323,6 @@ void psi_request_go(struct psi_request *req)
     psi_kind_of(req)->go(req);
 }
 
-/* The task that a request for the variable waits for. */
 static struct psi_peer *peer_of_var(struct psi_client *c, const struct psi_var *var)
 {
     struct psi_peer *directory = psi_client_directory(c);
@@ -371,7 +374,7 @@ bool psi_reply_repeatable(const struct psi_reply *r)
     return (r->status == PS_RESOURCE_EXHAUSTED || r->status == PS_UNAVAILABLE) && r->applied == PS_NOTHING_APPLIED;
 }
 
-/* Remember the global step, for beats, when any request has read or changed it. */
+/* If the request has read or changed the global step, remember it: beats report it to the directory. */
 static void learn_step(struct psi_client *c, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;

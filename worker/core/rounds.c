@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Training in step with other sessions: SYNC, JOIN, STEP and LEAVE at the directory, and the membership that they give this
- * session (struct psi_member). A member's pushes to variables in rounds are sent as CONTRIBUTE (push.c).
- *
- * Happy path: READY puts the variables in rounds (the chief's SYNC) or finds them there -> JOIN: a membership, and the first
- * round -> pushes, then STEP, which waits for the end of the round and returns the next round -> LEAVE. Failure: all of these may
- * be carried out twice, so they are sent again after a reconnect, also to a restarted directory. A STEP of a session that had
- * been taken for lost joins again, within its own deadline, and reports that.
- */
+/* Training in step with other sessions: SYNC, JOIN, STEP and LEAVE at the directory, and this session's membership (struct
+ * psi_member). A member's pushes to variables in rounds are sent as CONTRIBUTE (push.c). Happy path: READY puts the variables in
+ * rounds (the chief's SYNC) or finds them there. JOIN gives a membership, and the first round. In each round the session pushes,
+ * then sends STEP, which waits for the next round. LEAVE ends the membership. Failure: all these requests may be carried out
+ * twice, so they are sent again after a reconnect, also to a restarted directory. A STEP of a session that was taken for lost
+ * joins again within its deadline, and reports this. */
 #include "client.h"
 
 #include <stdio.h>
@@ -20,13 +17,14 @@ bool psi_sync_is_trained(const struct psi_var *var)
 
 bool psi_sync_contributes(const struct psi_request *req)
 {
-    return req->kind == PSI_REQ_PUSH && req->var->rounds == PS_SYNC_ROUNDS && req->owner->member.mode == PS_SYNC_ROUNDS;
+    return (req->kind == PSI_REQ_PUSH || req->kind == PSI_REQ_PUSH_ROWS) && req->var->rounds == PS_SYNC_ROUNDS &&
+           req->owner->member.mode == PS_SYNC_ROUNDS;
 }
 
 bool psi_sync_was_dropped(uint8_t op, const struct psi_reply *r)
 {
     uint64_t dropped = 0;
-    if (op == PS_OP_CONTRIBUTE && r->status == PS_OK && r->result_bytes == sizeof(dropped)) {
+    if (psi_op_contributes(op) && r->status == PS_OK && r->result_bytes == sizeof(dropped)) {
         memcpy(&dropped, r->result, sizeof(dropped));
     }
     return dropped == 1;
@@ -40,7 +38,11 @@ static ps_v1_SyncOptions options_of(const struct psi_client *c)
                                .workers = sync->mode != PS_SYNC_NONE && workers == 0 ? psi_cluster_workers(&c->cluster) : workers,
                                .replicas = sync->replicas,
                                .on_loss = (uint32_t)sync->on_loss,
-                               .staleness = sync->staleness};
+                               .staleness = sync->staleness,
+                               .max_norm = sync->max_norm,
+                               .max_norm_each = sync->max_norm_each,
+                               .rows_per_step = sync->rows_per_step,
+                               .rows_mean = (uint32_t)sync->rows_mean};
 }
 
 static ps_status give_container(struct psi_ask *ask, struct psi_err *err)
@@ -55,7 +57,27 @@ static ps_status give_var(struct psi_ask *ask, const struct psi_var *var, struct
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     PSI_BYTES_SET(m.container, var->container);
     PSI_BYTES_SET(m.name, var->name);
+    m.rows = var->by_rows && ask->peer->c->sync.mode == PS_SYNC_ROUNDS;
     return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
+}
+
+static ps_status check_rows(const struct psi_ask *ask, const struct psi_var *var, struct psi_err *err)
+{
+    const struct psi_sync *sync = &ask->peer->c->sync;
+    if (!var->by_rows || sync->mode != PS_SYNC_ROUNDS) {
+        return PS_OK;
+    }
+    if (sync->rows_per_step == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "'%s' is an embedding: in rounds ps_session_sync_rows() says how many of its rows a worker may push in a "
+                        "step, for which memory is reserved",
+                        var->name);
+    }
+    return (ask->peer->features & PS_FEATURE_ROUND_ROWS) != 0
+               ? PS_OK
+               : psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,
+                             "'%s' is an embedding, and the directory is of a release that has none in rounds; upgrade it",
+                             var->name);
 }
 
 ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint32_t count, struct psi_err *err)
@@ -73,7 +95,8 @@ ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint3
     st = st == PS_OK && first != NULL ? give_var(ask, first, err) : st;
     for (uint32_t i = 0; st == PS_OK && i < count; i++) {
         if (psi_sync_is_trained(vars[i]) && vars[i] != first) {
-            st = give_var(ask, vars[i], err);
+            st = check_rows(ask, vars[i], err);
+            st = st == PS_OK ? give_var(ask, vars[i], err) : st;
         }
     }
     if (st != PS_OK && ask->body.len + PS_LIST_ITEM_BYTES_MAX > PSI_SYNC_BYTES_MAX) {
@@ -98,7 +121,6 @@ ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? give_container(ask, err) : st;
 }
 
-/* Build check: the session must be a member. */
 static ps_status check_member(const struct psi_ask *ask, struct psi_err *err)
 {
     return ask->peer->c->member.mode != PS_SYNC_NONE
@@ -129,7 +151,8 @@ ps_status psi_sync_build_leave(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? give_container(ask, err) : st;
 }
 
-/* Take the membership from JOIN's answer. False: the request was ended with an error. */
+/* Read JOIN's answer into *m, and set c->member. False: a refusal, or an answer that is invalid or of an older release; the
+ * request has ended or is delayed. */
 static bool joined(struct psi_ask *ask, const struct psi_reply *r, ps_v1_JoinAnswer *m)
 {
     struct psi_client *c = ask->peer->c;
@@ -138,6 +161,12 @@ static bool joined(struct psi_ask *ask, const struct psi_reply *r, ps_v1_JoinAns
     }
     if (m->member == 0 || (c->sync.mode == PS_SYNC_ROUNDS && m->round == 0) || m->step > INT64_MAX) {
         psi_control_not_understood(ask);
+        return false;
+    }
+    if (m->options.max_norm != c->sync.max_norm) { /* a directory of an older release ignores max_norm, and answers 0 */
+        psi_request_end_as(ask->req, PS_UNIMPLEMENTED, PS_REASON_FEATURE, PS_NOTHING_APPLIED,
+                           "the rounds have no limit on norms: %s is of a release without it; upgrade the ps tasks",
+                           ask->peer->name);
         return false;
     }
     c->member.mode = c->sync.mode;
@@ -166,7 +195,7 @@ static void step_over(struct psi_request *req, int64_t step, bool taken, bool lo
         c->step = (uint64_t)step + 1;
         snprintf(c->step_of, sizeof(c->step_of), "%s", c->sync.step == NULL ? "" : c->sync.step->container);
         c->member.dropped += taken ? 0 : 1;
-        if (!taken && !lost && (c->member.dropped & (c->member.dropped - 1)) == 0) { /* the 1st, 2nd, 4th, 8th ... */
+        if (!taken && !lost && (c->member.dropped & (c->member.dropped - 1)) == 0) { /* log drops number 1, 2, 4, 8 and so on */
             psi_client_log(c, PSI_LOG_WARN, "step_dropped", PSI_KV("dropped", c->member.dropped),
                            PSI_KV("round", c->member.round), PSI_KV("why", "enough others had completed the round before"));
         }
@@ -183,11 +212,13 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     }
     psi_client_log(c, PSI_LOG_WARN, "place_lost", PSI_KV("member", m.member), PSI_KV("round", m.round), PSI_KV("taken", taken),
                    PSI_KV("why", "the directory had not heard of this session for a lease"));
+    /* the global step never goes back here (c->step - 1: last known): a restarted directory may report an older one */
     int64_t step = (int64_t)m.step + 1 < (int64_t)c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
-    step_over(ask->req, step, taken, true); /* a restarted directory may not have heard of the step yet */
+    step_over(ask->req, step, taken, true);
 }
 
-enum { STEPS, REJOINS }; /* psi_request.counter of a STEP; counter2: its contribution was taken */
+/* psi_request.counter of a STEP. REJOINS: the member was lost, and JOIN is sent. counter2: 1 if the round took the gradient */
+enum { STEPS, REJOINS };
 
 static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -229,7 +260,7 @@ void psi_sync_step_go(struct psi_request *req)
     }
 }
 
-/* psi_ask_fn of ROUNDS: log what the round of the session's container waits for, if the STEP still waits. */
+/* Answer to ROUNDS, which is sent when a STEP waits for long: log the members for which the round of this container waits. */
 static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
@@ -238,7 +269,7 @@ static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct p
     char container[PS_CONTAINER_BYTES_MAX + 1], text[sizeof(round.text.bytes) + 1];
     struct psi_list *it = NULL;
     bool end = r->status != PS_OK || ask->partial;
-    ask->partial = true; /* only the first frame is looked at */
+    ask->partial = true; /* later frames of the answer are not read */
     while (!end && psi_list_next(&p, &n, &ps_v1_RoundAnswer_msg, &round, &end, NULL) == PS_OK && !end) {
         bool ours = PSI_BYTES_TEXT(round.container, container, sizeof(container)) == PS_OK && c->sync.step != NULL &&
                     strcmp(container, c->sync.step->container) == 0 && PSI_BYTES_TEXT(round.text, text, sizeof(text)) == PS_OK;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See rows.h. Happy path: indices are checked; if they rise they are taken as they are, otherwise sorted by their digits, so that
- * equal ones keep their order; rows are written into segments, and added up where several are for one index.
- * Failure: an index outside; memory.
- */
+/* Sorts the rows of a request by index, and cuts them into segments. Happy path: indices are checked; if they are not in rising
+ * order, a stable radix sort sorts them; rows are written into segments, and rows of equal index are added up. Failure: an index
+ * out of range; no memory. */
 #include "rows.h"
 
 #include "proto/frame.h"
@@ -16,7 +14,7 @@
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-/* An index, and where the program has it. */
+/* An index of a row; at: its position in the program's list of indices. */
 struct named {
     uint64_t index;
     uint64_t at;
@@ -37,7 +35,8 @@ ps_status psi_rows_indices_check(const struct psi_rows_given *g, uint64_t rows, 
     return PS_OK;
 }
 
-/* Sort `count` at a, with as much memory at b, by digits from the lowest on. Returns where they lie then. */
+/* Sort a [count] by index, each of which is below `rows`: stable radix sort from the lowest digit. b [count]: memory to work in.
+ * Returns a or b, whichever has the result. */
 static struct named *sorted(struct named *a, struct named *b, uint64_t count, uint64_t rows)
 {
     for (uint32_t shift = 0; shift < 64 && (rows - 1) >> shift != 0; shift += DIGIT_BITS) {
@@ -81,7 +80,7 @@ static void add_half(ps_dtype dtype, void *to, const void *from, uint64_t n)
     }
 }
 
-/* Add n elements to those at `to`, which lie anywhere. */
+/* Add n elements to the elements at `to`, of any alignment. */
 static void add(ps_dtype dtype, void *to, const void *from, uint64_t n)
 {
     switch (dtype) {
@@ -102,11 +101,10 @@ static void add(ps_dtype dtype, void *to, const void *from, uint64_t n)
         add_half(dtype, to, from, n);
         break;
     default:
-        break; /* nothing is added to bool and strings */
+        break; /* bool and strings are not added up */
     }
 }
 
-/* Different indices of a sorted list. */
 static uint64_t different(const struct named *list, uint64_t count)
 {
     uint64_t n = count > 0;
@@ -116,11 +114,11 @@ static uint64_t different(const struct named *list, uint64_t count)
     return n;
 }
 
-/* Write rows in the order of `list`, or as they are given where it is NULL, into segments. */
+/* Write the rows into segments in the order of `list`; list NULL: in the program's order. */
 static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list)
 {
     const uint64_t per = psi_rows_per_segment(psi_rows_unit(r->row_bytes)), row = r->row_bytes;
-    uint64_t k = UINT64_MAX; /* row of the operation */
+    uint64_t k = UINT64_MAX; /* number of the row being written: rows of equal index have one number */
     uint64_t in_segment = 0;
     uint8_t *segment = NULL, *place = NULL;
     for (uint64_t i = 0; i < g->count; i++) {
@@ -128,7 +126,7 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
         const uint64_t given = list != NULL ? list[i].at : i;
         const uint8_t *from = (const uint8_t *)g->values + (g->at != NULL ? g->at[given] : given) * row;
         if (list != NULL && i > 0 && index == list[i - 1].index) {
-            if (g->use == PSI_ROWS_SUM) {
+            if (g->use != PSI_ROWS_LAST) {
                 add(g->dtype, place, from, r->columns);
             } else {
                 memcpy(place, from, row);
@@ -139,7 +137,7 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
         if (k % per == 0) {
             segment = r->segments + k / per * PS_SEGMENT_BYTES;
             in_segment = r->count - k < per ? r->count - k : per;
-            if (r->count - k > per) { /* a whole segment, and not the last one: zeros behind its rows */
+            if (r->count - k > per) { /* not the last segment: fill the bytes after its rows with zeros */
                 const uint64_t end = per * psi_rows_unit(row);
                 memset(segment + end, 0, PS_SEGMENT_BYTES - end);
             }
@@ -150,7 +148,7 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
     }
 }
 
-/* The different indices, and which of them each one that was given is. */
+/* Fill r->indices with the given indices, each once. Unless list is NULL, r->places gets each given index's position there. */
 static void note(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list)
 {
     uint64_t k = UINT64_MAX;
@@ -170,18 +168,20 @@ static ps_status fail_memory(const struct psi_rows_given *g, struct psi_err *err
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "'%s': no memory for %llu rows", g->name, (unsigned long long)g->count);
 }
 
-/* Fill r with the rows of the operation, in the order of `list`; list NULL: in the order of the program. */
+/* Fill r with the program's rows, in the order of `list`; list NULL: in the program's order. */
 static ps_status make(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list, struct psi_err *err)
 {
     r->count = list != NULL ? different(list, g->count) : g->count;
     r->highest = g->count == 0 ? 0 : list != NULL ? list[g->count - 1].index : (uint64_t)g->indices[g->count - 1];
     if (g->use != PSI_ROWS_READ) {
         const uint64_t bytes = psi_rows_payload(r->count, psi_rows_unit(r->row_bytes));
-        r->segments = psi_malloc(bytes + PSI_INDEX_BYTES); /* the address of a gradient without rows is not NULL */
+        r->segments = psi_malloc(bytes + PSI_INDEX_BYTES); /* more than 0 bytes, so that NULL means no memory even without rows */
         if (r->segments == NULL) {
             return fail_memory(g, err);
         }
         fill(r, g, list);
+    }
+    if (g->use != PSI_ROWS_READ && g->use != PSI_ROWS_SUM_READ) {
         return PS_OK;
     }
     r->indices = psi_malloc((r->count + 1) * sizeof(*r->indices));
@@ -252,5 +252,16 @@ void psi_rows_spread(const struct psi_rows *r, const void *from, void *to)
     for (uint64_t i = 0; i < r->given; i++) {
         memcpy((uint8_t *)to + (r->at != NULL ? r->at[i] : i) * row,
                (const uint8_t *)from + (r->places != NULL ? r->places[i] : i) * row, row);
+    }
+}
+
+void psi_rows_copy(const struct psi_rows *r, uint8_t *indices, uint8_t *rows)
+{
+    const uint64_t per = psi_rows_per_segment(psi_rows_unit(r->row_bytes));
+    for (uint64_t first = 0; first < r->count; first += per) {
+        const uint64_t n = r->count - first < per ? r->count - first : per;
+        const uint8_t *segment = r->segments + first / per * PS_SEGMENT_BYTES;
+        memcpy(indices + first * PSI_INDEX_BYTES, segment, n * PSI_INDEX_BYTES);
+        memcpy(rows + first * r->row_bytes, segment + n * PSI_INDEX_BYTES, n * r->row_bytes);
     }
 }

@@ -1,75 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A session as a machine: session.h.
- *
- * Happy path: an error that may be mended makes the session LOST, and all calls return that error -> a thread recovers it:
- * DRAINING, then MAKING, while the other threads are barred -> RUNNING; the step in which the program had pushed is broken.
- * Failure modes: any other error, and too many recoveries without a step, make it FAILED; an attempt that fails is repeated from
- * DRAINING on, until it is DOOMED and GIVEN_UP; an interrupt breaks the recovery off, and the next call recovers.
- */
+/* State machine of a session (session.h). Happy path: an error from which the session can recover makes it LOST, and all calls
+ * return this error. Then a thread recovers the session: it is DRAINING, then MAKING, while the other threads are barred, and
+ * RUNNING again. A step in which the program had pushed is broken off. Failure modes: any other error, and too many recoveries
+ * without a step, make the session FAILED; a failed attempt is repeated from DRAINING on, until the session is DOOMED and
+ * GIVEN_UP; an interrupt breaks the recovery off, and the next call recovers. */
 #include "session.h"
+
+#include "ways.h"
 
 #include <stdio.h>
 
-#define TO(state) (1u << (state))
 static const uint8_t STATE_WAYS[PSI_SESSION_STATES] = {
-    [PSI_SESSION_RUNNING] = TO(PSI_SESSION_LOST) | TO(PSI_SESSION_FAILED),
-    [PSI_SESSION_LOST] = TO(PSI_SESSION_DRAINING) | TO(PSI_SESSION_FAILED),
-    [PSI_SESSION_BROKEN_OFF] = TO(PSI_SESSION_DRAINING) | TO(PSI_SESSION_GIVEN_UP),
-    [PSI_SESSION_DRAINING] = TO(PSI_SESSION_MAKING) | TO(PSI_SESSION_BROKEN_OFF) | TO(PSI_SESSION_DOOMED),
-    [PSI_SESSION_MAKING] = TO(PSI_SESSION_RUNNING) | TO(PSI_SESSION_LOST) | TO(PSI_SESSION_DRAINING) |
-                           TO(PSI_SESSION_BROKEN_OFF) | TO(PSI_SESSION_DOOMED),
-    [PSI_SESSION_DOOMED] = TO(PSI_SESSION_FAILED) | TO(PSI_SESSION_GIVEN_UP),
-    [PSI_SESSION_FAILED] = TO(PSI_SESSION_RUNNING), /* its error only said that the session closes */
+    [PSI_SESSION_RUNNING] = PSI_TO(PSI_SESSION_LOST) | PSI_TO(PSI_SESSION_FAILED),
+    [PSI_SESSION_LOST] = PSI_TO(PSI_SESSION_DRAINING) | PSI_TO(PSI_SESSION_FAILED),
+    [PSI_SESSION_BROKEN_OFF] = PSI_TO(PSI_SESSION_DRAINING) | PSI_TO(PSI_SESSION_GIVEN_UP),
+    [PSI_SESSION_DRAINING] = PSI_TO(PSI_SESSION_MAKING) | PSI_TO(PSI_SESSION_BROKEN_OFF) | PSI_TO(PSI_SESSION_DOOMED),
+    [PSI_SESSION_MAKING] = PSI_TO(PSI_SESSION_RUNNING) | PSI_TO(PSI_SESSION_LOST) | PSI_TO(PSI_SESSION_DRAINING) |
+                           PSI_TO(PSI_SESSION_BROKEN_OFF) | PSI_TO(PSI_SESSION_DOOMED),
+    [PSI_SESSION_DOOMED] = PSI_TO(PSI_SESSION_FAILED) | PSI_TO(PSI_SESSION_GIVEN_UP),
+    [PSI_SESSION_FAILED] = PSI_TO(PSI_SESSION_RUNNING), /* PSI_ON_QUIET: the error only said that the session closes */
     [PSI_SESSION_GIVEN_UP] = 0,
 };
 static const uint8_t STEP_WAYS[PSI_STEPS] = {
-    [PSI_STEP_NEW] = TO(PSI_STEP_PULLED) | TO(PSI_STEP_PUSHED),
-    [PSI_STEP_PULLED] = TO(PSI_STEP_PUSHED) | TO(PSI_STEP_BROKEN_PULLED) | TO(PSI_STEP_NEW),
-    [PSI_STEP_PUSHED] = TO(PSI_STEP_BROKEN_PUSHED) | TO(PSI_STEP_NEW),
-    [PSI_STEP_BROKEN_PULLED] = TO(PSI_STEP_BROKEN_PUSHED) | TO(PSI_STEP_PULLED) | TO(PSI_STEP_NEW),
-    [PSI_STEP_BROKEN_PUSHED] = TO(PSI_STEP_NEW),
+    [PSI_STEP_NEW] = PSI_TO(PSI_STEP_PULLED) | PSI_TO(PSI_STEP_PUSHED),
+    [PSI_STEP_PULLED] = PSI_TO(PSI_STEP_PUSHED) | PSI_TO(PSI_STEP_BROKEN_PULLED) | PSI_TO(PSI_STEP_NEW),
+    [PSI_STEP_PUSHED] = PSI_TO(PSI_STEP_BROKEN_PUSHED) | PSI_TO(PSI_STEP_NEW),
+    [PSI_STEP_BROKEN_PULLED] = PSI_TO(PSI_STEP_BROKEN_PUSHED) | PSI_TO(PSI_STEP_PULLED) | PSI_TO(PSI_STEP_NEW),
+    [PSI_STEP_BROKEN_PUSHED] = PSI_TO(PSI_STEP_NEW),
 };
+static const struct psi_ways TABLES[PSI_SESSION_MARKS] = {{"state", STATE_WAYS, PSI_SESSION_STATES, 0},
+                                                          {"step", STEP_WAYS, PSI_STEPS, 0}};
 _Static_assert(PSI_SESSION_STATES *PSI_SESSION_STATES <= 64 && PSI_STEPS * PSI_STEPS <= 64, "bits of a word of marks");
-static const struct {
-    const char *name;
-    const uint8_t *ways;
-    unsigned states;
-} TABLES[PSI_SESSION_MARKS] = {{"state", STATE_WAYS, PSI_SESSION_STATES}, {"step", STEP_WAYS, PSI_STEPS}};
-
-/* The one way from a state to another; to stay is always allowed. Returns `to`. */
-static unsigned move(struct psi_session *m, unsigned table, unsigned from, unsigned to)
-{
-    if (from != to) {
-        PSI_ASSERT((TABLES[table].ways[from] >> to & 1u) != 0);
-        m->marks[table] |= (uint64_t)1 << (from * TABLES[table].states + to);
-    }
-    return to;
-}
 
 static void state_move(struct psi_session *m, enum psi_session_state to)
 {
-    m->state = (enum psi_session_state)move(m, 0, m->state, to);
+    m->state = (enum psi_session_state)psi_ways_move(&TABLES[0], &m->marks[0], m->state, to);
 }
 
 static void step_move(struct psi_session *m, enum psi_step to)
 {
-    m->step = (enum psi_step)move(m, 1, m->step, to);
+    m->step = (enum psi_step)psi_ways_move(&TABLES[1], &m->marks[1], m->step, to);
 }
 
 bool psi_session_unmarked(const uint64_t marks[PSI_SESSION_MARKS], char out[64])
 {
-    for (unsigned table = 0; table < PSI_SESSION_MARKS; table++) {
-        const unsigned states = TABLES[table].states;
-        for (unsigned way = 0; way < states * states; way++) {
-            const bool exists = ((unsigned)TABLES[table].ways[way / states] >> way % states & 1u) != 0;
-            if (exists && (marks[table] >> way & 1u) == 0) {
-                (void)snprintf(out, 64, "%s: %u to %u", TABLES[table].name, way / states, way % states);
-                return true;
-            }
-        }
-    }
-    return false;
+    return psi_ways_unmarked(&TABLES[0], marks[0], out) || psi_ways_unmarked(&TABLES[1], marks[1], out);
 }
 
 void psi_session_init(struct psi_session *m, const ps_sync_options *sync)
@@ -89,8 +64,6 @@ void psi_session_check_invariants(const struct psi_session *m)
     PSI_ASSERT(m->leads == PSI_LEADS_NOT || m->chief_number != 0);
 }
 
-/* ---- questions ---- */
-
 bool psi_session_recovers(const struct psi_session *m)
 {
     return m->state == PSI_SESSION_DRAINING || m->state == PSI_SESSION_MAKING || m->state == PSI_SESSION_DOOMED;
@@ -99,13 +72,14 @@ bool psi_session_recovers(const struct psi_session *m)
 bool psi_session_is_final(const struct psi_session *m)
 {
     return m->state == PSI_SESSION_FAILED || m->state == PSI_SESSION_GIVEN_UP || m->state == PSI_SESSION_DOOMED ||
-           (m->state == PSI_SESSION_DRAINING && m->error.code != PS_OK); /* errors from which it recovers are dropped there */
+           /* DRAINING: psi_session_fails() sets m->error only for an error that ends the session */
+           (m->state == PSI_SESSION_DRAINING && m->error.code != PS_OK);
 }
 
 bool psi_session_mends(const struct psi_session *m, const struct psi_err *err)
 {
     if (err->unreached) {
-        return false; /* the session was never connected to the task, so nothing was lost that could come back */
+        return false; /* the task was never connected, so nothing was lost that could come back */
     }
     if (!m->monitored || m->in_row >= m->recoveries_max) {
         return false;
@@ -113,13 +87,13 @@ bool psi_session_mends(const struct psi_session *m, const struct psi_err *err)
     switch (err->code) {
     case PS_ABORTED:
         if (m->sync->on_worker_loss == PS_LOSS_FAIL && psi_reason(err->reason, err->code) == (ps_reason)PS_ABORTED) {
-            return false; /* a worker was lost, and the policy ends all of them */
+            return false; /* a worker was lost, and the policy ends all workers */
         }
-        /* two processes that claim to be one task would displace each other for ever */
+        /* CONFLICT, DISPLACED: two processes claim to be one task: with recoveries they would displace each other for ever */
         return err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_DISPLACED;
     case PS_UNAVAILABLE:
         return err->reason != PS_REASON_OTHER_CLUSTER;
-    case PS_DATA_LOSS: /* the chief has to deal with the loss; the others wait for it */
+    case PS_DATA_LOSS: /* a part of the model is lost: a chief that may not discard the rest (LEADS_HALF) fails */
         return m->leads != PSI_LEADS;
     case PS_DEADLINE_EXCEEDED:
         return err->reason == PS_REASON_NOT_CONNECTED;
@@ -128,21 +102,27 @@ bool psi_session_mends(const struct psi_session *m, const struct psi_err *err)
     }
 }
 
+/* The error because of which `who` must not use the session now (psi_session_bars()); PS_OK: none. */
+static ps_status barred(const struct psi_session *m, const struct psi_who *who, struct psi_err *err)
+{
+    if (psi_session_recovers(m) && (who->on_loop ? m->state == PSI_SESSION_DRAINING : who->thread != m->recoverer)) {
+        if (err != NULL) {
+            *err = m->cause;
+        }
+        return m->cause.code;
+    }
+    return who->life == 0 || who->life == 1 + m->lives ? PS_OK : psi_fail(err, PS_ABORTED, PSI_STEP_IS_BROKEN);
+}
+
 bool psi_session_bars(const struct psi_session *m, const struct psi_who *who, struct psi_err *err)
 {
-    if (!psi_session_recovers(m) || (who->on_loop ? m->state != PSI_SESSION_DRAINING : who->thread == m->recoverer)) {
-        return false;
-    }
-    if (err != NULL) {
-        *err = m->cause;
-    }
-    return true;
+    return barred(m, who, err) != PS_OK;
 }
 
 ps_status psi_session_error(const struct psi_session *m, const struct psi_who *who, struct psi_err *err)
 {
     if (m->error.code == PS_OK) {
-        return psi_session_bars(m, who, err) ? m->cause.code : PS_OK;
+        return barred(m, who, err);
     }
     if (err != NULL) {
         *err = m->error;
@@ -152,8 +132,9 @@ ps_status psi_session_error(const struct psi_session *m, const struct psi_who *w
 
 ps_status psi_session_may_start(const struct psi_session *m, const struct psi_who *who, struct psi_err *err)
 {
-    if (psi_session_bars(m, who, err)) {
-        return m->cause.code;
+    const ps_status st = barred(m, who, err);
+    if (st != PS_OK) {
+        return st;
     }
     if (m->end != PSI_SESSION_OPEN) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
@@ -176,13 +157,12 @@ static uint64_t restoring(const struct psi_session *m, const struct psi_who *who
     return m->restorer == who->thread || who->on_loop ? m->restoring : 0;
 }
 
-/* ---- errors ---- */
-
 enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *who, const struct psi_err *err, bool final)
 {
     const bool mends = !final && psi_session_mends(m, err);
     if (err->code == PS_OK || (!final && (m->state == PSI_SESSION_DRAINING || psi_session_bars(m, who, NULL)))) {
-        return PSI_STUCK_NOT; /* the lost client's requests are ending, with any error */
+        /* no new error: the recovery has ended a request of the old client, or has refused a call of a broken step */
+        return PSI_STUCK_NOT;
     }
     const bool failed = m->error.code != PS_OK && !psi_session_only_closes(m, &m->error);
     if (failed && (!m->monitored || !final || psi_session_is_final(m))) {
@@ -205,6 +185,16 @@ enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *wh
     }
 }
 
+bool psi_session_loses_queue(const struct psi_session *m, bool deletes, struct psi_err *err)
+{
+    if (!m->monitored || (err->code != PS_ABORTED && err->code != PS_CANCELLED) || err->reason != PS_REASON_LOST) {
+        return false;
+    }
+    const bool own = err->code == PS_CANCELLED && deletes;
+    err->code = own ? PS_CANCELLED : PS_ABORTED; /* CANCELLED: the program itself deleted the queue */
+    return !own && psi_session_mends(m, err);
+}
+
 void psi_session_cuts(const struct psi_session *m, struct psi_err *err)
 {
     const bool cut = m->state == PSI_SESSION_DRAINING || m->state == PSI_SESSION_BROKEN_OFF;
@@ -213,8 +203,6 @@ void psi_session_cuts(const struct psi_session *m, struct psi_err *err)
         err->reason = m->cause.reason;
     }
 }
-
-/* ---- recovery ---- */
 
 static bool recover(struct psi_session *m, const struct psi_who *who)
 {
@@ -230,23 +218,25 @@ static bool recover(struct psi_session *m, const struct psi_who *who)
 
 static void drained(struct psi_session *m)
 {
+    m->lives++;
     state_move(m, m->error.code == PS_OK ? PSI_SESSION_MAKING : PSI_SESSION_DOOMED);
 }
 
 bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, bool in_time)
 {
-    /* a restore has ended the rounds, and the chief, which does not know that yet, will ask for them again */
+    /* NO_ROUNDS: a restored checkpoint has ended the rounds, and the chief has not begun them again yet: worth another attempt */
     const bool asks = err->reason == PS_REASON_NO_ROUNDS && m->readiness == PSI_READY_ONCE;
     const bool mends = asks || psi_session_mends(m, err) || (err->code == PS_DEADLINE_EXCEEDED && !err->unreached);
     if (!mends || !in_time || m->end != PSI_SESSION_OPEN || psi_session_is_final(m)) {
         return false;
     }
-    m->error = (struct psi_err){0}; /* errors of the attempt no longer stick */
+    m->error = (struct psi_err){0}; /* errors of the attempt are dropped */
     state_move(m, PSI_SESSION_DRAINING);
     return true;
 }
 
-/* The session goes on with another model, or another client: what the program does in its present step is of the old one. */
+/* Break the present step off, because the model or client to which it pushed is gone. A step that has not pushed continues if the
+ * recovering thread is the one that trains. */
 static void step_breaks(struct psi_session *m)
 {
     const bool by_trainer = m->trainer == 0 || m->trainer == m->recoverer;
@@ -268,7 +258,7 @@ static void made(struct psi_session *m)
     m->in_row++;
     step_breaks(m);
     state_move(m, m->state == PSI_SESSION_DOOMED ? PSI_SESSION_FAILED
-                  : m->error.code != PS_OK       ? PSI_SESSION_LOST /* an error came last */
+                  : m->error.code != PS_OK       ? PSI_SESSION_LOST /* another error has come meanwhile */
                                                  : PSI_SESSION_RUNNING);
 }
 
@@ -297,8 +287,6 @@ const struct psi_err *psi_session_doomed(struct psi_session *m, const struct psi
     return &m->error;
 }
 
-/* ---- steps ---- */
-
 static void pulls(struct psi_session *m, const struct psi_who *who)
 {
     if (m->step == PSI_STEP_NEW && trains(m, who)) {
@@ -306,30 +294,35 @@ static void pulls(struct psi_session *m, const struct psi_who *who)
     }
 }
 
-static bool steps(struct psi_session *m, const struct psi_who *who, bool pushes)
+static uint64_t steps(struct psi_session *m, const struct psi_who *who, bool pushes)
 {
     const bool broken = m->step == PSI_STEP_BROKEN_PULLED || m->step == PSI_STEP_BROKEN_PUSHED;
     m->trainer = who->thread;
     if (pushes) {
         step_move(m, broken ? PSI_STEP_BROKEN_PUSHED : PSI_STEP_PUSHED);
     }
-    return !broken;
+    return broken ? 0 : 1 + m->lives;
 }
 
 static void step_over(struct psi_session *m, const struct psi_who *who, bool counted)
 {
-    if (trains(m, who)) { /* a thread that only looks ends no step */
+    if (trains(m, who)) { /* a thread that does not train ends no step */
         step_move(m, PSI_STEP_NEW);
     }
     m->in_row = counted ? 0 : m->in_row;
 }
 
-/* ---- ready ---- */
-
 static void to_be_ready(struct psi_session *m, const struct psi_who *who)
 {
     m->readiness = m->readiness == PSI_READY_NOT_ASKED ? PSI_READY_ASKED : m->readiness;
     m->trainer = who->thread;
+}
+
+static bool was_ready(struct psi_session *m)
+{
+    const bool first = m->readiness != PSI_READY_ONCE;
+    m->readiness = PSI_READY_ONCE;
+    return first;
 }
 
 void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty)
@@ -351,8 +344,6 @@ static void restores(struct psi_session *m, const struct psi_who *who, uint64_t 
     m->restorer = number != 0 ? who->thread : 0;
 }
 
-/* ---- end ---- */
-
 static void closes(struct psi_session *m, bool leaves)
 {
     m->end = m->end == PSI_SESSION_LEFT || leaves ? PSI_SESSION_LEFT : PSI_SESSION_CLOSING;
@@ -365,8 +356,6 @@ static void quiet(struct psi_session *m)
         state_move(m, PSI_SESSION_RUNNING);
     }
 }
-
-/* ---- all events ---- */
 
 static bool may_recover(const struct psi_session *m)
 {
@@ -404,6 +393,8 @@ uint64_t psi_session_event(struct psi_session *m, const struct psi_who *who, enu
     case PSI_ON_READY:
         to_be_ready(m, who);
         break;
+    case PSI_ON_WAS_READY:
+        return was_ready(m);
     case PSI_ON_RESTORE:
         restores(m, who, number);
         break;
@@ -412,6 +403,9 @@ uint64_t psi_session_event(struct psi_session *m, const struct psi_who *who, enu
         break;
     case PSI_IN_RESTORE:
         return restoring(m, who);
+    case PSI_ON_STOP:
+        m->stop = number > m->stop ? (enum psi_stop)number : m->stop;
+        break;
     case PSI_ON_LEAVE:
     case PSI_ON_CLOSE:
         closes(m, event == PSI_ON_LEAVE);
@@ -423,6 +417,10 @@ uint64_t psi_session_event(struct psi_session *m, const struct psi_who *who, enu
         return !psi_session_is_final(m);
     case PSI_MAY_RECOVER:
         return may_recover(m);
+    case PSI_IS_RECOVERING:
+        return psi_session_recovers(m);
+    case PSI_IS_CHIEF:
+        return m->leads != PSI_LEADS_NOT;
     }
     return 0;
 }

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Log lines about requests that wait for long. A step of a model with 100,000 variables whose task hangs makes one line, with the
- * number of requests and one example. Requests that have waited for PSI_SLOW_MS are counted by task and kind, and logged at most
- * once in PSI_SLOW_MS. Tasks and kinds beyond GROUPS_MAX are counted in the last line.
- */
+/* Log lines about requests that wait for long. A step of a model with 100,000 variables whose task hangs causes one line, with
+ * the number of requests and one example. Requests that have waited for PSI_SLOW_MS are counted by task and kind, and logged at
+ * most once in PSI_SLOW_MS. Tasks and kinds beyond GROUPS_MAX are counted in the last line. */
 #include "client.h"
 
-/* SLOW_TOO_MS: requests that began within this time of one that is logged belong to the same call or step, and are counted with
- * it */
+/* SLOW_TOO_MS: a log line also counts requests of its kind and task whose own line is due within so many ms: they are probably of
+ * the same step */
 enum { GROUPS_MAX = 16, SLOW_TOO_MS = 1000 };
 
 struct slow_group {
-    const struct psi_request *example; /* the request whose line explains most */
+    const struct psi_request *example; /* the request with the highest explains() */
     const struct psi_peer *peer;
     uint32_t count;
     uint64_t oldest_ms; /* start of the oldest request */
 };
 
-/* How much a log line with this request explains. A request at a task that is down or refuses it explains more than one behind
- * another request. */
+/* How much req explains of the wait; a log line shows the request with the highest number as its example. 3: its task is down.
+ * 2: a task has refused it. 1: it was sent. 0: it is queued in this process. */
 static int explains(const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);
@@ -26,7 +24,7 @@ static int explains(const struct psi_request *req)
     return peer != NULL && psi_peer_down(peer) ? 3 : req->why != NULL ? 2 : queued ? 0 : 1;
 }
 
-/* Index of the group for req's kind and task; count: there is none. */
+/* Index of the group with req's kind and task; returns `count` if there is no such group. */
 static uint32_t find_group(const struct slow_group *groups, uint32_t count, const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of tasks: made once, from the options or from the first HELLO.
- *
- * Happy path: each task of the cluster gets a peer, in the cluster's order; the target keeps its connection; requests that waited
- * for the cluster start. Failure: no memory, or a cluster without tasks: nothing changes.
- */
+/* The table of tasks: made once, from the options or from the first HELLO. Happy path: each task of the cluster gets a peer, in
+ * the cluster's order; the target keeps its connection; requests that waited for the cluster start. Failure: no memory, a cluster
+ * without tasks, or a directory at port 0: nothing changes. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -18,6 +15,9 @@ ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *clust
     uint32_t dir_task = 0;
     if (total == 0 || !psi_cluster_directory(cluster, &dir_job, &dir_task)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no tasks");
+    }
+    if (psi_cluster_directory_check(cluster, err) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
     }
     struct psi_cluster copy;
     psi_cluster_init(&copy);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a traced session records about its exchanges with tasks.
- *
- * Happy path: psi_client_trace() -> each sequence number, PULL frame and ask begins an exchange -> its first frame is queued,
- * with flag TIMES if the task knows it -> its answer ends the exchange, with the durations that the task reports. Times are those
- * of the events: the shell tells the time before each (psi_client_time()). Failure: an exchange without an answer has no end;
- * without memory, or beyond PSI_EXCHANGES_MAX, it is left out and counted.
- */
+/* Records the exchanges of a traced session with tasks. Happy path: after psi_client_trace() each sequence number, PULL frame and
+ * ask begins an exchange. Its first frame is queued, with flag TIMES if the task knows TIMES; its answer ends the exchange, and
+ * has the durations that the task reports. Times are those of the events: the shell calls psi_client_time() before each event.
+ * Failure: an exchange without an answer has no end; without memory, or beyond PSI_EXCHANGES_MAX, it is left out and counted. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -14,15 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* names of the fields of struct ps_times, in their order */
+/* names, in a trace, of the fields of struct ps_times, in their order */
 static const char *const PARTS[PSI_EXCHANGE_PARTS] = {"queue", "wait", "apply", "kernel"};
 _Static_assert(sizeof(struct ps_times) == sizeof(((struct psi_exchange *)0)->parts_ns), "a name for each");
 
 void psi_client_trace(struct psi_client *c, struct psi_exchanges *to)
 {
     c->trace = to;
-    c->trace_number++;                     /* ids of an earlier trace are not found any more */
-    if (to != NULL && to->begun_ns == 0) { /* the trace of a session that was recovered keeps its beginning */
+    c->trace_number++;                     /* makes the ids of an earlier trace's exchanges invalid */
+    if (to != NULL && to->begun_ns == 0) { /* 0: a new trace; otherwise a recovered session continues its trace */
         to->begun_ns = c->now_ns;
     }
 }
@@ -66,7 +62,7 @@ uint64_t psi_exchange_begin(const struct psi_peer *peer, uint8_t op, const struc
     }
     *x = (struct psi_exchange){.begun_ns = c->now_ns, .task = peer->index, .op = op, .bytes = bytes};
     (void)snprintf(x->task_name, sizeof(x->task_name), "%s", peer->name);
-    if (req != NULL) { /* a request that began before the trace counts from the trace's beginning */
+    if (req != NULL) { /* the exchange begins with its request, or, if the request is older than the trace, with the trace */
         x->begun_ns = req->begun_ns > t->begun_ns && req->begun_ns <= c->now_ns ? req->begun_ns : t->begun_ns;
     }
     (void)snprintf(x->name, sizeof(x->name), "%s", name != NULL ? name : "");
@@ -115,6 +111,6 @@ void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number,
     if ((h->flags & PS_FLAG_TIMES) != 0 && h->op == x->op && h->id == number) {
         x->part_names = PARTS;
         memcpy(x->parts_ns, psi_reader_meta(in) + h->meta_bytes - sizeof(x->parts_ns),
-               sizeof(x->parts_ns)); /* the frame's form was checked */
+               sizeof(x->parts_ns)); /* the meta is long enough: psi_form_check() */
     }
 }

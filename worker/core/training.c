@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Training as a machine: training.h.
- *
- * Happy path: a pull reads every parameter that has no values, and waits for all -> a push takes the gradient buffer, and is
- * handed over -> the end of a step waits for the pushes, meets the other workers (a member), and adds one to the global step (who
- * is in no round). Failure modes: a call that is interrupted stops where it is, takes back what it has not handed over, and
- * leaves the rest to the next call: values on their way, and an addition, which is never made twice. A failed session is the
- * caller's to know; the machine asks before it begins anything that waits.
- */
+/* State machine of training (training.h). Happy path: a pull reads every parameter whose value is STALE, and waits for all
+ * values. A push takes the gradient buffer, and the caller sends it. The end of a step waits for the pushes, meets the other
+ * workers if the session is a member, and adds one to the global step unless rounds count it. Failure modes: an interrupted call
+ * stops, and takes back what it has not handed over. The next call awaits the interrupted call's values and addition; no addition
+ * is made twice. The caller says whether the session has failed (psi_now). */
 #include "training.h"
+
+#include "ways.h"
 
 #include "common/mem.h"
 
@@ -17,80 +15,65 @@
 
 enum { NAMES_BYTES = 300 };
 
-/* ---- states and their ways ---- */
+/* ---- states and their transitions ---- */
 
-#define TO(state) (1u << (state))
 static const uint8_t VALUE_WAYS[PSI_VALUES] = {
-    [PSI_VALUE_STALE] = TO(PSI_VALUE_COMING),
-    [PSI_VALUE_COMING] = TO(PSI_VALUE_THERE) | TO(PSI_VALUE_STALE), /* STALE: it failed, or the model is gone */
-    [PSI_VALUE_THERE] = TO(PSI_VALUE_STALE) | TO(PSI_VALUE_COMING), /* a pull has them, or a later push makes them old */
+    [PSI_VALUE_STALE] = PSI_TO(PSI_VALUE_COMING),
+    [PSI_VALUE_COMING] =
+        PSI_TO(PSI_VALUE_THERE) | PSI_TO(PSI_VALUE_STALE), /* to STALE: the read or push has failed, or the model is gone */
+    [PSI_VALUE_THERE] =
+        PSI_TO(PSI_VALUE_STALE) | PSI_TO(PSI_VALUE_COMING), /* a pull takes the values, or a push makes them old */
 };
 static const uint8_t GRADIENT_WAYS[PSI_GRADIENTS] = {
-    [PSI_GRADIENT_FREE] = TO(PSI_GRADIENT_PUSHING),
-    [PSI_GRADIENT_PUSHING] = TO(PSI_GRADIENT_FREE) | TO(PSI_GRADIENT_FETCHING),
-    [PSI_GRADIENT_FETCHING] = TO(PSI_GRADIENT_PUSHING) | TO(PSI_GRADIENT_FREE),
+    [PSI_GRADIENT_FREE] = PSI_TO(PSI_GRADIENT_PUSHING),
+    [PSI_GRADIENT_PUSHING] = PSI_TO(PSI_GRADIENT_FREE) | PSI_TO(PSI_GRADIENT_FETCHING),
+    [PSI_GRADIENT_FETCHING] = PSI_TO(PSI_GRADIENT_PUSHING) | PSI_TO(PSI_GRADIENT_FREE),
 };
 static const uint8_t STATE_WAYS[PSI_TRAINING_STATES] = {
-    [PSI_TRAINING_RUNNING] = TO(PSI_TRAINING_READYING) | TO(PSI_TRAINING_STEPPING),
-    [PSI_TRAINING_READYING] = TO(PSI_TRAINING_RUNNING),
-    [PSI_TRAINING_STEPPING] = TO(PSI_TRAINING_RUNNING),
+    [PSI_TRAINING_RUNNING] = PSI_TO(PSI_TRAINING_READYING) | PSI_TO(PSI_TRAINING_STEPPING),
+    [PSI_TRAINING_READYING] = PSI_TO(PSI_TRAINING_RUNNING),
+    [PSI_TRAINING_STEPPING] = PSI_TO(PSI_TRAINING_RUNNING),
 };
 static const uint8_t MEMBER_WAYS[PSI_MEMBERSHIPS] = {
-    [PSI_MEMBER_NONE] = TO(PSI_MEMBER_JOINED),
-    [PSI_MEMBER_JOINED] = TO(PSI_MEMBER_STEPPED) | TO(PSI_MEMBER_WAITED) | TO(PSI_MEMBER_NONE),
-    [PSI_MEMBER_STEPPED] = TO(PSI_MEMBER_WAITED) | TO(PSI_MEMBER_JOINED) | TO(PSI_MEMBER_NONE),
-    [PSI_MEMBER_WAITED] = TO(PSI_MEMBER_STEPPED) | TO(PSI_MEMBER_JOINED) | TO(PSI_MEMBER_NONE),
+    [PSI_MEMBER_NONE] = PSI_TO(PSI_MEMBER_JOINED),
+    [PSI_MEMBER_JOINED] = PSI_TO(PSI_MEMBER_STEPPED) | PSI_TO(PSI_MEMBER_WAITED) | PSI_TO(PSI_MEMBER_NONE),
+    [PSI_MEMBER_STEPPED] = PSI_TO(PSI_MEMBER_WAITED) | PSI_TO(PSI_MEMBER_JOINED) | PSI_TO(PSI_MEMBER_NONE),
+    [PSI_MEMBER_WAITED] = PSI_TO(PSI_MEMBER_STEPPED) | PSI_TO(PSI_MEMBER_JOINED) | PSI_TO(PSI_MEMBER_NONE),
 };
-static const struct {
-    const char *name;
-    const uint8_t *ways;
-    unsigned states, marks;
-} TABLES[] = {{"value", VALUE_WAYS, PSI_VALUES, PSI_MARKS_VALUE},
-              {"gradient", GRADIENT_WAYS, PSI_GRADIENTS, PSI_MARKS_GRADIENT},
-              {"state", STATE_WAYS, PSI_TRAINING_STATES, PSI_MARKS_STATE},
-              {"member", MEMBER_WAYS, PSI_MEMBERSHIPS, PSI_MARKS_MEMBER}};
+enum { VALUE, GRADIENT, STATE, MEMBER, TABLES };
+static const struct psi_ways WAYS[TABLES] = {[VALUE] = {"value", VALUE_WAYS, PSI_VALUES, PSI_MARKS_VALUE},
+                                             [GRADIENT] = {"gradient", GRADIENT_WAYS, PSI_GRADIENTS, PSI_MARKS_GRADIENT},
+                                             [STATE] = {"state", STATE_WAYS, PSI_TRAINING_STATES, PSI_MARKS_STATE},
+                                             [MEMBER] = {"member", MEMBER_WAYS, PSI_MEMBERSHIPS, PSI_MARKS_MEMBER}};
 _Static_assert(PSI_MARKS <= 64, "bits of psi_training.marks");
-
-/* The one way from a state to another; to stay is always allowed. Returns `to`. */
-static unsigned move(struct psi_training *t, const uint8_t *ways, unsigned marks, unsigned from, unsigned to)
-{
-    if (from != to) {
-        PSI_ASSERT((ways[from] >> to & 1u) != 0);
-        PSI_MARK(t, marks + from * 4 + to);
-    }
-    return to;
-}
 
 static void value_move(struct psi_training *t, struct psi_training_param *p, enum psi_param_value to)
 {
-    p->value = (enum psi_param_value)move(t, VALUE_WAYS, PSI_MARKS_VALUE, p->value, to);
+    p->value = (enum psi_param_value)psi_ways_move(&WAYS[VALUE], &t->marks, p->value, to);
 }
 
 static void gradient_move(struct psi_training *t, struct psi_training_param *p, enum psi_param_gradient to)
 {
     t->pushes += p->gradient == PSI_GRADIENT_FREE ? 1 : 0;
-    p->gradient = (enum psi_param_gradient)move(t, GRADIENT_WAYS, PSI_MARKS_GRADIENT, p->gradient, to);
+    p->gradient = (enum psi_param_gradient)psi_ways_move(&WAYS[GRADIENT], &t->marks, p->gradient, to);
     t->pushes -= p->gradient == PSI_GRADIENT_FREE ? 1 : 0;
 }
 
 static void state_move(struct psi_training *t, enum psi_training_state to)
 {
-    t->state = (enum psi_training_state)move(t, STATE_WAYS, PSI_MARKS_STATE, t->state, to);
+    t->state = (enum psi_training_state)psi_ways_move(&WAYS[STATE], &t->marks, t->state, to);
 }
 
 static void member_move(struct psi_training *t, enum psi_membership to)
 {
-    t->member = (enum psi_membership)move(t, MEMBER_WAYS, PSI_MARKS_MEMBER, t->member, to);
+    t->member = (enum psi_membership)psi_ways_move(&WAYS[MEMBER], &t->marks, t->member, to);
 }
 
 bool psi_training_unmarked(uint64_t marks, char out[64])
 {
-    for (size_t i = 0; i < sizeof(TABLES) / sizeof(TABLES[0]); i++) {
-        for (unsigned way = 0; way < TABLES[i].states * 4; way++) {
-            if (((unsigned)TABLES[i].ways[way / 4] >> way % 4 & 1u) != 0 && (marks >> (TABLES[i].marks + way) & 1u) == 0) {
-                (void)snprintf(out, 64, "%s: %u to %u", TABLES[i].name, way / 4, way % 4);
-                return true;
-            }
+    for (size_t i = 0; i < TABLES; i++) {
+        if (psi_ways_unmarked(&WAYS[i], marks, out)) {
+            return true;
         }
     }
     for (unsigned bit = PSI_MARK_ADD_LEFT; bit < PSI_MARKS; bit++) {
@@ -126,7 +109,7 @@ void psi_training_check_invariants(const struct psi_training *t)
     for (struct psi_list *it = t->params.next; it != &t->params; it = it->next) {
         const struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
         pushes += p->gradient != PSI_GRADIENT_FREE ? 1 : 0;
-        /* somebody brings the values that are on their way */
+        /* values on their way come from a read ahead or a push */
         PSI_ASSERT(p->value != PSI_VALUE_COMING || p->read == PSI_READING_AHEAD || p->gradient != PSI_GRADIENT_FREE);
         PSI_ASSERT(p->read != PSI_READING_AHEAD || t->prefetch);
         PSI_ASSERT(p->open || (p->read == PSI_READING_NONE && p->gradient == PSI_GRADIENT_FREE));
@@ -137,9 +120,7 @@ void psi_training_check_invariants(const struct psi_training *t)
     PSI_ASSERT(t->member != PSI_MEMBER_WAITED || t->mode == PS_SYNC_STALENESS);
 }
 
-/* ---- ends of requests ---- */
-
-/* The request that fills the second buffer has ended. ok: the next pull takes its values; else the next pull reads. */
+/* The request that fills p's second buffer has ended. ok: the next pull takes the values; else the next pull reads. */
 static void came(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact)
 {
     if (p->value == PSI_VALUE_COMING) {
@@ -173,7 +154,7 @@ void psi_training_pushed(struct psi_training *t, struct psi_training_param *p, b
 void psi_training_refused(struct psi_training *t, struct psi_training_param *p)
 {
     gradient_move(t, p, PSI_GRADIENT_FREE);
-    value_move(t, p, PSI_VALUE_STALE); /* the session has failed, or the call was interrupted */
+    value_move(t, p, PSI_VALUE_STALE); /* a push that could not start brings no values: the next pull reads them */
 }
 
 uint64_t psi_training_fetches(struct psi_training *t, struct psi_training_param *p)
@@ -193,15 +174,6 @@ void psi_training_handed(struct psi_training *t, struct psi_training_param *p, u
     }
 }
 
-bool psi_training_exchanges(struct psi_training_param *p)
-{
-    const bool exchanges = p->gradient == PSI_GRADIENT_PUSHING && !p->apart;
-    p->apart = p->apart || exchanges;
-    return exchanges;
-}
-
-/* ---- membership ---- */
-
 void psi_training_joined(struct psi_training *t, ps_sync_mode mode)
 {
     t->mode = mode;
@@ -211,7 +183,7 @@ void psi_training_joined(struct psi_training *t, ps_sync_mode mode)
 void psi_training_stepped(struct psi_training *t)
 {
     t->step++;
-    if (t->member != PSI_MEMBER_NONE) { /* it may have left beside its step */
+    if (t->member != PSI_MEMBER_NONE) { /* NONE: the session has left the rounds during its step */
         member_move(t, t->mode == PS_SYNC_STALENESS ? PSI_MEMBER_WAITED : PSI_MEMBER_STEPPED);
     }
 }
@@ -239,9 +211,8 @@ void psi_training_forget(struct psi_training *t)
         value_move(t, p, PSI_VALUE_STALE);
     }
     psi_list_move_all(&t->adds_spare, &t->adds_left);
+    t->ending = NULL; /* a STEP call that still waits belongs to a step of the old model, so no addition is begun for it */
 }
-
-/* ---- calls ---- */
 
 static enum psi_do over(struct psi_training *t, struct psi_call *call, enum psi_call_end end)
 {
@@ -253,7 +224,7 @@ static enum psi_do over(struct psi_training *t, struct psi_call *call, enum psi_
     return PSI_DO_OVER;
 }
 
-/* True: the call is interrupted, and over, or waits while `busy`; *out says so. */
+/* True if a call cannot continue now. *out is OVER if it was interrupted, or WAIT if it must wait (busy). */
 static bool waits(struct psi_training *t, struct psi_call *call, const struct psi_now *now, bool busy, enum psi_do *out)
 {
     if (now->interrupted) {
@@ -264,7 +235,7 @@ static bool waits(struct psi_training *t, struct psi_call *call, const struct ps
     return now->interrupted || busy;
 }
 
-/* waits(), and over after a failure of the session. */
+/* True if a call is over (*out), because the call was interrupted or the session has failed. */
 static bool stops(struct psi_training *t, struct psi_call *call, const struct psi_now *now, enum psi_do *out)
 {
     if (now->failed) {
@@ -274,11 +245,9 @@ static bool stops(struct psi_training *t, struct psi_call *call, const struct ps
     return waits(t, call, now, false, out);
 }
 
-/* ---- pulls ---- */
-
 enum { PULL_START, PULL_BEGIN, PULL_END, PULL_AHEAD };
 
-/* A stage of a pull goes through its parameters, in order of creation. */
+/* Begin a stage of a pull, at the first of the call's parameters. */
 static void to_stage(const struct psi_training *t, struct psi_call *call, unsigned stage)
 {
     call->stage = stage;
@@ -286,7 +255,7 @@ static void to_stage(const struct psi_training *t, struct psi_call *call, unsign
     call->at = call->param != NULL ? call->param : param_of(t, t->params.next);
 }
 
-/* The parameter that the stage has come to; NULL: it is through. */
+/* The parameter that the present stage of the call has reached; NULL: the stage is done. */
 static struct psi_training_param *present(const struct psi_training *t, struct psi_call *call)
 {
     if (call->passed) {
@@ -296,8 +265,8 @@ static struct psi_training_param *present(const struct psi_training *t, struct p
     return call->at;
 }
 
-/* Nothing reads p, and no gradient of it comes from a device: such a gradient is pushed before a read, whose values then contain
- * it. */
+/* True if a read of p may begin: none is in flight, and no gradient of p is on its way from a device; such a gradient is pushed
+ * first, so that the values include it. */
 static bool may_read(const struct psi_training_param *p)
 {
     return p->read == PSI_READING_NONE && p->gradient != PSI_GRADIENT_FETCHING;
@@ -314,13 +283,12 @@ static enum psi_do begin_read(const struct psi_training *t, struct psi_training_
     return PSI_DO_READ;
 }
 
-/* Pulls read its values. */
 static bool is_pulled(const struct psi_training_param *p)
 {
     return p->open && !p->by_rows;
 }
 
-/* Read what has no values. False: all is begun that is to begin. */
+/* Begin to read the next parameter whose value is STALE. True: *out says what to do. False: all reads have begun. */
 static bool pull_begin(struct psi_training *t, struct psi_call *call, const struct psi_now *now, enum psi_do *out)
 {
     struct psi_training_param *p = NULL;
@@ -336,8 +304,8 @@ static bool pull_begin(struct psi_training *t, struct psi_call *call, const stru
     return false;
 }
 
-/* Values of p are on their way, and the call must wait for them. An interrupted call waits only for values that the interrupt
- * ends, because these are written to the program's memory until then. */
+/* True if values of p are on their way and the call must wait for them. An interrupted call waits only for reads that the
+ * interrupt ends, because they write to the program's memory until then. */
 static bool waits_for_values(struct psi_training *t, const struct psi_training_param *p, const struct psi_call *call,
                              const struct psi_now *now)
 {
@@ -349,7 +317,7 @@ static bool waits_for_values(struct psi_training *t, const struct psi_training_p
     return coming && (own || !now->interrupted);
 }
 
-/* Wait for the values, and give them to the program. False: it has them all, and values are read ahead. */
+/* Wait for the next parameter's values, and give them to the program. True: *out says what to do. False: all are given. */
 static bool pull_end(struct psi_training *t, struct psi_call *call, const struct psi_now *now, enum psi_do *out)
 {
     struct psi_training_param *p = NULL;
@@ -365,7 +333,7 @@ static bool pull_end(struct psi_training *t, struct psi_call *call, const struct
             return true;
         }
         call->passed = true;
-        if (now->interrupted || !is_pulled(p)) { /* the next call takes the second buffer */
+        if (now->interrupted || !is_pulled(p)) { /* if interrupted, values in the second buffer stay for the next call */
             continue;
         }
         call->exchange = p->value == PSI_VALUE_THERE;
@@ -379,6 +347,10 @@ static bool pull_end(struct psi_training *t, struct psi_call *call, const struct
         return true;
     }
     if (stops(t, call, now, out)) {
+        return true;
+    }
+    if (call->only_waits) { /* after a failure the call has not read all values: REFUSED, even if the session has recovered */
+        *out = over(t, call, PSI_END_REFUSED);
         return true;
     }
     to_stage(t, call, PULL_AHEAD);
@@ -421,7 +393,7 @@ static enum psi_do pull(struct psi_training *t, struct psi_call *call, const str
 static void pull_did(struct psi_training *t, struct psi_call *call, bool ok)
 {
     struct psi_training_param *p = call->at;
-    call->passed = call->stage != PULL_END; /* there it waits for the values next */
+    call->passed = call->stage != PULL_END; /* at PULL_END the call stays at this parameter, and waits for its values */
     if (ok) {
         return;
     }
@@ -431,11 +403,9 @@ static void pull_did(struct psi_training *t, struct psi_call *call, bool ok)
         call->refused = true;
     } else {
         call->only_waits = true;
-        to_stage(t, call, PULL_END); /* what was begun ends before the call does; the session has failed */
+        to_stage(t, call, PULL_END); /* the session has failed: reads that have begun must end before the call returns */
     }
 }
-
-/* ---- pushes ---- */
 
 enum { PUSH_START, PUSH_TAKE, PUSH_DONE };
 
@@ -466,18 +436,16 @@ static enum psi_do push(struct psi_training *t, struct psi_call *call, const str
     gradient_move(t, p, PSI_GRADIENT_PUSHING);
     p->push_number++;
     call->stage = PUSH_DONE;
-    call->brings = call->brings && !rounds && !t->prefetch; /* in rounds the new values exist only when the round has ended */
-    if (!t->prefetch) { /* with prefetch, values for the next pull are there, or on their way */
-        value_move(t, p, call->brings ? PSI_VALUE_COMING : PSI_VALUE_STALE); /* values that are there lack this gradient */
+    call->brings = call->brings && !rounds && !t->prefetch; /* in rounds the new values exist only after the round */
+    if (!t->prefetch) { /* with prefetch, the second buffer keeps the values that were read ahead for the next pull */
+        value_move(t, p, call->brings ? PSI_VALUE_COMING : PSI_VALUE_STALE); /* older values lack this push's gradient */
     }
     return PSI_DO_PUSH;
 }
 
-/* ---- steps ---- */
-
 enum { STEP_TURN, STEP_PUSHES, STEP_COUNT, STEP_ADDS };
 
-/* Another thread has the session for itself. */
+/* True if a call that `wants` exclusive use of the session must wait, because a thread has it (state is not RUNNING). */
 static bool is_taken(struct psi_training *t, bool wants)
 {
     const bool taken = wants && t->state != PSI_TRAINING_RUNNING;
@@ -510,7 +478,8 @@ static void not_pushed(const struct psi_training *t, char names[NAMES_BYTES])
     }
 }
 
-/* Meet the other workers. False: the session is no member, or this wait was over before the call before was interrupted. */
+/* Let the caller wait for the other workers. True: *out says how. False: nothing to do, because the session is no member, or an
+ * earlier, interrupted call has waited for them. */
 static bool meet(struct psi_training *t, struct psi_call *call, enum psi_do *out, struct psi_err *err)
 {
     char names[NAMES_BYTES] = "";
@@ -549,7 +518,7 @@ static struct psi_training_add *add_of(struct psi_list *link)
     return link != NULL ? PSI_CONTAINER_OF(link, struct psi_training_add, link) : NULL;
 }
 
-/* Wait for the addition; an interrupted call leaves it to the next one. */
+/* Wait until the addition to the global step is over. An interrupted call leaves the addition to the next call. */
 static enum psi_do adds(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
 {
     struct psi_training_add *add = call->add;
@@ -565,14 +534,15 @@ static enum psi_do adds(struct psi_training *t, struct psi_call *call, const str
     call->value = add->value;
     if (add->err.code != PS_OK) {
         *err = add->err;
-        err->applied = err->applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err->applied; /* the gradients are */
+        /* the gradients of the step are applied, whatever has become of the addition */
+        err->applied = err->applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err->applied;
         return over(t, call, PSI_END_REFUSED);
     }
     return step_over(t, call);
 }
 
-/* Await the addition of an interrupted call, or begin one. It comes last: a step that is broken off before is not counted, and is
- * made again. */
+/* Count the step: in rounds the round has counted it; otherwise add one to the global step, or wait for the addition that an
+ * interrupted call has begun. This comes last, so that a step that is broken off is not counted. */
 static enum psi_do count(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
 {
     if (call->rounds) {
@@ -591,8 +561,8 @@ static enum psi_do count(struct psi_training *t, struct psi_call *call, const st
 struct psi_training_add *psi_training_begins_add(struct psi_training *t)
 {
     struct psi_call *call = t->ending;
-    const bool begins = call != NULL && call->stage == STEP_PUSHES && t->pushes == 0 && t->member == PSI_MEMBER_NONE &&
-                        psi_list_empty(&t->adds_left) && !psi_list_empty(&t->adds_spare);
+    const bool begins = call != NULL && call->stage == STEP_PUSHES && !call->skips && t->pushes == 0 &&
+                        t->member == PSI_MEMBER_NONE && psi_list_empty(&t->adds_left) && !psi_list_empty(&t->adds_spare);
     if (!begins) {
         return NULL;
     }
@@ -625,11 +595,12 @@ static enum psi_do next_of_step(struct psi_training *t, struct psi_call *call, c
         call->stage = STEP_PUSHES;
         return PSI_DO_CHECK;
     case STEP_PUSHES:
+        /* an interrupt does not end the wait of a skipped step: CHECK skips a step once, so the next call would count the step */
+        if (t->pushes > 0 && (call->skips || !now->interrupted)) {
+            return PSI_DO_WAIT;
+        }
         if (call->skips) {
             return over(t, call, PSI_END_FINE);
-        }
-        if (t->pushes > 0 && !now->interrupted) {
-            return PSI_DO_WAIT;
         }
         if (stops(t, call, now, &what) || meet(t, call, &what, err)) {
             return what;
@@ -660,7 +631,22 @@ static void step_did(struct psi_training *t, struct psi_call *call, bool ok)
     }
 }
 
-/* ---- all kinds ---- */
+/* Give an interrupted call a gradient buffer that no push uses. It waits while a device's gradient is being copied into the
+ * buffer, and while a push uses the buffer and there is no second one. */
+static enum psi_do exchange(struct psi_training *t, struct psi_call *call)
+{
+    struct psi_training_param *p = call->param;
+    const bool pushes = p->gradient == PSI_GRADIENT_PUSHING;
+    if (p->gradient != PSI_GRADIENT_FREE && !(pushes && (p->apart || call->has_apart))) {
+        return PSI_DO_WAIT;
+    }
+    if (!pushes || p->apart) {
+        return over(t, call, PSI_END_FINE);
+    }
+    p->apart = true;
+    call->at = p;
+    return PSI_DO_TAKE;
+}
 
 enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
 {
@@ -668,7 +654,7 @@ enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, con
     if (call->refused) {
         return over(t, call, PSI_END_REFUSED);
     }
-    if (now->on_loop && call->kind != PSI_CALL_PUSH) { /* what it waits for would be waiting for it */
+    if (now->on_loop && call->kind != PSI_CALL_PUSH) { /* a callback of the loop would wait for the loop itself */
         (void)psi_fail(err, PS_FAILED_PRECONDITION, PSI_CALL_BLOCKS);
         return over(t, call, PSI_END_REFUSED);
     }
@@ -685,13 +671,15 @@ enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, con
             state_move(t, PSI_TRAINING_READYING);
         }
         break;
+    case PSI_CALL_EXCHANGE:
+        return exchange(t, call);
     case PSI_CALL_GRADIENT:
         if (call->param->gradient != PSI_GRADIENT_FREE) {
-            PSI_IGNORE(waits(t, call, now, true, &what)); /* *what says so */
+            PSI_IGNORE(waits(t, call, now, true, &what)); /* `what` tells the caller */
         }
         break;
     case PSI_CALL_QUIET:
-        PSI_IGNORE(waits(t, call, now, t->pushes > 0, &what)); /* *what says so */
+        PSI_IGNORE(waits(t, call, now, t->pushes > 0, &what)); /* `what` tells the caller */
         break;
     }
     return what;

@@ -1,130 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training as a machine: the parameters of a session, and the calls by which a program pulls, pushes and ends steps.
+ * State machine of training: the parameters of a session, and the calls by which a program pulls, pushes and ends steps.
  *
- *   a call:    psi_training_next() says what is to be done next -> the caller does it -> psi_training_did() -> ... -> OVER
- *   requests:  their ends are events: psi_training_read(), _pushed(), _added(), _stepped(); of a device: _fetches(), _handed()
+ *   a call: psi_training_next() says what to do next -> the caller does it -> psi_training_did() -> ... -> OVER
+ *   the end of a request is an event: psi_training_read(), psi_training_pushed() and so on
  *
- * The machine has no lock, no clock, no thread and no memory of its own. Whoever brings an event holds the session's lock: the
- * program's threads, the loop, a device's thread. Any number of calls may be in progress. A call that is told to wait asks again
- * after every event. The simulator (tests/sim/lib/train.c) drives the same machine.
+ * The machine has no lock, no clock, no thread and no memory of its own. Callers hold the session's lock: the program's threads,
+ * the loop, a device's thread. Any number of calls may be in progress. A call that must wait asks again after every event. The
+ * simulator (tests/sim/lib/train.c) drives the same machine.
  */
 #ifndef PSI_WORKER_TRAINING_H
 #define PSI_WORKER_TRAINING_H
 
 #include "core.h"
 
-/* A rare way through the machine, or a row of a table of ways, was taken: psi_training.marks. */
+/* Note in psi_training.marks that a rare path or a transition was taken; tests check that each of them was
+ * (psi_training_unmarked()). */
 #define PSI_MARK(t_, bit_) ((t_)->marks |= (uint64_t)1 << (bit_))
 
-/* Whether one thread has the session for itself. */
+/* Whether a thread uses the session exclusively. */
 enum psi_training_state {
-    PSI_TRAINING_RUNNING,  /* no thread has */
+    PSI_TRAINING_RUNNING,  /* no thread uses the session exclusively */
     PSI_TRAINING_READYING, /* a thread makes the session ready */
-    PSI_TRAINING_STEPPING, /* a thread ends the step of a member of rounds or bounded staleness */
+    PSI_TRAINING_STEPPING, /* a thread ends a step of a session that trains in rounds or with bounded staleness */
     PSI_TRAINING_STATES
 };
 
-/* Membership of rounds or bounded staleness. */
+/* How far this session is as a member of rounds or bounded staleness, in which workers wait for each other. */
 enum psi_membership {
     PSI_MEMBER_NONE,    /* the session trains alone */
-    PSI_MEMBER_JOINED,  /* it has not ended a step yet: the other workers may have to start */
-    PSI_MEMBER_STEPPED, /* it has, so all workers have joined */
-    PSI_MEMBER_WAITED,  /* bounded staleness: the step has waited for the others, and is not counted yet */
+    PSI_MEMBER_JOINED,  /* the session has not ended a step yet: other workers may still have to start */
+    PSI_MEMBER_STEPPED, /* the session has ended a step, so all workers have joined */
+    PSI_MEMBER_WAITED,  /* bounded staleness: the step has waited for the other workers, and is not counted yet */
     PSI_MEMBERSHIPS
 };
 
-/* What the next ps_pull() of a parameter finds. */
+/* What a parameter's second buffer holds: values that came ahead, for the next ps_pull() to take. */
 enum psi_param_value {
-    PSI_VALUE_STALE,  /* nothing: it reads the value */
-    PSI_VALUE_COMING, /* values are on their way into the second buffer: of a push-pull, or of a read ahead (`prefetch`) */
-    PSI_VALUE_THERE,  /* the second buffer has them */
+    PSI_VALUE_STALE,  /* nothing: the next ps_pull() reads the value from its task */
+    PSI_VALUE_COMING, /* values of a push-pull, or of a read ahead (`prefetch`), are on their way into the second buffer */
+    PSI_VALUE_THERE,  /* values are in the second buffer */
     PSI_VALUES
 };
 
-/* A parameter's read. */
 enum psi_param_read {
     PSI_READING_NONE,
-    PSI_READING_HERE,  /* into the value buffer: a thread waits for it */
+    PSI_READING_HERE,  /* the values go into the value buffer, and a thread waits for them */
     PSI_READING_AHEAD, /* into the second buffer */
     PSI_READINGS
 };
 
 /* A parameter's gradient buffer. */
 enum psi_param_gradient {
-    PSI_GRADIENT_FREE,     /* the program's */
-    PSI_GRADIENT_FETCHING, /* on its way from a device to the host; the push has not begun */
-    PSI_GRADIENT_PUSHING,  /* a push has it */
+    PSI_GRADIENT_FREE,     /* the program owns the buffer */
+    PSI_GRADIENT_FETCHING, /* the gradient is on its way from a device to the host; its push has not begun */
+    PSI_GRADIENT_PUSHING,  /* a push sends the gradient, and has not ended */
     PSI_GRADIENTS
 };
 
-/* Bits of psi_training.marks: the tables of ways from these bits on, FROM * 4 + TO each; then rare ways that are in no table. */
+/* Bits of psi_training.marks. PSI_MARKS_*: the first bit of a table of transitions, in which FROM -> TO is bit FROM * STATES + TO
+ * (ways.h). PSI_MARK_*: the bit of a rare path that no table has. */
 enum {
     PSI_MARKS_VALUE = 0,
     PSI_MARKS_GRADIENT = 12,
     PSI_MARKS_STATE = 24,
     PSI_MARKS_MEMBER = 36,
-    PSI_MARK_ADD_LEFT = 52, /* a step waits for the addition of one that was interrupted */
-    PSI_MARK_ADD_AT_ONCE,   /* the last acknowledgement of a step has begun its addition */
+    PSI_MARK_ADD_LEFT = 52, /* a step waits for the addition to the global step that an interrupted call began */
+    PSI_MARK_ADD_AT_ONCE,   /* the addition to the global step began with the acknowledgement of a step's last push */
     PSI_MARK_PUSHED_TWICE,
     PSI_MARK_NOT_PUSHED,
-    PSI_MARK_TURN_WAITS,  /* a call waits until another thread's step is over */
-    PSI_MARK_READ_AGAIN,  /* a push of another thread has made values old that a pull was about to take */
-    PSI_MARK_OWN_READ,    /* an interrupted call waits for values that are being written to the program's memory */
-    PSI_MARK_LATE_HANDED, /* a push from a device ended before its device's thread came back from starting it */
+    PSI_MARK_TURN_WAITS,  /* a call waits until another thread no longer uses the session exclusively */
+    PSI_MARK_READ_AGAIN,  /* a pull reads again, because another thread's push has made its values old */
+    PSI_MARK_OWN_READ,    /* an interrupted call waits until its read no longer writes to the program's memory */
+    PSI_MARK_LATE_HANDED, /* a push from a device ended before the device's thread had returned from starting it */
     PSI_MARKS
 };
 
 struct psi_training_param {
-    struct psi_list link; /* in training.params, in order of creation */
-    const char *name;     /* kept */
+    struct psi_list link; /* link in training.params, in order of creation */
+    const char *name;     /* not copied */
     enum psi_param_value value;
     enum psi_param_read read;
     enum psi_param_gradient gradient;
-    bool open;              /* it has a variable; false: a dummy, made after a failure, which nothing is done with */
-    bool trained;           /* it has an optimizer */
-    bool by_rows;           /* an embedding: pulls do nothing with it, the program reads its rows */
-    bool exact, next_exact; /* of the values read last, and of those in the second buffer, as the versions */
-    bool apart;             /* the push in flight has the second gradient buffer, and the first one is the program's */
-    unsigned interrupts;    /* HERE: number of interrupts at the beginning of the call that reads */
-    uint64_t version, next_version;
-    uint64_t pushed_step; /* rounds: training.step at its last push; 0: none */
-    uint64_t push_number; /* counts its pushes */
-    /* training.pulls when the read began that is in flight, and when the value buffer got what it has: pulls up to that number
-     * need no other read */
+    bool open;                      /* the variable was got; false: not yet, or the parameter is a dummy, made after a failure */
+    bool trained;                   /* the variable has an optimizer */
+    bool by_rows;                   /* an embedding: pulls skip the parameter, and the program reads its rows */
+    bool exact, next_exact;         /* true: all last read values (exact), or all in the second buffer, are of one version */
+    bool apart;                     /* the push in flight uses the second gradient buffer, and the program owns the first */
+    unsigned interrupts;            /* PSI_READING_HERE: how often the session had been interrupted when the reading call began */
+    uint64_t version, next_version; /* versions of the last read values, and of those in the second buffer */
+    uint64_t pushed_step;           /* rounds: training.step at the last push of this parameter; 0: none */
+    uint64_t push_number;           /* number of this parameter's last push, counted from 1; 0: none */
+    /* training.pulls, the number of the newest pull, when the read in flight began (read_pull), and when the read of the present
+     * values began (value_pull). A pull with this number or a lower one began before that read, and takes its values */
     uint64_t read_pull, value_pull;
 };
 
-/* An addition to the global step. The owner of the machine makes and frees it; it is in a list of the machine, or a call's. */
+/* An addition to the global step. The session makes and frees it; a list of psi_training or a call holds it. */
 struct psi_training_add {
-    struct psi_list link; /* in adds_left or adds_spare */
-    bool over;            /* it has ended, with err or value */
+    struct psi_list link; /* link in adds_left or adds_spare */
+    bool over;            /* the addition has ended, with err or value */
     int64_t one, value;
     struct psi_err err;
 };
 
 struct psi_training {
     struct psi_list params; /* struct psi_training_param.link */
-    /* struct psi_training_add.link: of interrupted calls, which the next one awaits; free records */
+    /* lists of psi_training_add.link. adds_left: additions of interrupted calls, which the next call awaits; adds_spare: free */
     struct psi_list adds_left, adds_spare;
     enum psi_training_state state;
     enum psi_membership member;
-    ps_sync_mode mode;       /* of the membership; NONE: none */
-    bool prefetch;           /* a pull reads the values of the next one ahead */
-    struct psi_call *ending; /* a STEP that waits for pushes, or for its addition; NULL: none, or others go first */
-    uint32_t pushes;         /* parameters whose gradient is not FREE */
-    uint32_t fetching;       /* threads of a device that still use the session, for a push */
-    uint64_t pulls;          /* counts calls that pull */
-    uint64_t step;           /* counts the steps that a member has ended, from 1 */
-    uint64_t marks;          /* bits of ways that were taken */
+    ps_sync_mode mode;       /* mode of the membership; NONE: the session is no member */
+    bool prefetch;           /* a pull reads the values for the next pull ahead */
+    struct psi_call *ending; /* a STEP call that waits for pushes, or for its addition to the global step; NULL: none is noted */
+    uint32_t pushes;         /* number of parameters whose gradient is not FREE */
+    uint32_t fetching;       /* number of a device's threads that still use the session, to push a gradient */
+    uint64_t pulls;          /* number of calls that pulled so far */
+    uint64_t step;           /* 1 + number of steps that the session has ended as a member */
+    uint64_t marks;          /* bits PSI_MARK_...: the transitions and rare paths that were taken */
 };
 
 enum psi_call_kind {
-    PSI_CALL_PULL,     /* of one parameter, or of all */
-    PSI_CALL_PUSH,     /* of one parameter */
-    PSI_CALL_STEP,     /* the end of a step */
-    PSI_CALL_READY,    /* waits for its turn to make the session ready: psi_training_turn_over() must follow unless it was
-                          interrupted */
+    PSI_CALL_PULL, /* pull one parameter, or all */
+    PSI_CALL_PUSH, /* push one parameter */
+    PSI_CALL_STEP,
+    /* waits for exclusive use, to make the session ready. psi_training_turn_over() must follow unless the call was interrupted */
+    PSI_CALL_READY,
+    PSI_CALL_EXCHANGE, /* an interrupted ps_param_grad() needs a buffer that no push uses: PSI_DO_TAKE exchanges the buffers */
     PSI_CALL_GRADIENT, /* waits until the gradient buffer of one parameter is free */
     PSI_CALL_QUIET     /* waits until no push is in flight */
 };
@@ -133,95 +135,97 @@ enum psi_call_end {
     PSI_END_FINE,
     PSI_END_INTERRUPTED,
     PSI_END_FAILED, /* the session has failed */
-    PSI_END_REFUSED /* with an error: that of psi_training_next(), or of what the caller did */
+    PSI_END_REFUSED /* psi_training_next() has failed, or psi_training_did() reported that the caller could not do its part */
 };
 
-/* What the caller does next. Without the lock unless it says otherwise, and then psi_training_did() follows. */
+/* What the caller does next: without the lock, and followed by psi_training_did(), except where a value's comment differs. */
 enum psi_do {
-    PSI_DO_OVER,  /* nothing: call->end; under the lock, no psi_training_did() */
-    PSI_DO_WAIT,  /* wait for an event, then ask again; under the lock, no psi_training_did() */
-    PSI_DO_TAKE,  /* the values of call->at are the program's from now on, of the second buffer if call->exchange; as WAIT */
+    PSI_DO_OVER, /* nothing: the call is over, see call->end; under the lock, no psi_training_did() */
+    PSI_DO_WAIT, /* wait for an event, then ask again; under the lock, no psi_training_did() */
+    /* give the program call->at's values (if call->exchange: from the second buffer); locked, no psi_training_did() */
+    PSI_DO_TAKE,
     PSI_DO_READ,  /* start to read call->at into its value buffer */
     PSI_DO_AHEAD, /* start to read call->at into its second buffer, which may have to be made */
-    PSI_DO_PUSH,  /* push call->at, as a push-pull if call->brings; from a device: psi_training_fetches() first */
-    PSI_DO_CHECK, /* look whether the step counts: call->skips */
-    PSI_DO_STEP,  /* wait for the other workers, longer if call->first; psi_training_stepped() when they answer */
-    PSI_DO_ADD    /* add one to the global step: call->add is the record, a spare one or a new one */
+    PSI_DO_PUSH,  /* push call->param, as a push-pull if call->brings; from a device: call psi_training_fetches() first */
+    PSI_DO_CHECK, /* find out whether the step counts: call->skips */
+    PSI_DO_STEP,  /* wait for the other workers, longer if call->first; psi_training_stepped() when they have answered */
+    PSI_DO_ADD    /* add one to the global step; call->add: a spare record for the addition; NULL: the caller makes one */
 };
 
-/* A call in progress: on the stack of its thread. The caller sets the fields up to interrupts. */
+/* A call in progress: on the stack of its thread. The caller sets the fields up to `interrupts`. */
 struct psi_call {
     enum psi_call_kind kind;
-    struct psi_training_param *param; /* PULL: NULL for all */
-    bool brings;                      /* PUSH: the values after it are to come to the second buffer */
-    bool only_waits;                  /* PULL: after a failure, begin no read, and wait for those of other threads */
-    bool nested;                      /* STEP: within a call that has the session for itself already */
-    unsigned interrupts;              /* number of interrupts at its beginning */
-    /* the machine's: */
+    struct psi_training_param *param; /* PULL: NULL for all parameters */
+    bool brings;                      /* PUSH: the push also brings the new values, into the second buffer */
+    bool only_waits;     /* PULL, after a failure: begin no read, wait for the reads in flight, and do not end FINE */
+    bool has_apart;      /* EXCHANGE: there is a second gradient buffer */
+    bool nested;         /* STEP, READY: within a call that already uses the session exclusively */
+    unsigned interrupts; /* how many times the session had been interrupted when the call began */
+    /* set by the machine: */
     unsigned stage;
-    uint64_t number; /* PULL: training.pulls at its beginning */
+    uint64_t number; /* PULL: how many calls had pulled (training.pulls) when this call began */
     struct psi_training_param *at;
     struct psi_training_add *add;
-    bool passed;                 /* `at` is done with */
-    bool refused;                /* what it had to do could not be done */
-    bool exchange, first, skips; /* for TAKE; for STEP; of CHECK */
-    bool turn;                   /* it has the session for itself */
-    bool rounds;                 /* the round counts the step, and no addition does */
-    bool left;                   /* OVER: it was interrupted, and its addition goes on for the next call */
-    bool counted;                /* OVER: the step counts */
-    int64_t value;               /* number of the step that counts; set by the caller of STEP in rounds */
+    bool passed;   /* PULL: nothing is left to do at `at`; the stage continues with the next parameter */
+    bool refused;  /* psi_training_did() had ok false: what psi_training_next() asked for was not done */
+    bool exchange; /* TAKE: the values are in the second buffer, which becomes the value buffer */
+    bool first;    /* STEP: the session's first step since it joined: it waits longer for the other members */
+    bool skips;    /* result of CHECK: a guard has skipped the step, which does not count */
+    bool turn;     /* the call uses the session exclusively */
+    bool rounds;   /* rounds count the step, so the call adds nothing to the global step */
+    bool left;     /* OVER: the call was interrupted before its addition ended, for which the next call waits */
+    bool counted;  /* OVER: the step counts */
+    int64_t value; /* number of the counted step; in rounds the caller sets it, from the answer to PSI_DO_STEP */
     enum psi_call_end end;
 };
 
-/* What is true for the calling thread at the moment. */
+/* The present situation of the calling thread. */
 struct psi_now {
-    bool interrupted; /* its call was interrupted, and waits no more */
+    bool interrupted; /* the thread's call was interrupted, and must not wait */
     bool failed;      /* the session has failed, or another thread recovers it */
-    bool on_loop;     /* it is in a callback of the loop, which must not wait */
+    bool on_loop;     /* the thread runs a callback of the loop, which must not wait */
 };
 
 #define PSI_CALL_BLOCKS "a call that blocks cannot be made in a callback of the library"
 
 void psi_training_init(struct psi_training *t);
-/** p is zeroed but for open, trained and name. */
+/** Add p to the parameters. Before, p is zeroed except for name, open, trained and by_rows. */
 void psi_training_add(struct psi_training *t, struct psi_training_param *p);
 
-/** Go on with a call. REFUSED: the reason is in *err, unless psi_training_did() was told of a failure. */
+/** Continue a call. REFUSED: the reason is in *err, unless psi_training_did() has reported a failure. */
 enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err);
-/** The caller has done what psi_training_next() returned, or (ok false) has failed to, and nothing of that is in flight. */
+/** Call when what psi_training_next() returned has been done; ok false: could not be done, and nothing of it is in flight. */
 void psi_training_did(struct psi_training *t, struct psi_call *call, bool ok);
-/** The thread that was to make the session ready is done, or has failed. Other threads may use the session again. */
+/** Call when the thread that made the session ready has finished or failed: other threads may use the session again. */
 void psi_training_turn_over(struct psi_training *t);
 
-/** A read, or a push, of p has ended. */
+/** Call when a read, or a push, of p has ended. ok false: with an error. version, exact: of the values that came. */
 void psi_training_read(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact);
 void psi_training_pushed(struct psi_training *t, struct psi_training_param *p, bool ok, uint64_t version, bool exact);
 /**
- * All pushes of a step are acknowledged, and its thread sleeps: the addition to the global step that is to begin now, so that the
- * thread need not wake up for it. NULL: none. Whoever brings the last acknowledgement starts it; if that fails, the addition is
- * over with the error. The session has not failed, and the call of t->ending was not interrupted.
+ * Call when all pushes of a step are acknowledged, and the thread that ends the step sleeps. Returns the addition to the global
+ * step that the caller must start now, so that the thread need not wake up for it; NULL: none. If the addition cannot be started,
+ * the caller sets its `over` and `err`. Not for a session that has failed, nor while the call of t->ending is interrupted.
  */
 struct psi_training_add *psi_training_begins_add(struct psi_training *t);
-/** The call of t->ending would not go on if its thread woke up now. */
+/** True if the call of t->ending would still wait if its thread woke up now. */
 bool psi_training_ending_waits(const struct psi_training *t);
-/** p's gradient has to come from a device. Returns the number of the push, for _handed(). */
+/** Call before the gradient of p is fetched from a device. Returns the number of its push, for psi_training_handed(). */
 uint64_t psi_training_fetches(struct psi_training *t, struct psi_training_param *p);
-/** The device's thread has started that push, or (after _refused()) has not, and uses the session no more. */
+/** Call when the device's thread has started the push, or called psi_training_refused(), and uses the session no longer. */
 void psi_training_handed(struct psi_training *t, struct psi_training_param *p, uint64_t push_number);
-/** The push of p from a device could not be started. */
+/** Call when the push of p from a device could not be started. */
 void psi_training_refused(struct psi_training *t, struct psi_training_param *p);
-/** An interrupted call takes the gradient buffer that a push uses: true if it is to take the second one. */
-bool psi_training_exchanges(struct psi_training_param *p);
 
-/** The session has joined; a member's step has met the others; it is no member any more. */
+/** psi_training_joined(): call when the session has become a member of rounds or bounded staleness. psi_training_stepped(): when
+ * its step has waited for the other workers as the mode says. psi_training_left(): when it is no longer a member. */
 void psi_training_joined(struct psi_training *t, ps_sync_mode mode);
 void psi_training_stepped(struct psi_training *t);
 void psi_training_left(struct psi_training *t);
-/** In rounds, p was pushed in this step. */
 bool psi_training_is_pushed(const struct psi_training *t, const struct psi_training_param *p);
-/** The model is gone: no values are on their way or were read, nothing was pushed, no addition counts. Nothing is in flight. */
+/** Call in a recovery, when nothing is in flight: forgets values, pushes and additions, which were of the old model. */
 void psi_training_forget(struct psi_training *t);
-/** Ways of the tables that no call has taken: the first one's name in out [64]; false: none. marks: of many machines. */
+/** Write into out [64] the name of a transition that no call has taken. False: none. marks: psi_training.marks, ORed. */
 bool psi_training_unmarked(uint64_t marks, char out[64]);
 void psi_training_check_invariants(const struct psi_training *t);
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The order of the requests of one variable: whole operations, on the wire in call order.
- *
- * Happy path: requests wait in var->waiting; the first one becomes var->current ("its turn") and enters a ready list of its peer;
- * when all of it is on the wire the next one becomes current. Operations on other variables are not held up. An operation that is
- * sent again after a reconnect (var->partial) goes first. Failure: when a variable is lost, requests that were not sent end
- * ABORTED, nothing applied.
- */
+/* The order of the requests of one variable: they are sent in call order, each as a whole. Happy path: requests wait in
+ * var->waiting; the first one becomes var->current and enters a ready list of its peer; when all its frames are on the wire, the
+ * next request becomes current. Requests of other variables need not wait. A mutation that is sent again from its middle after a
+ * reconnect (var->partial) is sent first. Failure: if a variable is lost, its requests without a sequence number end ABORTED. */
 #include "client.h"
 
 #include <stdio.h>
@@ -14,7 +10,7 @@
 #define TO(step) (1u << PSI_VAR_##step)
 static const uint8_t WAYS[PSI_VAR_STEPS] = {
     [PSI_VAR_NEW] = TO(CREATE),
-    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task can have the variable */
+    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task could be chosen */
     [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
     [PSI_VAR_OPEN] = TO(OPENING),
     [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
@@ -47,7 +43,8 @@ void psi_var_queue(struct psi_request *req)
     struct psi_var *var = req->var;
     if (var->lost) {
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req),
-                           "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
+                           "%s of '%s' at %s: the variable is gone for this session: it was reset or deleted, or its task was "
+                           "restarted",
                            psi_request_name(req), var->name, c->peers[var->owner]->name);
         return;
     }
@@ -78,7 +75,6 @@ void psi_var_yield(struct psi_request *req, enum psi_request_stage to)
     psi_var_next(req->var);
 }
 
-/* Mark the request's chunks: nobody waits for their values any more. */
 static void forget_chunks(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
@@ -86,7 +82,8 @@ static void forget_chunks(struct psi_request *req)
     struct psi_list *tmp = NULL;
     PSI_LIST_FOREACH(it, &peer->chunk_out) {
         if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->req == req) {
-            PSI_CONTAINER_OF(it, struct psi_chunk, link)->req = NULL; /* its answer is read and dropped */
+            /* the request is over: values that still come are dropped */
+            PSI_CONTAINER_OF(it, struct psi_chunk, link)->req = NULL;
         }
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &peer->chunk_again) {
@@ -113,8 +110,8 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     }
     var->open = false;
     if (var->queue == NULL) {
-        c->chief.readied = false; /* a part of the model that this session has made ready is gone */
-        c->chief.ready = 0;       /* so is a part of the model that another chief has made ready */
+        c->chief.readied = false; /* a part of the model is gone, so it is no longer ready */
+        c->chief.ready = 0;
     }
     char where[PSI_WHERE_MAX];
     const struct psi_peer *peer = c->peers[var->owner];
@@ -138,6 +135,6 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     if (var->used || var->must_exist) {
         var->lost = true;
     } else {
-        var->creation = 0; /* no value was used, so the variable may be got again */
+        var->creation = 0; /* this session has not used the variable, so it may continue with a new one of that name */
     }
 }

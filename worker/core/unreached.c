@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tasks that a session wants and was never connected to: a misspelt host name, a port where nobody listens, a task that is not
- * started yet. Waiting does not repair such a fault, as it repairs a loss. So these tasks have a timeout of their own, the start
- * timeout.
+/* Tasks that a session has dialled and never reached: a misspelt host name, a port where nobody listens, a task that is not
+ * started yet. Waiting repairs a loss, but not such a fault, so these tasks have a timeout of their own, the start timeout.
  *
- * Happy path: peer.c records when a task is first wanted, and when it is connected. Failure: a request for the task ends when the
- * start timeout has passed since its start, unless its own deadline comes first. Its error has psi_err.unreached set once the
- * task has been wanted for that time; a monitored session does not try again then. Every 30 s a log line names these tasks, and
- * why each is not up.
- */
+ * Happy path: peer.c records when a task is first dialled, and when it is connected. Failure: a request for the task ends when
+ * the start timeout has passed since the request's start, unless its own deadline comes first. If that time has passed since the
+ * first dial too, psi_err.unreached is set, and a monitored session does not try again. Every 30 s a log line names these
+ * tasks, and why each is not up. A request for a task that refuses the session's key or certificate waits no longer than an
+ * operation may take: only another key file on one side mends that. */
 #include "ready.h"
 
 #include <stdio.h>
@@ -25,11 +23,13 @@ static void end_overdue(const struct psi_peer *peer)
 {
     struct psi_client *c = peer->c;
     struct psi_list *it = NULL;
+    const int64_t most_ms =
+        peer->key_refused && c->operation_timeout_ms < c->start_timeout_ms ? c->operation_timeout_ms : c->start_timeout_ms;
     PSI_LIST_FOREACH(it, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        bool over = req->started_ms + (uint64_t)c->start_timeout_ms <= c->now_ms && req->deadline_ms > c->now_ms;
+        bool over = req->started_ms + (uint64_t)most_ms <= c->now_ms && req->deadline_ms > c->now_ms;
         if (over && !psi_request_is(req, PSI_KIND_STAYS) && waits_for(req, peer)) {
-            req->deadline_ms = c->now_ms; /* the next look ends it, as at its own deadline */
+            req->deadline_ms = c->now_ms; /* the next scan ends the request as at its own deadline */
             c->scan_ms = 0;
         }
     }

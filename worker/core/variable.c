@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Variables as this session knows them: get-or-create, OPEN at the owner, OPEN again after a restart of the owner, loss.
+/* Variables as this session knows them: get-or-create, OPEN at the owner, OPEN again after a restart of the owner, loss.
  *
- * Happy path: GET takes the variable's turn of the round-robin; CREATE goes to the directory (many names in one frame if they are
- * pending together); the answer names the owner; OPEN there gives handle and state. Failure: directory or owner is not ready: try
- * again until nobody waits. The owner does not have the name (it came back empty): CREATE again. After a restart of the owner a
- * variable goes on only with the incarnation and creation number it had; else a variable that this session has not used is got
- * again, any other is lost for good.
- */
+ * Happy path: GET chooses the task (define.c); CREATE is sent to the directory (names that are pending together in one frame);
+ * the answer names the owner; OPEN there gives handle and state. Failure: directory or owner is not ready: try again while a
+ * request waits. The owner does not have the name (it came back empty): CREATE again. A variable that is opened again continues
+ * only with its old incarnation and creation number. A restarted owner never has these: it draws both anew, also for values that
+ * it loads from a checkpoint. So on_reopen() first ends the variable's sequence numbers (psi_window_lose()). psi_var_lost() then
+ * decides what becomes of the variable. It is lost for good if the session has used it, or if it must exist (LOOKUP). Otherwise
+ * it is got again when a request needs it. Used means: a mutation or a read of the variable ended with PS_OK, or a READY that
+ * includes the variable; a queue is used once it is open. A push whose outcome is unknown does not make the variable used. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -21,9 +22,9 @@
 #define VAR_RETRY_MS 50u
 #define VAR_RETRY_MAX_MS 1000u
 #define BATCH_ITEMS_MAX 4096u
-#define CREATE_ITEM_BYTES_MAX 700u /* with names of full length, and every number of the optimizer */
+#define CREATE_ITEM_BYTES_MAX 700u /* room for names of full length, and for every number of the optimizer */
 
-/* End get-or-create with this error: all requests that wait for it fail. */
+/* Getting or creating the variable has failed: end all requests that wait for it. */
 static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at, const char *text)
 {
     char where[PSI_WHERE_MAX];
@@ -56,10 +57,11 @@ void psi_var_get(struct psi_request *req)
     }
     if (var->lost) {
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
-                           "variable '%s' is gone: it was reset or deleted, or its task restarted without it", var->name);
+                           "variable '%s' is gone for this session: it was reset or deleted, or its task was restarted",
+                           var->name);
         return;
     }
-    if (!psi_list_empty(&var->getters)) { /* the refusal that the earlier requests got is true for this one */
+    if (!psi_list_empty(&var->getters)) { /* if an earlier request has a reason for its wait, this one gets a copy */
         const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
         if (first->why != NULL) {
             psi_request_refused(req, first->why->code, first->why->reason, first->why->text);
@@ -69,7 +71,7 @@ void psi_var_get(struct psi_request *req)
     psi_var_want(req->owner, var);
 }
 
-/* Set what the waiting GETs report at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
+/* Record why requests wait for var, for the error at their deadline: task `at` refused (st, text); PS_OK: it has not answered. */
 static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, ps_reason reason, const char *text)
 {
     var->held_by = at != c->directory ? at : UINT32_MAX;
@@ -85,7 +87,7 @@ static void put_off(struct psi_client *c, struct psi_var *var, uint32_t retry_ms
     wait = wait > VAR_RETRY_MAX_MS ? VAR_RETRY_MAX_MS : wait;
     wait = retry_ms > wait ? retry_ms : wait;
     wait = wait > 10000 ? 10000 : wait;
-    if (retry_ms > 0 && retry_ms < VAR_RETRY_MS) { /* no back-off: the task limits the rate itself */
+    if (retry_ms > 0 && retry_ms < VAR_RETRY_MS) { /* no back-off: the task itself limits the rate */
         wait = retry_ms;
         var->tries = 0;
     } else {
@@ -105,7 +107,7 @@ void psi_var_tick(struct psi_client *c)
             continue;
         }
         if (psi_list_empty(&var->getters) && psi_list_empty(&var->waiting)) {
-            psi_var_move(var, PSI_VAR_NEW, NULL); /* nobody waits for it any more */
+            psi_var_move(var, PSI_VAR_NEW, NULL); /* no request waits for the variable */
         } else {
             psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
         }
@@ -140,7 +142,8 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
         return;
     }
     uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
-    if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) { /* the owner has not answered the directory in time */
+    /* try again: the owner has not answered the directory in time */
+    if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) {
         hold(c, var, owner, PS_OK, PS_REASON_NONE, "");
         put_off(c, var, 0);
         return;
@@ -184,7 +187,8 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
                           r->retry_after_ms);
         }
     }
-    for (uint32_t i = 0; i < c->peer_count; i++) { /* once, not for each frame of the answer: so each owner gets one list */
+    /* send the OPENs only now that the whole answer is read, so that one OPEN to each owner names all its variables */
+    for (uint32_t i = 0; i < c->peer_count; i++) {
         if (!psi_list_empty(&c->peers[i]->want_open)) {
             psi_client_kick(c->peers[i]);
         }
@@ -224,7 +228,6 @@ static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const 
     return psi_list_append(&ask->body, &ps_v1_CreateItem_msg, &m, NULL);
 }
 
-/* The earliest deadline among the requests that wait for the variable. */
 static uint64_t deadline_of(struct psi_var *var)
 {
     struct psi_list *lists[] = {&var->getters, &var->waiting};
@@ -239,16 +242,16 @@ static uint64_t deadline_of(struct psi_var *var)
     return earliest;
 }
 
-/* Give the directory a timeout, so that it answers in time which task has not answered. */
+/* Write a timeout into the ask: the directory then answers before the deadline, and names the task that it waits for. */
 static void give_time(struct psi_client *c, struct psi_ask *ask, uint64_t deadline_ms)
 {
     ps_v1_Wait m = {.timeout_ms = deadline_ms == UINT64_MAX ? 0 : psi_time_to_give(c, deadline_ms)};
     ps_status st = psi_ask_meta(ask, &ps_v1_Wait_msg, &m, NULL);
-    PSI_ASSERT(st == PS_OK); /* the message is one number */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: the message is one number */
 }
 
-/* The record of part 0, whose whole var is a part of. The records of the parts lie behind each other, in the order of their
- * index. NULL: they are not all there. */
+/* Find part 0 of the variable of which var is a part. Each part has a psi_var; a variable's parts follow each other in
+ * c->variables, by index. NULL: some are missing. */
 static struct psi_var *first_part(const struct psi_client *c, struct psi_var *var)
 {
     struct psi_list *it = &var->link;
@@ -266,7 +269,7 @@ static struct psi_var *first_part(const struct psi_client *c, struct psi_var *va
     return first;
 }
 
-/* Choose the task of var; of a part those of all parts, which one CREATE names, each with its own turn. */
+/* Choose var's task. If var is a part of a variable, choose the tasks of all its parts: one CREATE names them all. */
 static ps_status place_one(struct psi_client *c, struct psi_var *var, struct psi_err *err)
 {
     const uint32_t count = var->part.count > 0 ? var->part.count : 1;
@@ -279,13 +282,12 @@ static ps_status place_one(struct psi_client *c, struct psi_var *var, struct psi
         if (st != PS_OK) {
             return st;
         }
-        psi_peer_want(c->peers[it->requested_task]); /* its probable owner: the HELLO travels at the same time as CREATE */
+        psi_peer_want(c->peers[it->requested_task]); /* connect to the task that will own it while the directory handles CREATE */
         it = i + 1 < count ? PSI_CONTAINER_OF(it->link.next, struct psi_var, link) : it;
     }
     return PS_OK;
 }
 
-/* Choose tasks for all variables, in the order in which they were wanted. */
 static void place_all(struct psi_client *c)
 {
     struct psi_list *it = NULL;
@@ -303,14 +305,14 @@ static void place_all(struct psi_client *c)
     }
 }
 
-/* The feature bit that a directory needs for this variable; 0: every release can serve it. */
+/* Feature that a directory must have to create or find this variable; 0: every release can. */
 static uint64_t needed_feature(const struct psi_var *var)
 {
     return psi_container_is_session(var->container) ? PS_FEATURE_SESSION_CONTAINERS : var->part.count > 0 ? PS_FEATURE_PARTS : 0;
 }
 
-/* True if the request must wait for HELLO: neither a session's container nor a part is named to a directory whose features are
- * not known. */
+/* True if the request for the variable waits for the directory's HELLO, because only then it is known whether the directory has
+ * the feature that the variable needs. */
 static bool awaits_features(struct psi_client *c, const struct psi_var *var)
 {
     return needed_feature(var) != 0 && psi_client_directory(c)->life == 0 && psi_client_directory(c)->state != PSI_PEER_REFUSED;
@@ -347,13 +349,13 @@ static bool parts_fit(const struct psi_ask *ask, const struct psi_var *var)
            ask->body.len + (size_t)var->part.count * CREATE_ITEM_BYTES_MAX <= PSI_BATCH_BYTES_MAX;
 }
 
-/* Append all parts of a variable, of which one is to be created: those that are open already say where they are. The answer
- * counts for those that wait for it. */
+/* Append to a CREATE all parts of the variable of which var is a part, even open ones: the list says which task has which part.
+ * Only parts that wait for it take the answer. *earliest: lowered to their first deadline. After an error nothing is appended. */
 static ps_status append_parts(struct psi_client *c, struct psi_ask *ask, struct psi_var *var, uint64_t *earliest)
 {
     struct psi_var *part = first_part(c, var);
     const size_t begun = ask->body.len;
-    ps_status st = PS_OK; /* place_one() has found them all */
+    ps_status st = PS_OK; /* place_one() has found all parts */
     for (uint32_t i = 0; i < var->part.count && st == PS_OK; i++) {
         st = append_create(c, ask, part);
         part = PSI_CONTAINER_OF(part->link.next, struct psi_var, link);
@@ -389,7 +391,7 @@ void psi_var_pump(struct psi_client *c)
         struct psi_ask *ask =
             psi_ask_new(psi_client_directory(c), find ? PS_OP_FIND : PS_OP_CREATE, NULL, on_create, BATCH_ITEMS_MAX);
         if (ask == NULL) {
-            return; /* without memory the next event tries again */
+            return; /* no memory: the next event tries again */
         }
         uint64_t earliest = UINT64_MAX;
         while ((it = psi_list_first(&c->want_create)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
@@ -400,7 +402,7 @@ void psi_var_pump(struct psi_client *c)
                 break;
             }
             if (parts && ask->var_count > 0 && !parts_fit(ask, var)) {
-                break; /* they go together, in the next list */
+                break; /* one list must have all parts of a variable: parts that do not fit in this one begin the next */
             }
             ps_status st = parts ? append_parts(c, ask, var, &earliest) : append_create(c, ask, var);
             if (st != PS_OK) {
@@ -472,8 +474,7 @@ static ps_status check_definition(const struct psi_peer *peer, const struct psi_
         psi_optimizer_slots_text(optimizer, has, sizeof(has)));
 }
 
-/* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, so the next
- * program does not train with its own rate. One line for each pair of rates, at the first variable. */
+/* Log, once for each pair of rates, that the learning rate in force is not the program's: `psctl set-lr` outlives programs. */
 static void note_rate(const struct psi_peer *peer, const struct psi_var *var, double rate)
 {
     struct psi_client *c = peer->c;
@@ -530,7 +531,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
         return st;
     }
     if (var->open && (a->incarnation != var->incarnation || a->creation != var->creation)) {
-        return psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
+        return psi_fail(err, PS_NOT_FOUND, "another variable of that name is there now, made anew or loaded from a checkpoint");
     }
     if (!var->found_only) {
         st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, &part, &optimizer, a->atomic, err);
@@ -581,12 +582,13 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
         give_up(var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
         hold(c, var, peer->index, PS_UNAVAILABLE, st == PS_NOT_FOUND ? PS_REASON_LOST : err.reason, err.text);
-        put_off(c, var, 0); /* e.g. its task came back empty: CREATE makes the variable there */
+        put_off(c, var, 0); /* CREATE is sent again, and makes a variable that is gone anew */
     } else if (st != PS_OK) {
         give_up(var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
-        var->used = var->used || var->queue != NULL; /* a queue that is made anew under the name is another queue */
+        /* a queue counts as used from its OPEN on: a queue that is made again under its name is another queue */
+        var->used = var->used || var->queue != NULL;
         psi_var_move(var, PSI_VAR_NEW, NULL);
         struct psi_list *link = NULL;
         while ((link = psi_list_first(&var->getters)) != NULL) {
@@ -630,7 +632,7 @@ void psi_var_open_pump(struct psi_peer *peer)
     while (!psi_list_empty(&peer->want_open) && peer->open_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_ask *ask = psi_ask_new(peer, PS_OP_OPEN, NULL, on_open, BATCH_ITEMS_MAX);
         if (ask == NULL) {
-            return; /* without memory the next kick tries again */
+            return; /* no memory: the next event of the peer tries again */
         }
         struct psi_list *it = NULL;
         while ((it = psi_list_first(&peer->want_open)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
@@ -670,7 +672,9 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         }
         if (st != PS_OK) {
             char why[PSI_ERR_TEXT_MAX];
-            snprintf(why, sizeof(why), "the task was restarted and its variables are lost (%s)", err.text);
+            snprintf(why, sizeof(why), "the task %s: the %s that this session had opened is gone (%s)",
+                     var->life != peer->life ? "was restarted" : "has forgotten this session",
+                     var->queue != NULL ? "queue" : "variable", err.text);
             psi_window_lose(peer, var, PS_REASON_LOST, why);
             psi_var_lost(c, var, why);
         }
@@ -684,11 +688,11 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         }
     }
     if (peer->state == PSI_PEER_REOPEN && --peer->reopen_asks == 0) {
-        psi_client_kick(peer); /* the peer becomes UP */
+        psi_client_kick(peer); /* the peer can become UP */
     }
 }
 
-/* True if the task has forgotten the session, and with it the keys that the session had shown. */
+/* True if the task has forgotten the session, and the containers' keys that the session sent: its record has a new number. */
 static bool is_unknown_there(const struct psi_peer *peer)
 {
     return peer->record != 0 && peer->record != peer->record_next;
@@ -715,7 +719,7 @@ bool psi_var_reopen(struct psi_peer *peer)
             }
         }
         if (ask == NULL || psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
-            psi_peer_fail(peer, "no memory for OPEN"); /* closing the connection makes the next one try again */
+            psi_peer_fail(peer, "no memory for OPEN"); /* the next connection tries again */
             peer->reopen_asks += peer->reopen_asks == 0 ? 1 : 0;
             return true;
         }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sequence numbers of one session at one task: the window, replies, deadlines, and what a reconnect makes of them.
+/* Sequence numbers of one session at one task: the window, replies, deadlines, reconnects.
  *
  * Happy path: a mutation gets the next number when its first byte is queued, its frames are sent (push.c), the reply ends it and
- * frees its place. A number stays in the window until its final outcome is known, also when nobody waits any more (abandoned:
- * entry->req
- * == NULL). So the task's record of 256 outcomes covers every number that may still be sent. Failure: refused because of load ->
- * the request is repeated with a new number, to the same creation of its variable only; deadline -> ABANDON, or, with a frame
- * half written, a new connection whose HELLO lists the number as abandoned; the task has forgotten the number -> outcome unknown.
- */
+ * frees its place. A number stays in the window until its final outcome is known, even if no request waits for it any more
+ * (abandoned: entry->req == NULL). So the task's record of 256 outcomes covers every number that may still be sent.
+ *
+ * Failure modes:
+ *     load      the task refuses: the request is repeated with a new number, but only to the same creation of its variable
+ *     deadline  ABANDON is sent; if a frame is half written, the connection is closed, and the next HELLO abandons the number
+ *     record    the task runs on, but has lost the session's record: psi_window_settle() ends the number ABORTED, outcome unknown
+ *     restart   psi_window_lose() ends the numbers of each variable that was open, psi_window_settle() those of variables that
+ *             this session had lost before: ABORTED, LOST; outcome unknown if a byte may have been sent, else nothing applied
+ * An abandoned number has no request to end, and is freed. A number that was acknowledged is not in the window: if the restarted
+ * task loads a checkpoint from before that push, the push is lost, though its request ended with PS_OK. docs/GLOSSARY.md: lost,
+ * to settle. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -52,14 +57,15 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->peer = peer;
     e->req = req;
     e->var = req->var;
-    e->op = req->kind == PSI_REQ_PUSH && req->counter != 0 ? PS_OP_CONTRIBUTE : psi_kind_of(req)->op;
+    const bool contributes = req->counter != 0 && psi_kind_of(req)->go == psi_push_go;
+    e->op = !contributes ? psi_kind_of(req)->op : req->kind == PSI_REQ_PUSH ? PS_OP_CONTRIBUTE : PS_OP_CONTRIBUTE_ROWS;
     e->member = peer->c->member.id;
     e->round = req->counter;
     e->step = peer->c->step;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_request_unit(req) : 1; /* a queue has no values */
-    e->multi = psi_request_bytes(req, e->total, e->unit) > PS_VALUES_FRAME_BYTES;
+    e->multi = psi_request_is_multi(req);
     e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
@@ -73,7 +79,6 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     psi_push_queue(e);
 }
 
-/* The outcome is final: free the number's place. */
 static void entry_free(struct psi_entry *e)
 {
     struct psi_peer *peer = e->peer;
@@ -93,8 +98,8 @@ static void entry_free(struct psi_entry *e)
     psi_client_kick(peer);
 }
 
-/* The outcome is known, and no frame of the entry is in the queue: end or repeat the request. It is for one creation of the
- * variable; neither a repetition nor a read of missing values goes to another. */
+/* Call when the outcome is known, and no frame of the entry is in the queue: ends or repeats the request. It is not repeated, and
+ * missing values are not read, if the variable was lost and another one has its name. */
 static void finish(struct psi_entry *e)
 {
     struct psi_request *req = e->req;
@@ -106,7 +111,7 @@ static void finish(struct psi_entry *e)
     entry_free(e);
     req->extra = NULL;
     psi_var_release(req);
-    bool values_missing = op == PS_OP_PUSHPULL && !repeat && req->status == PS_OK && req->offset2 < var->elements;
+    bool values_missing = psi_op_pulls(op) && !repeat && req->status == PS_OK && psi_push_lacks_values(req);
     if (gone && (repeat || values_missing)) {
         char where[PSI_WHERE_MAX];
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
@@ -123,21 +128,26 @@ static void finish(struct psi_entry *e)
     if (st == PS_OK && !gone) {
         var->used = true;
     }
-    if (st == PS_OK && op == PS_OP_PUSHPULL) {
+    if (st == PS_OK && psi_op_pulls(op)) {
         psi_push_pulled(req);
     } else {
         psi_request_ended(req);
     }
 }
 
-/* True if a contribution came after its rounds had ended, which is treated like a late contribution: STEP reports what became
- * of the rounds. */
+/* True if the rounds had ended when the task got the gradient. This counts as too late, and is no error: STEP reports the end. */
 static bool is_of_no_round(const struct psi_entry *e, const struct psi_reply *r)
 {
-    return e->op == PS_OP_CONTRIBUTE && r->status == PS_FAILED_PRECONDITION && r->reason == PS_REASON_LOST;
+    return psi_op_contributes(e->op) && r->status == PS_FAILED_PRECONDITION && r->reason == PS_REASON_LOST;
 }
 
-/* Take the outcome that a reply, or HELLO's answer, gives for a number whose request still waits. */
+/* True if a gradient has more rows than the session announced when it became a member. Repeating it cannot help. */
+static bool is_of_too_many_rows(const struct psi_entry *e, const struct psi_reply *r)
+{
+    return psi_op_contributes(e->op) && r->reason == PS_REASON_TOO_LARGE;
+}
+
+/* Take the outcome of a mutation whose request still waits, from a reply or from HELLO's answer. */
 static void outcome(struct psi_entry *e, const struct psi_reply *r)
 {
     struct psi_request *req = e->req;
@@ -157,10 +167,10 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         req->version = r->version;
         req->result_bytes = r->result_bytes;
         memcpy(req->result, r->result, r->result_bytes);
-    } else if (psi_reply_repeatable(r)) {
+    } else if (psi_reply_repeatable(r) && !is_of_too_many_rows(e, r)) {
         e->repeat = true;
         psi_request_refused(req, r->status, r->reason, r->text);
-        req->again_ms = r->retry_after_ms; /* a delay; psi_request_delay() makes a time of it */
+        req->again_ms = r->retry_after_ms; /* a duration in ms, which psi_request_delay() turns into a time */
     } else {
         char where[PSI_WHERE_MAX];
         req->status = r->status;
@@ -174,7 +184,8 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         psi_entry_in_queue(e, false);
     }
     if (e->queued) {
-        e->ending = true; /* half of a frame in the caller's memory was sent: its rest must be sent first */
+        /* a part of the frame is sent, and the rest is in the caller's memory: the request ends when the whole frame is sent */
+        e->ending = true;
     } else {
         finish(e);
     }
@@ -191,7 +202,7 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
     }
     struct psi_entry *e = psi_window_find(peer, number);
     if (e == NULL || e->ending) {
-        return; /* settled earlier: the reply and the answer to ABANDON may both come */
+        return; /* the outcome is known: this is the later one of the reply and the answer to ABANDON */
     }
     if (op == PS_OP_ABANDON) {
         if (e->req == NULL) {
@@ -199,29 +210,28 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
         }
         return;
     }
-    /* a failure may come before all frames are sent, e.g. a reset or the end of a round */
+    /* a failure may be answered before all frames are sent: a reset of the variable, or the end of a round */
     bool early = e->unsent || e->next < e->total;
     if (op != e->op || (r->status == PS_OK && early && !psi_sync_was_dropped(op, r))) {
         psi_peer_fail(peer, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }
     if (e->req == NULL) {
-        entry_free(e); /* abandoned: nobody waits */
+        entry_free(e); /* abandoned: no request waits */
         return;
     }
     outcome(e, r);
 }
 
-/* True if nothing of the mutation takes effect before its last byte. */
+/* True if the task changes the variable only when it has the mutation's last byte. */
 static bool staged(const struct psi_entry *e)
 {
-    return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE ||
+    return e->var->atomic || e->op == PS_OP_ASSIGN || psi_op_contributes(e->op) ||
            (psi_op_is_rows(e->op) && psi_var_is_one_segment(e->var)) ||
-           ((e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && psi_optimizer_is_whole(e->var->optimizer.kind));
+           ((e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL) && psi_optimizer_is_staged(e->var->optimizer.kind));
 }
 
-/* How much of a push that was sent in part is applied. A staged push takes effect with its last byte, which the task will not
- * get. */
+/* How much of a partly sent mutation is applied. The task applies a staged mutation at its last byte, which it will not get. */
 static ps_applied partly(const struct psi_entry *e)
 {
     return staged(e) ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
@@ -236,7 +246,7 @@ void psi_window_expire(struct psi_request *req)
     psi_peer_where(peer, where, sizeof(where));
     if (e->ending) {
         psi_peer_fail(peer, "a frame could not be written until the deadline of its request");
-        req->flags |= PSI_REQUEST_OVER; /* it ends when the connection is closed; a repetition ends then too */
+        req->flags |= PSI_REQUEST_OVER; /* the request ends, or is repeated, when the connection is closed */
         peer->c->overdue = true;
         return;
     }
@@ -283,7 +293,7 @@ void psi_entry_in_queue(struct psi_entry *e, bool in)
         peer->queued_bytes += in ? e->out.payload_bytes : -e->out.payload_bytes;
     }
     if (!in) {
-        psi_client_kick(peer); /* another entry may take its place in the queue */
+        psi_client_kick(peer); /* the send queue has room for another mutation */
     }
 }
 
@@ -315,7 +325,8 @@ void psi_window_detach(struct psi_peer *peer)
         if (e->ending) {
             finish(e);
         } else if (e->req != NULL && e->req->stage == PSI_STAGE_SENDING) {
-            psi_var_yield(e->req, PSI_STAGE_WINDOW); /* it is sent again ahead of all other requests */
+            /* the mutation is sent again after the reconnect, before all other requests */
+            psi_var_yield(e->req, PSI_STAGE_WINDOW);
         }
     }
 }
@@ -333,7 +344,7 @@ static void end_unapplied(struct psi_entry *e)
     outcome(e, &r);
 }
 
-/* True if the variable has the creation number that the mutation is for, and is open in the task's present process. */
+/* True if the mutation's variable is still there: open in the task's present process, with the mutation's creation number. */
 static bool fits(const struct psi_entry *e)
 {
     return e->var->open && e->var->creation == e->creation && e->var->life == e->peer->life;
@@ -346,7 +357,6 @@ static void end_gone(struct psi_entry *e, ps_applied applied)
     outcome(e, &r);
 }
 
-/* Take one row of HELLO's answer. */
 static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
 {
     struct psi_reply r = {.text = peer->reply_text};
@@ -384,7 +394,8 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
             return PS_OK;
         }
         if (!fits(e)) {
-            psi_ask_abandon(peer, e->number); /* its answer comes for a free number and is ignored */
+            /* end_gone() gives the outcome, so the answer to ABANDON is ignored */
+            psi_ask_abandon(peer, e->number);
             end_gone(e, PS_OUTCOME_UNKNOWN);
             return PS_OK;
         }
@@ -412,9 +423,13 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
         if (e->req == NULL) {
             entry_free(e);
         } else if (m->state == PS_NUMBER_UNKNOWN && !e->begun && fits(e)) {
-            e->next = 0; /* no byte was sent, so the task cannot have applied it: send it from the start */
+            e->next = 0; /* no byte was sent, so the task cannot have applied the mutation: send all of it */
             e->handle = e->var->handle;
             e->unsent = true;
+        } else if (m->state == PS_NUMBER_UNKNOWN && !fits(e)) {
+            end_gone(e, e->begun ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED);
+        } else if (m->state == PS_NUMBER_ABANDONED && !fits(e)) {
+            end_gone(e, m->applied == PS_NOTHING_APPLIED && staged(e) ? PS_NOTHING_APPLIED : PS_OUTCOME_UNKNOWN);
         } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && staged(e)) {
             end_unapplied(e);
         } else {
@@ -430,7 +445,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
 bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
 {
     uint64_t last = 0;
-    uint64_t covered = peer->first; /* numbers below have had their row, or need none */
+    uint64_t covered = peer->first; /* each number below was in the list, or had its outcome before this HELLO */
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_NumberItem m = ps_v1_NumberItem_init_zero;
         bool end = false;
@@ -470,7 +485,7 @@ bool psi_window_resume(struct psi_peer *peer)
         struct psi_entry *e = psi_window_find(peer, peer->resume_at);
         if (e != NULL && e->unsent) {
             if (e->var->partial != NULL && e->var->partial != e) {
-                return false; /* an earlier one of the same variable is going out */
+                return false; /* an earlier mutation of the same variable is being sent */
             }
             e->unsent = false;
             psi_push_queue(e);

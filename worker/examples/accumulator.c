@@ -19,11 +19,11 @@ struct sync {
     ps_queue *tokens;
     uint32_t workers;
     int64_t rounds;
-    ps_status st; /* of the chief's thread */
+    ps_status st; /* how the chief's thread ended */
     char why[256];
 };
 
-/* TensorFlow's queue runner: as many gradients as there are workers make a step. */
+/* The chief's thread (TensorFlow's queue runner). Each step takes, for each variable, the mean of one gradient a worker. */
 static void *run_chief(void *arg)
 {
     struct sync *c = (struct sync *)arg;
@@ -45,13 +45,13 @@ static void *run_chief(void *arg)
         c->st = c->st == PS_OK ? ps_enqueue_many(c->tokens, from, 1, c->workers, 0, NULL) : c->st;
     }
     snprintf(c->why, sizeof(c->why), "the chief's thread: %s", c->st == PS_OK ? "" : ps_last_error());
-    ps_status closed = ps_queue_close(c->tokens, c->st != PS_OK, 0); /* an open queue would make the workers wait for ever */
+    ps_status closed = ps_queue_close(c->tokens, c->st != PS_OK, 0); /* the closed queue ends the workers' wait for tokens */
     c->st = c->st == PS_OK ? closed : c->st;
     free(tokens);
     return NULL;
 }
 
-/* A worker: gradients to all accumulators, then a token, which says what step they are of from now on. */
+/* A worker's loop: gives a gradient to each accumulator, then waits for a token, which holds the step of its next gradients. */
 static ps_status train(struct sync *c, int64_t local_step)
 {
     ps_status st = PS_OK;
@@ -67,7 +67,7 @@ static ps_status train(struct sync *c, int64_t local_step)
         const ps_into into[] = {{&local_step, sizeof(local_step)}};
         st = st == PS_OK ? ps_dequeue(c->tokens, into, 1, 0) : st;
     }
-    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* the chief has closed it: that was all */
+    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* the chief has closed the queue of tokens: the training is over */
 }
 
 static ps_status begin(struct sync *c)
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     st = runs ? ps_variable_read(c.global_step, &step, sizeof(step)) : st;
     bool leads = runs && st == PS_OK && ps_is_chief(c.s);
     for (int i = 0; i < VARIABLES && leads && st == PS_OK; i++) {
-        st = ps_accumulator_set_global_step(c.grad[i], step, NULL); /* what an earlier run left is of another step */
+        st = ps_accumulator_set_global_step(c.grad[i], step, NULL); /* from now on it drops gradients of earlier steps */
     }
     leads = leads && st == PS_OK && pthread_create(&chief, NULL, run_chief, &c) == 0;
     st = runs && st == PS_OK ? train(&c, step) : st;

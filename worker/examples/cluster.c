@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         printf("%s'%s'", j > 0 ? ", " : "", ps_cluster_spec_job(spec, j));
     }
     puts("]");
-    for (int j = 0; j < ps_cluster_spec_job_count(spec); j++) { /* spec.job_tasks(job): ['a:1', None, 'b:1'] */
+    for (int j = 0; j < ps_cluster_spec_job_count(spec); j++) { /* like spec.job_tasks(job): ['a:1', None, 'b:1'] */
         printf("('%s', [", ps_cluster_spec_job(spec, j));
         count = ps_cluster_spec_job_tasks(spec, ps_cluster_spec_job(spec, j), addresses, TASKS_MAX);
         for (int i = 0; i < count; i++) {
@@ -66,16 +66,16 @@ int main(int argc, char **argv)
     must(psd_server_create_local(&server, error, sizeof(error)));
     ps_session_options_init(&open), open.target = psd_server_target(server), open.log_level = PS_LOG_WARN;
     must(ps_session_open(&open, &s, error, sizeof(error)));
-    ps_variable_spec_init(&variable), variable.dtype = PS_STRING; /* without a name: Variable, Variable_1 and so on */
+    ps_variable_spec_init(&variable), variable.dtype = PS_STRING; /* no name is given: the names are Variable, Variable_1 ... */
     ps_placer *placer = ps_placer_new();
-    for (int i = -1; i < 0 || i < count; i++) { /* l outside of all scopes, then one v in the scope of each ps */
+    for (int i = -1; i < 0 || i < count; i++) { /* -1: variable l, in no device scope; then a variable v on each ps task */
         if (i >= 0) {
             snprintf(device, sizeof(device), "/job:ps/task:%d", tasks[i]);
         }
         must(ps_placer_push(placer, device)), must(ps_placer_place(placer, NULL, 0, device, sizeof(device), NULL));
         must(ps_placer_pop(placer)), must(ps_variable_get(s, &variable, &v));
         if (i < 0 || i + 1 == count) {
-            printf("'%s'\n", device); /* l.device, v.device */
+            printf("'%s'\n", device); /* TensorFlow: l.device, v.device */
         }
     }
     must(ps_variable_def(v, def, sizeof(def)));

@@ -9,11 +9,12 @@
 #include <string.h>
 
 enum { BATCH = 120, INPUTS = 4, CLASSES = 3, REPLICAS_MAX = 1024 };
-static ps_value w, b; /* weights and biases of the model */
+static ps_value w, b; /* the model's weights and biases */
 
-static ps_status replica(void *ctx, ps_plan *p, const ps_replica *r, ps_value *gradients) /* in the device scope of its task */
+/* Called for each replica: adds its rows (operations) to the plan. They go to its task, whose device scope is open. */
+static ps_status replica(void *ctx, ps_plan *p, const ps_replica *r, ps_value *gradients)
 {
-    ps_value loss[2]; /* the loss, and the gradient of the logits */
+    ps_value loss[2]; /* loss, gradient of the logits */
     (void)ctx;
     ps_plan_softmax_xent(p, ps_plan_dense(p, r->inputs[0], w, b), r->inputs[1], 2, loss);
     ps_plan_dense_backward(p, r->inputs[0], w, loss[1], 2, gradients);

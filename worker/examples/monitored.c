@@ -7,10 +7,10 @@
 #include <zlib.h>
 
 enum { ROWS = 1797, TEST = 360, TRAIN = ROWS - TEST, PIXELS = 64, CLASSES = 10, BATCH = 32 };
-static float image[ROWS][PIXELS]; /* rows for training in scattered order, then every fifth row of the file, for the test */
+static float image[ROWS][PIXELS]; /* training rows in scattered order; then every fifth row of the file, for the test */
 static int32_t label[ROWS];
 
-static bool read_digits(const char *dir) /* lines of 64 pixels, 0 to 16, and the label */
+static bool read_digits(const char *dir) /* a line: 64 pixels, 0 to 16, and the label */
 {
     char line[4096], *p = NULL;
     snprintf(line, sizeof(line), "%s/digits/digits.csv.gz", dir != NULL ? dir : "data");
@@ -25,7 +25,7 @@ static bool read_digits(const char *dir) /* lines of 64 pixels, 0 to 16, and the
     return gzclose(file) == Z_OK && p != NULL;
 }
 
-static ps_status smooth(void *mean, ps_session *s, const ps_step_values *step) /* the hook, called after each counted step */
+static ps_status smooth(void *mean, ps_session *s, const ps_step_values *step) /* the hook: called after each step that counts */
 {
     double loss = 0, *m = (double *)mean;
     *m = ps_step_values_find(step, "loss", &loss) && ps_global_step(s) > 100 ? 0.99 * *m + 0.01 * loss : loss;
@@ -35,12 +35,12 @@ static ps_status smooth(void *mean, ps_session *s, const ps_step_values *step) /
 int main(int argc, char **argv)
 {
     const char *about = "Softmax regression on the digits in PS_DATA_DIR, or ./data";
-    ps_session *s = ps_monitored_open_args(&argc, argv, about, NULL); /* options: a restore function, or to start over */
+    ps_session *s = ps_monitored_open_args(&argc, argv, about, NULL); /* NULL: no options, such as a restore function */
     bool good = ps_should_stop(s) || read_digits(getenv("PS_DATA_DIR"));
     ps_session_fail(s, good ? PS_OK : PS_NOT_FOUND, "cannot read the digits: PS_DATA_DIR has no digits/digits.csv.gz");
     ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(PS_FAN_IN_OUT), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));
-    static ps_tensor x, truth, y, value; /* a batch, its labels, (rows, classes), and the loss or a count */
+    static ps_tensor x, truth, y, value; /* batch, its labels, scores [row][class], a loss or count */
     static double mean;
     ps_hook hook;
     ps_hook_init(&hook), hook.name = "smooth", hook.ctx = &mean, hook.after_run = smooth, ps_add_hook(s, &hook);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A variable on a ps, a sum on worker 0, and a sum of both on worker 1. The workers compute the sums, values travel between the
- * tasks, and this program gets the last. The workers are servers that execute operations (`local`, or `pstrain --serve`). */
+ * tasks, and this program gets the last sum. The workers are servers that execute operations (`local`, or `pstrain --serve`). */
 #include <ps.h>
 #include <ps_plan.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@ enum { VARIABLES_MAX = 100 };
 int main(int argc, char **argv)
 {
     static ps_fetched out[VARIABLES_MAX + 3];
-    ps_value value[VARIABLES_MAX + 3]; /* values of the variables, the sum and the products */
+    ps_value value[VARIABLES_MAX + 3]; /* the variables, the sum, two products */
     ps_session *s = ps_session_open_args(&argc, argv, "Placement by a replica_device_setter: [VARIABLES [FIRST]]");
     ps_plan *p = ps_plan_new(s);
     int count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 3;
@@ -28,11 +28,11 @@ int main(int argc, char **argv)
         value[i] = ps_plan_variable(p, ps_variable_make(s, name, PS_SCALAR, ps_constant(first + i), NULL)); /* placed in turn */
     }
     if (st == PS_OK) {
-        ps_value sum = value[count] = ps_plan_add(p, value[0], value[1]);     /* /job:worker, so its task 0 */
+        ps_value sum = value[count] = ps_plan_add(p, value[0], value[1]);     /* runs at /job:worker, so at its task 0 */
         ps_device_push(s, "/task:1");                                         /* innermost scope, inside the setter */
         value[count + 1] = ps_plan_mul(p, ps_plan_scalar(p, PS_F32, 2), sum); /* /job:worker/task:1 */
-        ps_device_push(s, "/cpu:0");                                          /* inside the setter and /task:1 */
-        value[count + 2] = ps_plan_mul(p, ps_plan_scalar(p, PS_F32, 3), sum); /* /job:worker/task:1/cpu:0 */
+        ps_device_push(s, "/cpu:0");                                          /* a third scope, inside /task:1 */
+        value[count + 2] = ps_plan_mul(p, ps_plan_scalar(p, PS_F32, 3), sum); /* runs at /job:worker/task:1/cpu:0 */
         ps_device_pop(s), ps_device_pop(s);
         st = ps_plan_run(p, NULL, 0, value, (size_t)count + 3, out, NULL);
     }

@@ -17,10 +17,12 @@ int main(int argc, char **argv)
     ps_session *s = ps_session_open_args(&argc, argv, "A split sum: [COUNT [WORKERS [TRACE_FILE]]], 1000 ones, 2 workers");
     ps_plan *p = ps_plan_new(s);
     long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000, workers = argc > 2 ? strtol(argv[2], NULL, 10) : 2;
-    ps_status st = count >= 1 && count <= COUNT_MAX && workers >= 1 && workers <= WORKERS_MAX
-                       ? ps_session_status(s)
-                       : ps_session_fail(s, PS_INVALID_ARGUMENT, "COUNT: 1 to 10000; WORKERS: 1 to 64");
+    if (count < 1 || count > COUNT_MAX || workers < 1 || workers > WORKERS_MAX) {
+        ps_session_fail(s, PS_INVALID_ARGUMENT, "COUNT: 1 to 10000; WORKERS: 1 to 64");
+        return ps_session_close(s);
+    }
 
+    ps_status st = ps_session_status(s);
     ps_device_push(s, "/job:ps/task:0");
     ps_value input = ps_plan_placeholder(p, "input", PS_I32, PS_SHAPE(-1));
     ps_device_pop(s);
@@ -45,9 +47,9 @@ int main(int argc, char **argv)
     }
     if (st == PS_OK) {
         printf("%d\n'%s'\n", *(const int32_t *)out.data, ps_value_requested_device(total));
-        st = ps_plan_run(p, &feed, 1, &part[workers - 1], 1, &out, NULL); /* the first run writes the trace */
+        st = ps_plan_run(p, &feed, 1, &part[workers - 1], 1, &out, NULL); /* a second run: the first one has written the trace */
     }
-    for (long i = 0; st == PS_OK && i < out.shape.dims[0]; i++) { /* as numpy.ndarray prints digits, if not more than 1000 */
+    for (long i = 0; st == PS_OK && i < out.shape.dims[0]; i++) { /* as numpy prints an array of up to 1000 elements */
         const char *before = i == 0 ? "[" : i % DIGITS_A_LINE == 0 ? "\n " : " ";
         printf("%s%d%s", before, ((const int32_t *)out.data)[i], i + 1 == out.shape.dims[0] ? "]\n" : "");
     }

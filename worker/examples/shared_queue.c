@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 static int workers, total;
-static unsigned pause_s = 1; /* seconds of sleep after each step */
+static unsigned pause_s = 1; /* sleep after each step, in seconds */
 static char who[32] = "shared_queue", error[512];
-static ps_session *s; /* s, var, q and value are this process's own */
+static ps_session *s; /* after fork() each process has its own s, var, q and value */
 static ps_variable *var;
 static ps_queue *q;
 static float value;
@@ -26,7 +26,8 @@ static void must(ps_status st)
     }
 }
 
-static psd_server *begin(const char *cluster, const char *job, uint32_t task) /* what both roles do */
+static psd_server *begin(const char *cluster, const char *job,
+                         uint32_t task) /* for both roles: serve, and open session and queue */
 {
     psd_server *server = NULL;
     psd_server_options serve;
@@ -35,7 +36,7 @@ static psd_server *begin(const char *cluster, const char *job, uint32_t task) /*
     ps_queue_spec queue;
     snprintf(who, sizeof(who), job[0] == 'p' ? "Parameter server" : "Worker %u", task);
     psd_server_options_init(&serve), serve.cluster_spec = cluster, serve.job = job, serve.task_index = task;
-    serve.key_file = getenv("PSD_KEY_FILE"); /* NULL: whoever reaches the task may do everything */
+    serve.key_file = getenv("PSD_KEY_FILE"); /* NULL: without keys, whoever reaches the task may do everything */
     must(psd_server_start(&serve, &server, error, sizeof(error)));
     ps_session_options_init(&open), open.target = psd_server_target(server), open.job = job, open.task_index = task;
     must(ps_session_open(&open, &s, error, sizeof(error)));
@@ -44,7 +45,7 @@ static psd_server *begin(const char *cluster, const char *job, uint32_t task) /*
     printf("%s: cluster ready!\n", who);
     ps_variable_spec_init(&variable), variable.name = "var", variable.dtype = PS_F32, variable.device = "/job:ps/task:0";
     ps_queue_spec_init(&queue, "shared_queue", PS_F32, PS_SCALAR), queue.device = variable.device, queue.capacity = total;
-    must(ps_variable_get(s, &variable, &var)); /* the first process that asks creates the variable; all get the same one */
+    must(ps_variable_get(s, &variable, &var)); /* the first process to ask creates it, the others find it */
     must(ps_queue_get(s, &queue, &q));
     return server;
 }
@@ -63,7 +64,7 @@ static void parameter_server(void)
         }
         printf("%s: var has value %.1f\n", who, (double)value);
     }
-    must(ps_barrier(s, "ended", workers + 1)); /* a worker enters the barrier after its last step */
+    must(ps_barrier(s, "ended", workers + 1)); /* workers come to this barrier after their last step */
     must(ps_queue_size(q, &size));
     for (printf("ps q.size():  %d\n", (int)size); size > 0; size--) {
         must(ps_dequeue(q, into, 1, 0));
@@ -110,7 +111,7 @@ int main(int argc, char **argv)
     for (int i = 0; i <= workers; i++) {
         if (fork() == 0) {
             if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 ||
-                getppid() != parent) { /* Process(daemon=True): it ends with its parent */
+                getppid() != parent) { /* like Python's Process(daemon=True): the child ends with its parent */
                 return 1;
             }
             psd_server *server = begin(cluster, i == 0 ? "ps" : "worker", i == 0 ? 0 : (uint32_t)i - 1);
@@ -118,7 +119,7 @@ int main(int argc, char **argv)
             return ps_session_close(s), psd_server_free(server), 0;
         }
     }
-    while (status == 0 && wait(&status) > 0) { /* if one fails, the others are ended */
+    while (status == 0 && wait(&status) > 0) { /* a failed child ends the loop; the exit then ends the other children */
     }
     return status != 0 || puts("All done.") < 0;
 }

@@ -11,7 +11,7 @@ enum { ROWS = 1797, TEST = 360, TRAIN = ROWS - TEST, PIXELS = 64, CLASSES = 10, 
 static float image[ROWS][PIXELS]; /* rows for training in scattered order, then every fifth row of the file, for the test */
 static int32_t label[ROWS];
 
-static int read_digits(const char *path) /* lines of 64 pixels, 0 to 16, and the label */
+static int read_digits(const char *path) /* each line has 64 pixels, 0 to 16, and the label */
 {
     char line[512];
     int rows = 0;
@@ -32,15 +32,15 @@ int main(int argc, char **argv)
     ps_session *s = ps_session_open_args(&argc, argv, "Softmax regression on the digits in --data FILE");
     char path[4096], *dir = getenv("PS_DATA_DIR");
     snprintf(path, sizeof(path), "%s/digits/digits.csv.gz", dir != NULL ? dir : "data");
-    bool given = argc == 3 && strcmp(argv[1], "--data") == 0; /* argv has what ps_session_open_args did not know */
+    bool given = argc == 3 && strcmp(argv[1], "--data") == 0; /* argv still has what is no flag of ps_session_open_args() */
     if (!ps_should_stop(s) && read_digits(given ? argv[2] : argc == 1 ? path : "") != ROWS) {
         ps_session_fail(s, PS_NOT_FOUND, "cannot read the digits; --data FILE, the only flag besides --help's, names them");
     }
     ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(PS_FAN_IN_OUT), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));
-    static ps_tensor x, truth, y, correct; /* a batch, its labels, (rows, classes), and a count */
+    static ps_tensor x, truth, y, correct; /* batch, its labels, scores [row][class], a count */
     ps_session_ready(s);                   /* the chief initialises, the others wait */
-    ps_set_steps(s, 2000);                 /* of all workers together, unless --steps says otherwise */
+    ps_set_steps(s, 2000);                 /* steps of all workers together, unless --steps says otherwise */
     for (int batch = ps_task_index(s); !ps_should_stop(s); batch += ps_task_count(s)) {
         batch = batch < TRAIN / BATCH ? batch : ps_task_index(s) % (TRAIN / BATCH); /* each worker has batches of its own */
         ps_tensor_wrap(&x, image[batch * BATCH], BATCH, PIXELS), ps_tensor_wrap_labels(&truth, label + batch * BATCH, BATCH);

@@ -32,7 +32,7 @@ static int serve(const ps_role *role)
     return 0;
 }
 
-static void next_batch(uint32_t task, ps_tensor *x, ps_tensor *truth) /* three clouds of points; each worker has its own */
+static void next_batch(uint32_t task, ps_tensor *x, ps_tensor *truth) /* points of three clouds, other ones for each worker */
 {
     static float points[BATCH][INPUTS];
     static int32_t labels[BATCH];
@@ -54,11 +54,11 @@ static int train(int argc, char **argv)
     ps_param *w = ps_param_get(s, "w", PS_SHAPE(INPUTS, CLASSES), ps_zeros(), ps_adagrad(0.01));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.01));
     ps_add_stop_at_step_hook(s, 1000000, 0); /* --steps may stop before */
-    ps_session_ready(s);                     /* the chief initialises, or finds what the ps have restored; others wait */
+    ps_session_ready(s);                     /* the chief initialises variables that no checkpoint has; others wait */
     while (!ps_should_stop(s)) {
         next_batch((uint32_t)ps_task_index(s), &x, &truth);
         ps_pull(s), ps_dense(&x, w, b, &y), ps_softmax_xent(&y, &truth, &y, &loss), ps_dense_backward(&x, &y, w, b, NULL);
-        ps_push(s, w), ps_push(s, b), ps_step_done(s); /* with --sync one update for all workers, else each its own */
+        ps_push(s, w), ps_push(s, b), ps_step_done(s); /* with --sync one update of all workers' mean; else one each */
     }
     next_batch((uint32_t)ps_task_index(s), &x, &truth);
     if (ps_pull(s) == PS_OK && ps_dense(&x, w, b, &y) == PS_OK && ps_softmax_xent(&y, &truth, NULL, &loss) == PS_OK) {
@@ -70,7 +70,7 @@ static int train(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    ps_role *role = ps_role_from_args(argc, argv); /* from the flags, or from TF_CONFIG */
+    ps_role *role = ps_role_from_args(argc, argv); /* role and cluster, from the flags or TF_CONFIG */
     int result = strcmp(ps_role_job(role), "ps") == 0 ? serve(role) : train(argc, argv);
     ps_role_free(role);
     return result;

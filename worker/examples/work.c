@@ -17,7 +17,7 @@ static ps_status share_out(ps_session *s, uint32_t epochs, uint32_t count, const
     ps_status st = ps_work_get(s, "work", items, NULL, count, epochs, 0, &w);
     while (st == PS_OK && (st = ps_work_next(w, &item, 0)) == PS_OK) {
         printf("%s, epoch %" PRIu32 "%s\n", item.data, item.epoch, item.again > 0 ? ", again" : "");
-        fflush(stdout); /* the work on the item would be here */
+        fflush(stdout); /* a real program works on the item here */
         st = ps_work_done(w, &item);
     }
     return st == PS_OUT_OF_RANGE ? PS_OK : st; /* all items are done */

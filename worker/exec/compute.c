@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of a run, one after the other, on a compute thread of the server.
+ * Computes the rows (operations) of a run, one after the other, on a compute thread of the server.
  *
- * Happy path: each output gets memory, its draft, or the memory of an input that nobody needs after the row -> psi_op_run() ->
- * values whose last reader was the row are freed. Failure modes: a row that fails ends the run before anything is delivered, and
- * its name is in the error. A run that nobody waits for ends between two rows, or inside a row that checks for interruption.
+ * Happy path: for each row, every output gets memory of its own, its draft (exec.h), or the memory of an input that no later row
+ * needs; psi_op_run() computes the row; values that no later row reads are freed. Failure modes: a row that fails ends the run
+ * before anything is delivered, and its name is in the error. A cancelled run ends between two rows, or inside a row that checks
+ * for interruption.
  */
 #include "exec.h"
 
@@ -28,7 +29,7 @@ ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, s
         r->extra_bytes += bytes;
         slot->bytes = bytes;
     }
-    PSI_ASSERT(bytes == slot->bytes); /* psi_exec_value_memory_free() relies on it */
+    PSI_ASSERT(bytes == slot->bytes); /* psi_exec_value_memory_free() frees slot->bytes */
     slot->memory = bytes > 0 ? psi_exec_memory_new(r->ops, bytes) : NULL;
     if (bytes > 0 && slot->memory == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a value of %zu bytes", bytes);
@@ -60,7 +61,6 @@ static void value_move(struct psi_exec_run *r, uint32_t from, uint32_t to)
     r->values[to] = r->values[from];
 }
 
-/* Fill in [input_count] and out [output_count] with the values that row i reads and makes. */
 static ps_status row_values(struct psi_exec_run *r, uint32_t i, struct psi_value *in, struct psi_value *out, struct psi_err *err)
 {
     const struct psi_run_row *row = &r->run.rows[i];

@@ -5,13 +5,13 @@
  *   ps_ops             the executor of one server: its call table, its memory, its access to variables
  *   psi_exec_run       one call: a decoded run, its values and its stage
  *   psi_exec_transfer  one value that is transferred between a run and a variable
- *   psi_exec_reach     carries transfers: the executor's session (reach.c), or a test
+ *   psi_exec_reach     functions that carry transfers: those of the executor's session (reach.c), or a test's
  *
- * A run passes through these stages once, in this order:
+ * A run passes through these stages once, in this order. "-> PENDING": run() returns PENDING while the stage waits.
  *
- *   READING     prepare.c has checked everything; variables that are inputs are read; memory for new values of variables of the
- *               own task (drafts) is requested                                                   -> PENDING
- *   COMPUTING   all inputs have arrived: again(); compute.c runs the rows, one after the other
+ *   READING     prepare.c has checked the call; variables that are inputs are read; the server is asked for memory for new
+ *               values of variables of its own task (drafts); a part of the call's input may not have arrived  -> PENDING
+ *   COMPUTING   when all inputs have arrived, again() makes the server call run() again; compute.c runs the rows in order
  *   DELIVERING  outputs are sent to variables; drafts are published                              -> PENDING
  *   OVER        the answer is encoded, and finish() is called
  *
@@ -37,65 +37,65 @@ struct psi_exec_transfer;
 /** Called once per transfer, on any thread, never from within start() or cancel(). */
 typedef void (*psi_exec_done_fn)(struct psi_exec_transfer *t);
 
-/* One transfer. The carrier uses it from start() until done(). */
+/* A transfer of a value between a run and a variable. From start() to done() only its carrier, reach.c or a test, changes it. */
 struct psi_exec_transfer {
     enum psi_exec_kind kind;
     const struct psi_run_variable *variable;
     /* [PSI_RUN_KEY_BYTES] key of the variable's container; NULL: the container belongs to no session */
     const uint8_t *key;
-    const struct psi_type *type; /* type that the variable must have */
-    void *data;                  /* [bytes] READ: receives the value; other kinds: the value to send. PS_STRING: a blob */
-    size_t bytes;                /* READ of PS_STRING: room, and in done() bytes of the blob */
-    float scale;                 /* PUSH */
-    int64_t timeout_ms;          /* > 0 */
-    const char *who, *role;      /* identity of the client, whose rights are checked; NULL: no check */
+    const struct psi_type *type;
+    void *data;   /* [bytes] READ: receives the value; other kinds: the value to send. PS_STRING: a blob */
+    size_t bytes; /* size of `data`; a READ of PS_STRING sets it to the bytes of the blob before done() */
+    float scale;  /* PUSH */
+    int64_t timeout_ms;
+    const char *who, *role; /* identity of the client, whose rights are checked; NULL: no check */
     psi_exec_done_fn done;
     /* valid in done() and after it */
     struct psi_err err; /* code PS_OK: transferred. applied: what a failure did to the variable */
     uint8_t result[PS_RESULT_BYTES_MAX];
-    uint32_t result_bytes; /* ADD whose new value has at most so many bytes: bytes of result, else 0 */
+    uint32_t result_bytes; /* ADD: bytes of the new value in result; 0: the value does not fit there. Other kinds: 0 */
     /* used by the run only: */
     struct psi_exec_run *run;
     uint32_t value;    /* number of the value in the run */
-    bool own_task;     /* READ: psd_call_functions.read carries it. ASSIGN: a draft is to be requested */
-    void *room;        /* ASSIGN: the draft, published instead of a transfer by reach; NULL: no draft */
+    bool own_task;     /* the variable is of this task: READ uses psd_call_functions.read, ASSIGN first asks for a draft */
+    void *room;        /* ASSIGN: the draft, memory of the server for the new value, which psd_call_functions.publish makes the
+                        * variable's value. NULL: `reach` carries the value */
     bool begun, ended; /* begun: start() returned PS_OK, or the draft was published */
     /* for a READ of the own task: */
-    struct psi_exec_kept *kept; /* copy of an earlier run, which counts this run as a user; NULL: none */
-    uint64_t creation, version; /* creation and version of the value that was read; creation 0: the read was not exact */
+    struct psi_exec_kept *kept; /* copy made by an earlier run, which counts this run as a user; NULL: none */
+    uint64_t creation, version; /* creation number of the variable, and version of its value; creation 0: it changed while read */
     bool same;                  /* the variable still has the value of `kept` */
     /* used by the carrier only: */
-    void *carrier;
+    void *carrier; /* struct errand in reach.c */
 };
 
 struct psi_exec_reach {
     void *ctx;
-    /** Start t. PS_OK: t->done will be called once. Any other status: t->done is not called, nothing was applied. Any thread;
-     * does not wait. */
+    /** Start t. PS_OK: t->done is called once; otherwise never, and nothing was applied. Any thread; never waits. */
     ps_status (*start)(void *ctx, struct psi_exec_transfer *t, struct psi_err *err);
-    /** End t early if it was started and has not ended; done() is still called. Any thread; does not wait. */
+    /** Make t end soon, if it was started and has not ended; t->done() is still called. Any thread; does not wait. */
     void (*cancel)(void *ctx, struct psi_exec_transfer *t);
 };
 
 enum psi_exec_stage { PSI_EXEC_READING, PSI_EXEC_COMPUTING, PSI_EXEC_DELIVERING, PSI_EXEC_OVER };
 
-#define PSI_EXEC_NO_ROW INT64_C(-1) /* psi_exec_slot.last_row: no row reads it */
-#define PSI_EXEC_RUN_END INT64_MAX  /* psi_exec_slot.last_row: an output of the run reads it */
+#define PSI_EXEC_NO_ROW INT64_C(-1) /* psi_exec_slot.last_row: no row reads the value */
+#define PSI_EXEC_RUN_END INT64_MAX  /* psi_exec_slot.last_row: an output of the run has the value */
 /* Memory of one value of a run, and how long the value is needed. */
 struct psi_exec_slot {
     void *memory;     /* owned by the run, from the executor's budget; NULL: none, or the value is in the call's input */
     uint64_t bytes;   /* bytes of a numeric value; strings: 0 until the value exists */
-    int64_t last_row; /* number of the last row that reads the value */
-    bool own;         /* the value is in the executor's memory, not in the call's input */
-    void *room;       /* the draft into which the row writes the value; NULL: none */
+    int64_t last_row; /* index of the last row (operation) with this value as an input, or a constant above */
+    bool own;         /* the value is in memory that rows may overwrite; false: in the call's input, or in a kept copy */
+    void *room;       /* the draft, memory of the server, into which the row writes the value; NULL: none */
     bool live;        /* the value exists in memory that the run must free */
 };
 
 struct psi_exec_run {
     ps_ops *ops;
     psd_call *call;
-    struct psi_run run;              /* decoded */
-    enum psi_exec_stage stage;       /* written only by the thread that has the run */
+    struct psi_run run;
+    enum psi_exec_stage stage;       /* written only by the thread that begins or continues the run */
     struct psi_type *types;          /* [value_count] */
     struct psi_value *values;        /* [value_count] dtype NONE: the value does not exist yet, or was freed */
     struct psi_exec_slot *slots;     /* [value_count] */
@@ -111,17 +111,19 @@ struct psi_exec_run {
     uint64_t extra_bytes; /* bytes of strings, which are reserved when they become known */
     uint64_t since_ns;    /* when the current stage began; 0: the run is not traced */
     struct psi_run_times times;
-    atomic_uint pending; /* transfers that have not ended, plus 1 while run() starts transfers */
+    atomic_uint pending; /* transfers that have not ended, plus 1 while run() starts transfers, plus 1 for `awaits` */
     bool cancelled;      /* under ops->lock */
+    bool awaits;         /* under ops->lock: the call's input has not come completely, which counts 1 in `pending` */
+    bool ready;          /* under ops->lock: all inputs have arrived, and the server will call run() again */
     struct psi_err err;  /* under ops->lock: the first failure */
 };
 
 enum { PSI_EXEC_PLACES_MAX = 16 };
 enum { PSI_EXEC_DRAFTS_MAX = 64 }; /* drafts per run */
 enum { PSI_EXEC_SPARES_MAX = 32 };
-enum { PSI_EXEC_ERRAND_BYTES = 1536 }; /* bytes that a carrier allocates for one transfer, at most */
+enum { PSI_EXEC_ERRAND_BYTES = 2048 }; /* bytes that a carrier allocates for one transfer, at most */
 
-/* Memory of a value that has ended, for a later value of the same size. */
+/* Memory of a value that no row needs any more, kept for a later value of the same size. */
 struct psi_exec_spare {
     void *memory;
     uint64_t bytes;
@@ -138,21 +140,21 @@ struct ps_ops {
     char target[PS_ADDRESS_BYTES_MAX + 8];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    char *devices;  /* "CPU:0,GPU:0" */
+    char *devices;
     char *files[4]; /* credentials of the executor's session: key_file, tls_cert, tls_key, tls_ca; NULL: none */
     char name[PSI_TASK_NAME_MAX];
     struct psi_exec_reach reach;
-    struct psi_exec_carrier *carrier; /* used by reach, made at the first transfer; NULL: reach is a test's */
+    struct psi_exec_carrier *carrier; /* used by reach; owned, made by psi_exec_carrier_new() */
     pthread_mutex_t lock;
     uint64_t memory_bytes, used_bytes; /* used_bytes: under the lock */
-    /* struct psi_exec_kept, the last used one at the end. kept, kept_count and kept_bytes: under the lock */
+    /* copies of variables (struct psi_exec_kept), least recently used first. kept, kept_count, kept_bytes: under the lock */
     struct psi_list kept;
     uint32_t kept_count;
-    uint64_t kept_bytes; /* bytes of all copies, not in used_bytes */
+    uint64_t kept_bytes; /* bytes of all copies in `kept`, which memory_bytes does not limit: kept.c has a limit of its own */
     /* [spare_count], the newest at the end. spares, spare_count and spare_bytes: under the lock */
     struct psi_exec_spare spares[PSI_EXEC_SPARES_MAX];
     uint32_t spare_count;
-    uint64_t spare_bytes;       /* bytes of all spares, not in used_bytes */
+    uint64_t spare_bytes;       /* bytes of all spares, which memory_bytes does not limit: memory.c has a limit of its own */
     pthread_mutex_t place_lock; /* held while a device is opened, which may take seconds; no other lock is taken under it */
     struct psk_place *places[PSI_EXEC_PLACES_MAX]; /* under place_lock: opened at first use */
     char place_names[PSI_EXEC_PLACES_MAX][PSI_RUN_DEVICE_BYTES_MAX + 1];
@@ -163,54 +165,53 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
-/** Memory for a value of `bytes` > 0 bytes, 64-byte aligned, with any content; NULL: no memory. Any thread. The caller ends it by
- * psi_exec_memory_free() with the same number of bytes. */
+/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none. psi_exec_memory_free() needs `bytes` too. Any thread. */
 void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
-/** End memory of a value: large memory becomes a spare. memory NULL is fine. Any thread. bytes 0: no spare. */
+/** Free memory of psi_exec_memory_new(); large memory is kept as a spare instead (memory.c). NULL: fine. Any thread. */
 void psi_exec_memory_free(ps_ops *ops, void *memory, uint64_t bytes);
-/** Free all spares; no run exists. */
+/** Free all spares. Call it while no run exists. */
 void psi_exec_spares_free(ps_ops *ops);
 /* ---- place.c ---- */
-/** Open the device that a row names. *out NULL: CPU:0. Errors: INVALID_ARGUMENT, NO_DEVICE: the task has no such device. */
+/** Open the device that a row names, at its first use. *out NULL: CPU:0. INVALID_ARGUMENT, NO_DEVICE: the task lacks it. */
 PSI_MUST ps_status psi_exec_place(ps_ops *ops, const char *device, struct psk_place **out, struct psi_err *err);
 
-/** Close all devices; no run exists. */
+/** Close all devices. Call it while no run exists. */
 void psi_exec_places_close(ps_ops *ops);
 
 /* ---- prepare.c ---- */
-/** Decode a call, check it completely and reserve its memory. *out_run: owned by the caller, psi_exec_run_free(). */
-PSI_MUST ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
-                                    struct psi_exec_run **out_run, struct psi_err *err);
-/** Check that the values of the answer fit the call's output, as far as their sizes are known. RESOURCE_EXHAUSTED, TOO_LARGE. */
+/** Decode a call, check it completely and reserve its memory. come: how many bytes of the input have arrived; bytes of values may
+ * still be missing. *out_run: owned by the caller, psi_exec_run_free(). */
+PSI_MUST ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, size_t come, void *out,
+                                    size_t out_capacity, struct psi_exec_run **out_run, struct psi_err *err);
+/** Check that the values of the answer fit the call's output, as far as sizes are known. RESOURCE_EXHAUSTED: they do not. */
 PSI_MUST ps_status psi_exec_answer_fits(const struct psi_exec_run *r, struct psi_err *err);
-/** Number of the value that row i reads and whose memory output 0 of row i takes; UINT32_MAX: none. */
+/** Index of the input value of row i whose memory output 0 of the row takes over; UINT32_MAX: output 0 gets other memory. */
 uint32_t psi_exec_reused(const struct psi_exec_run *r, uint32_t i);
-/** True if value n, which row i reads or makes, is live and nothing after row i needs it. */
+/** True if value n, which row i reads or makes, can be freed after row i: it has memory of the run, and no later use. */
 bool psi_exec_is_over(const struct psi_exec_run *r, uint32_t i, uint32_t n);
 /** True if a row makes the value of output i, and no other output of the run has this value. */
 bool psi_exec_is_output_alone(const struct psi_exec_run *r, uint32_t i);
-/** Free the memory of value n, if the run has any. */
 void psi_exec_value_memory_free(struct psi_exec_run *r, uint32_t n);
 /** Bytes to allocate for a value of this type that is read from a variable. */
 size_t psi_exec_read_bytes(const struct psi_type *type);
-/** End a run none of whose transfers is in progress. NULL is fine. */
+/** Free a run; none of its transfers may be in progress. NULL is fine. */
 void psi_exec_run_free(struct psi_exec_run *r);
 
 /* ---- compute.c ---- */
-/** Give value n its memory: its draft, or [bytes] 64-byte aligned owned by the run. The type of value n is known. */
+/** Give value n memory: its draft, if the server has given one, or `bytes` bytes that the run owns, 64-byte aligned. The type of
+ * value n must be known. */
 PSI_MUST ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, struct psi_err *err);
-/** Run all rows; all inputs have arrived. */
+/** Run all rows. Call it when all inputs have arrived. */
 PSI_MUST ps_status psi_exec_compute(struct psi_exec_run *r, struct psi_err *err);
 
 /* ---- kept.c: copies of variables of the own task that do not change ---- */
 /** Before a READ t of the own task: set t->kept to the copy of its variable, if there is one. */
 void psi_exec_kept_find(struct psi_exec_transfer *t);
-/** After a successful READ t, before the first row: the value of the run becomes the copy t->kept (if t->same), or t's value
- * becomes a copy (if its version was read before), or neither. Uses t->creation, t->version and t->same. */
+/** Call after a successful READ t, before the first row runs. t->same: the run uses the copy t->kept as the value. Otherwise, if
+ * the last read of the variable found the same t->creation and t->version, the value of t becomes a copy for later runs. */
 void psi_exec_kept_use(struct psi_exec_transfer *t);
 /** End this run's use of t->kept. NULL is fine. */
 void psi_exec_kept_release(struct psi_exec_transfer *t);
-/** Free all copies; no run uses one. */
 void psi_exec_kept_free(ps_ops *ops);
 
 /* ---- run.c ---- */
@@ -219,7 +220,7 @@ ps_status psi_exec_call_run(void *ctx, psd_call *call, const void *in, size_t in
 void psi_exec_call_cancel(void *ctx, psd_call *call);
 
 /* ---- reach.c ---- */
-/** Make the carrier of transfers; its session is opened at the first transfer. RESOURCE_EXHAUSTED. */
+/** Make the carrier of transfers; its session is opened at the first transfer. RESOURCE_EXHAUSTED: no memory. */
 PSI_MUST ps_status psi_exec_carrier_new(ps_ops *ops, struct psi_err *err);
 /** End a carrier none of whose transfers is in progress. Blocks for at most a second. NULL is fine. */
 void psi_exec_carrier_free(struct psi_exec_carrier *carrier);

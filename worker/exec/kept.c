@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of variables of the own task that do not change: the next run that reads such a variable needs no new copy.
+ * Copies of variables of the executor's own task that seldom change: a run that reads such a variable needs no new copy.
  *
- * Happy path: the first exact read of a value notes which one it was -> the second one of the same value is kept, and no row
- * works in its place -> the third one asks the server whether the variable still has it, and uses the copy. So a variable that
- * changes between runs is never kept. The server asks for rights and keys at each read, whatever is kept here. Failure modes:
- * none; without memory nothing is kept.
+ * Happy path: the first exact read of a variable records its creation and version. If a second read finds both unchanged, its
+ * value is kept as a copy, which no row overwrites. Later reads ask the server if the variable still has that value, and then use
+ * the copy. So a variable that changes between runs is never copied here. The server checks rights and keys at each read, also of
+ * a variable with a copy. Failure modes: none; without memory nothing is kept.
  *
  * The copies need at most KEPT_BYTES_MAX and a quarter of the executor's memory, in addition to that memory. Copies that no run
  * uses are freed in the order of their last use.
@@ -16,15 +16,15 @@
 
 #include <string.h>
 
-enum { KEPT_MAX = 64 };                                        /* entries, with a copy or only noted */
+enum { KEPT_MAX = 64 };                                        /* most records (psi_exec_kept), with or without a copy */
 enum { KEPT_BYTES_MIN = 64 << 10, KEPT_BYTES_MAX = 16 << 20 }; /* bytes of one value; bytes of all copies */
 
 struct psi_exec_kept {
     struct psi_list link; /* ops->kept */
     uint64_t creation, version;
-    void *memory; /* the copy; NULL: the value is only noted */
+    void *memory; /* the copy; NULL: only creation and version are known */
     uint64_t bytes;
-    uint32_t users; /* runs that use the copy */
+    uint32_t users;
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
 };
 
@@ -73,7 +73,7 @@ static void drop(ps_ops *ops, struct psi_exec_kept *k)
     psi_free(k);
 }
 
-/* Free the longest unused copies that no run uses, until `bytes` more bytes fit. False: they do not fit. */
+/* Free copies that no run uses, the longest unused first, until `bytes` more bytes fit. False: they do not fit. */
 static bool make_room(ps_ops *ops, uint64_t bytes)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -106,7 +106,8 @@ static struct psi_exec_kept *note(ps_ops *ops, const struct psi_run_variable *v)
     return k;
 }
 
-/* Note the value that t has read, in `memory`. True: ops owns `memory` from now on, as a copy that t uses. */
+/* Record creation number and version of the value that t has read into `memory`. If they are equal at the second read, keep the
+ * value: it seldom changes. True: kept, so ops owns `memory` from now on, and t uses it. */
 static bool keep(ps_ops *ops, struct psi_exec_transfer *t, void *memory)
 {
     struct psi_exec_kept *k = find(ops, t->variable);
@@ -166,7 +167,7 @@ void psi_exec_kept_use(struct psi_exec_transfer *t)
         return;
     }
     if (t->same) {
-        psi_exec_memory_free(r->ops, slot->memory, t->bytes); /* the server has copied nothing into it */
+        psi_exec_memory_free(r->ops, slot->memory, t->bytes); /* not needed: the variable still has the value of the copy */
         r->values[t->value].data = t->kept->memory;
     } else {
         psi_exec_kept_release(t);

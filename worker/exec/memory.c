@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor's memory: a budget in bytes for the values of all its runs, and spares: memory of large values that have ended.
+ * The executor's memory: a budget in bytes for the values of all its runs, and spares: memory of large values, kept for reuse.
  *
- * Happy path: a run reserves its bytes before it reads anything, and releases them at its end. A value takes the spare of its
- * size that was put away last, and becomes a spare when it ends. A plan has values of the same sizes in each run, so its second
- * run computes in memory that the system has already given. (malloc() returns such memory to the system at each free(): a step of
- * two layers, 784 x 100 and 100 x 10, then takes 120 page faults.)
- * Failure modes: a reservation above what is left is refused; the error has both numbers. Spares that are too many are freed, the
- * oldest first. Spares need at most SPARE_BYTES_MAX and a quarter of the executor's memory, in addition to that memory.
+ * Happy path: a run reserves its bytes before it reads anything, and releases them at its end. A value takes the newest spare of
+ * its size; memory that is freed becomes a spare. A plan has values of the same sizes in each run, so its second run computes in
+ * memory that the process already has. (malloc() returns such memory to the system at each free(): a step of two layers, 784 x
+ * 100 and 100 x 10, then takes 120 page faults.)
+ * Failure modes: a reservation above what is left is refused; the error has both numbers. Excess spares are freed, the oldest
+ * first. Spares need at most SPARE_BYTES_MAX and a quarter of the executor's memory, in addition to that memory.
  */
 #include "exec.h"
 
@@ -66,7 +66,7 @@ void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes)
     return memory != NULL ? memory : psi_aligned_malloc(PSI_CACHE_LINE, bytes);
 }
 
-/* Under ops->lock: take out the oldest spare if there are too many for one more of `bytes` bytes. NULL: there is room for it. */
+/* Under ops->lock: if another spare of `bytes` bytes exceeds the limits, remove and return the oldest, to be freed; else NULL. */
 static void *take_surplus(ps_ops *ops, uint64_t bytes)
 {
     const bool full = ops->spare_count == PSI_EXEC_SPARES_MAX || ops->spare_bytes + bytes > spare_bytes_max(ops);

@@ -2,9 +2,9 @@
 /*
  * The executor of one server: its options, its call table, its memory, its devices.
  *
- * Happy path: ps_ops_new() -> ps_ops_table() into the server's options -> attach() when the server has started -> calls (run.c)
- * -> detach() -> ps_ops_free(). Failure modes: errors of calls. A program that frees the executor before its server breaks the
- * contract.
+ * Happy path: the program calls ps_ops_new() and puts ps_ops_table() into the server's options. The server calls attach() when it
+ * has started, the functions of run.c for each call, and detach() at its end. The program calls ps_ops_free(). Failure modes:
+ * errors of calls. The program must not free the executor before its server has ended.
  */
 #include "exec.h"
 
@@ -30,18 +30,18 @@ static void attach(void *ctx, const psd_call_functions *functions, const psd_cal
     (void)snprintf(ops->name, sizeof(ops->name), "%s", task->name);
     ops->task = task->task_index;
     psi_free(ops->devices);
-    /* NULL, out of memory: only CPU:0 is known, which needs no entry */
+    /* NULL for lack of memory: only CPU:0 can then be used, which needs no entry */
     ops->devices = psi_strndup(task->devices, strlen(task->devices));
     if (task->struct_bytes >= sizeof(*task)) {
         const char *const files[] = {task->key_file, task->tls_cert, task->tls_key, task->tls_ca};
         for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-            psi_free(ops->files[i]); /* if strndup finds no memory, the file is missing and the session is refused */
+            psi_free(ops->files[i]); /* without memory the session lacks the file, and tasks refuse it */
             ops->files[i] = files[i] != NULL ? psi_strndup(files[i], strlen(files[i])) : NULL;
         }
     }
 }
 
-/* Fails for a server of an older release, which lacks functions that the executor needs, or never calls attach(). */
+/* Refuse a call with UNIMPLEMENTED: the server lacks functions that the executor needs, or never called attach(). */
 static ps_status check(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes)
 {
     const ps_ops *ops = ctx;
@@ -83,7 +83,8 @@ static ps_status ops_new(const ps_ops_options *options, ps_ops **out_ops, struct
     (void)pthread_mutex_init(&ops->lock, NULL); /* cannot fail with default attributes */
     psi_list_init(&ops->kept);
     (void)pthread_mutex_init(&ops->place_lock, NULL);
-    ops->row = (psd_call_row){.name = PS_OPS_CALL, .check = check, .run = psi_exec_call_run, .cancel = psi_exec_call_cancel};
+    ops->row = (psd_call_row){
+        .name = PS_OPS_CALL, .check = check, .run = psi_exec_call_run, .cancel = psi_exec_call_cancel, .early = true};
     ops->table = (psd_call_table){
         .rows = &ops->row, .row_bytes = sizeof(ops->row), .count = 1, .ctx = ops, .attach = attach, .detach = detach};
     ops->memory_bytes = o.memory_bytes > 0 ? o.memory_bytes : memory_default();

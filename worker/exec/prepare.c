@@ -2,9 +2,10 @@
 /*
  * Makes a run of a call: decodes what a client sent, and checks it completely before anything is read or computed.
  *
- * Happy path: decode -> operation, device and types of each row -> which values are in the executor's memory, and the largest
- * number of bytes that they need at the same time -> reserve these bytes -> the transfers: reads of inputs, deliveries of
- * outputs. Failure modes: every error names the row or the variable; nothing has been read, computed or delivered.
+ * Happy path: psi_exec_prepare() decodes the call, and finds the operation, the device and the types of each row. It computes
+ * which values are in the executor's memory, and reserves the most bytes that these need at the same time. It lists the
+ * transfers: reads of inputs, and deliveries of outputs. Failure modes: every error names the row or the variable. Nothing has
+ * been read, computed or delivered then.
  */
 #include "exec.h"
 
@@ -15,7 +16,6 @@
 
 #include <string.h>
 
-/* Bytes of a numeric value; 0 for strings, whose bytes are not known yet. */
 static ps_status bytes_of(const struct psi_type *type, uint64_t *out_bytes, struct psi_err *err)
 {
     char text[PSI_TYPE_TEXT_MAX];
@@ -85,7 +85,6 @@ static bool is_aligned(const struct psi_run_input *in)
     return (uintptr_t)in->data % (unit > 0 ? unit : 1) == 0;
 }
 
-/* Set last_row of each value. */
 static void note_uses(struct psi_exec_run *r)
 {
     for (uint32_t n = 0; n < r->run.value_count; n++) {
@@ -101,7 +100,6 @@ static void note_uses(struct psi_exec_run *r)
     }
 }
 
-/* Set own and bytes of each value. */
 static ps_status note_bytes(struct psi_exec_run *r, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -139,7 +137,7 @@ bool psi_exec_is_over(const struct psi_exec_run *r, uint32_t i, uint32_t n)
     return slot->live && (slot->last_row == (int64_t)i || unused);
 }
 
-/* Account for row i: its outputs become live, and values that nothing after it needs are freed. */
+/* Simulate row i: add its outputs' bytes to *live_bytes, raise r->peak_bytes to them, subtract values that end with the row. */
 static void walk_row(struct psi_exec_run *r, uint32_t i, uint64_t *live_bytes)
 {
     const struct psi_run_row *row = &r->run.rows[i];
@@ -162,7 +160,8 @@ static void walk_row(struct psi_exec_run *r, uint32_t i, uint64_t *live_bytes)
     }
 }
 
-/* Reserve the largest sum of bytes of all values. 65,535 values of PS_VARIABLE_BYTES_MAX do not overflow 64 bits. */
+/* Set r->peak_bytes, the most bytes that all live values together need at any time, and reserve so many bytes. The sum fits into
+ * 64 bits, even for 65,535 values of PS_VARIABLE_BYTES_MAX bytes. */
 static ps_status reserve(struct psi_exec_run *r, struct psi_err *err)
 {
     uint64_t live_bytes = 0;
@@ -183,7 +182,7 @@ static ps_status reserve(struct psi_exec_run *r, struct psi_err *err)
         r->slots[n].live = false;
     }
     const uint64_t peak_bytes = r->peak_bytes;
-    r->peak_bytes = 0; /* bytes for psi_exec_run_free() to release: none yet */
+    r->peak_bytes = 0; /* if the reservation fails, psi_exec_run_free() must release nothing */
     st = psi_exec_reserve(r->ops, peak_bytes, err);
     r->peak_bytes = st == PS_OK ? peak_bytes : 0;
     return st;
@@ -216,7 +215,8 @@ size_t psi_exec_read_bytes(const struct psi_type *type)
     return (size_t)(type->dtype == PS_STRING ? psi_blob_bytes_max(elements) : elements * ps_dtype_bytes(type->dtype));
 }
 
-/* The run's key for the container of a variable: only the session that owns a container may touch its variables. */
+/* Set *out_key to the run's key if v is in the container of a session, else to NULL. PERMISSION_DENIED: the container is another
+ * session's, and only the session that owns a container may use its variables. */
 static ps_status find_key(const struct psi_exec_run *r, const struct psi_run_variable *v, const uint8_t **out_key,
                           struct psi_err *err)
 {
@@ -264,8 +264,9 @@ static bool is_same_variable(const struct psi_run_variable *a, const struct psi_
            strcmp(a->job, b->job) == 0;
 }
 
-/* Decide which outputs get a draft: at most PSI_EXEC_DRAFTS_MAX, which bounds the comparisons here. Several outputs to one
- * variable get none, because the session delivers them in their order. */
+/* Choose the outputs that get a draft, memory of the server for a variable's new value, and clear own_task of all others. Only
+ * PSI_EXEC_DRAFTS_MAX are considered, which bounds the comparisons. Several outputs to one variable get none, because the session
+ * delivers them in their order. */
 static void choose_drafts(struct psi_exec_run *r)
 {
     uint32_t count = 0;
@@ -317,7 +318,7 @@ static uint32_t moves_of(const struct psi_run *run)
     return count;
 }
 
-/* Bytes of a run without its values: a call of 64 KiB may name thousands of values and transfers. */
+/* Bytes of a run's own memory, without its values. They are reserved too: a call of 64 KiB may name thousands of values. */
 static uint64_t own_bytes_of(const struct psi_exec_run *r)
 {
     const struct psi_run *run = &r->run;
@@ -354,8 +355,8 @@ static ps_status allocate(struct psi_exec_run *r, struct psi_err *err)
     return PS_OK;
 }
 
-ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
-                           struct psi_exec_run **out_run, struct psi_err *err)
+ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, size_t come, void *out,
+                           size_t out_capacity, struct psi_exec_run **out_run, struct psi_err *err)
 {
     struct psi_exec_run *r = psi_calloc(1, sizeof(*r));
     if (r == NULL) {
@@ -366,7 +367,8 @@ ps_status psi_exec_prepare(ps_ops *ops, psd_call *call, const void *in, size_t i
     r->out = out;
     r->out_capacity = out_capacity;
     atomic_init(&r->pending, 0);
-    ps_status st = psi_run_decode(in, in_bytes, &r->run, err);
+    r->awaits = come < in_bytes;
+    ps_status st = psi_run_decode_early(in, in_bytes, come, &r->run, err);
     st = st == PS_OK ? allocate(r, err) : st;
     st = st == PS_OK ? prepare_rows(r, err) : st;
     st = st == PS_OK ? reserve(r, err) : st;

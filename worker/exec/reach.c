@@ -2,16 +2,16 @@
 /*
  * Transfers between runs and variables, carried by a session of the executor's own.
  *
- * Happy path: the first transfer opens the session, whose target is the executor's own task -> a variable that is not known yet
- * is looked up, and all transfers of it wait for the look-up -> if the client's identity counts, the task of the variable is
- * asked whether the client may read or write -> the transfer is a request of the session -> done(). A permission holds for one
- * transfer: rights may have changed at the next one. The VARIABLES_MAX variables that were used last stay known, so that the next
- * run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another variable
- * may have its name now; all other errors are the request's. A cancelled transfer ends on the session's loop thread, like all
- * transfers.
+ * Happy path: the first transfer opens the session, whose target is the executor's own task. A variable that is not known yet is
+ * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the task of the
+ * variable is asked whether the client may read or write. Then the transfer is a request of the session, whose end calls done().
+ * Each transfer asks again, because rights may change. The VARIABLES_MAX variables that were used last stay known, so that the
+ * next run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another
+ * variable may have its name now; all other errors are the request's. A cancelled transfer ends on the session's loop thread,
+ * like all transfers.
  *
- * Locks: carrier->lock is taken below ps_ops.lock, and the session's own lock below carrier->lock. No function of the run is
- * called with carrier->lock held.
+ * Locks: carrier->lock may be taken while ps_ops.lock is held, and the session's lock while carrier->lock is held, never the
+ * other way round. No function of the run is called with carrier->lock held.
  */
 #include "exec.h"
 
@@ -27,7 +27,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { VARIABLES_MAX = 4096 }; /* 2.5 KB each, including the core's record */
+enum { VARIABLES_MAX = 4096 }; /* each takes 3.7 KB: struct known has 2,320 bytes, the core's struct psi_var 1,360 */
 enum { NAME_KEY_BYTES = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX + 1 + PSI_RUN_KEY_BYTES };
 
 static const char WHY[] = "cancelled";
@@ -35,9 +35,9 @@ static const char WHY[] = "cancelled";
 struct psi_exec_carrier {
     ps_ops *ops;
     pthread_mutex_t lock;
-    ps_session *session;      /* NULL: no transfer was started yet */
-    struct psi_map variables; /* struct known by container, name and key */
-    struct psi_list recent;   /* struct known, the last used one at the end */
+    ps_session *session;
+    struct psi_map variables; /* records of variables, struct known, by container, name and the container's key */
+    struct psi_list recent;   /* struct known, least recently used first */
     struct psi_list dropping; /* struct known without users that the core could not free yet */
 };
 
@@ -48,9 +48,9 @@ struct known {
     struct psi_list link; /* in recent or dropping; in no list while the core frees it */
     char key[NAME_KEY_BYTES];
     size_t key_bytes;
-    bool there;              /* the look-up has succeeded */
-    bool retired;            /* not in the map any more; freed with its last user */
-    uint32_t users;          /* errands that use it */
+    bool there;              /* the last look-up has succeeded */
+    bool retired;            /* removed from the map carrier->variables; freed when `users` is 0 */
+    uint32_t users;          /* errands that use this variable */
     struct psi_list waiting; /* struct errand that wait for the look-up */
 };
 
@@ -60,16 +60,16 @@ struct errand {
     struct known *known;
     struct psi_list link; /* in known->waiting */
     ps_request req;
-    struct psi_api_right right; /* right of the client, being asked for */
+    struct psi_api_right right; /* the question whether the client may read or write the variable */
     struct psi_io_work cancel;
     uint64_t deadline_ms;
-    bool cached;    /* the variable was known before the transfer: it may be another variable by now */
-    bool asking;    /* right was started and has not ended */
+    bool cached;    /* the record is from an earlier transfer: if its variable is gone, the name is looked up again */
+    bool asking;    /* the question `right` is in progress */
     bool permitted; /* the client has the right, or no right is needed */
-    bool sent;      /* req was started */
+    bool sent;
     bool cancelling;
     bool cancel_ran;
-    bool over; /* it has ended; its memory must outlast run_cancel() */
+    bool over; /* the errand has ended; if it was cancelled, run_cancel() frees it */
 };
 
 _Static_assert(sizeof(struct errand) <= PSI_EXEC_ERRAND_BYTES, "the budget has that");
@@ -104,16 +104,16 @@ static void on_dropped(struct psi_api_found *found, bool gone)
     }
 }
 
-/* Under the lock: give k back to the core, which frees it. */
+/* Under the lock: free k, which has no users. First the core frees its record of the variable, then on_dropped() frees k. */
 static void drop(struct known *k)
 {
     psi_list_remove(&k->link);
     if (psi_api_found_drop(&k->found, NULL) != PS_OK) {
-        psi_list_push_back(&k->carrier->dropping, &k->link); /* fails only while the session is closing, which frees it too */
+        psi_list_push_back(&k->carrier->dropping, &k->link); /* fails only while the session closes: free_all() then frees k */
     }
 }
 
-/* Under the lock: take k out of the map; its last user drops it. */
+/* Under the lock: take k out of the map, so that the next transfer looks the variable up again. The last user of k drops it. */
 static void retire(struct known *k)
 {
     if (!k->retired) {
@@ -125,7 +125,7 @@ static void retire(struct known *k)
     }
 }
 
-/* Under the lock: keep the map below VARIABLES_MAX, and try again to free one variable that the core could not free. */
+/* Under the lock: make room in the map for one more variable. Also try again to drop the first of carrier->dropping. */
 static void make_room(struct psi_exec_carrier *carrier)
 {
     struct psi_list *it = psi_list_first(&carrier->dropping);
@@ -155,7 +155,8 @@ static ps_status look_up(struct known *k, int64_t timeout_ms, struct psi_err *er
     return psi_api_found_start(k->carrier->session, container, key, name, timeout_ms, &k->found, err);
 }
 
-/* Under the lock: find the variable of a transfer, or start to look it up. */
+/* Under the lock: set *out to the record of t's variable. A missing record is made, and a look-up of the variable is started for
+ * it. RESOURCE_EXHAUSTED, and errors of the look-up's start. */
 static ps_status know(struct psi_exec_carrier *carrier, const struct psi_exec_transfer *t, int64_t timeout_ms, struct known **out,
                       struct psi_err *err)
 {
@@ -194,13 +195,14 @@ static ps_status know(struct psi_exec_carrier *carrier, const struct psi_exec_tr
     return PS_OK;
 }
 
-/* Without the lock: end e with t->err. If run_cancel() is still to come, it frees e. */
+/* Without the lock: end e with the error in t->err, call done() and free e. If e is being cancelled and run_cancel() has not run,
+ * only mark e as over: run_cancel() then calls this function again. */
 static void end(struct errand *e)
 {
     struct psi_exec_carrier *carrier = known_of(e)->carrier;
     struct psi_exec_transfer *t = e->t;
     (void)pthread_mutex_lock(&carrier->lock);
-    const bool waits = e->cancelling && !e->cancel_ran; /* run_cancel() is still to come */
+    const bool waits = e->cancelling && !e->cancel_ran; /* run_cancel() has not run yet */
     e->over = true;
     if (!waits) {
         t->carrier = NULL;
@@ -216,19 +218,19 @@ static void end(struct errand *e)
     }
 }
 
-/* Under the lock: e leaves its variable and uses the variable that has the name now. */
+/* Under the lock: the variable of e is gone, so look up its name again. e then waits for the variable that has the name now. */
 static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *err)
 {
     struct known *old = e->known;
     ps_status st = PS_OK;
-    retire(old); /* does not free old, because e is still a user */
+    retire(old); /* does not free old: e is still counted in old->users */
     e->cached = false;
     st = know(old->carrier, e->t, left_ms, &e->known, err);
     if (st != PS_OK) {
         return st;
     }
     e->known->users++;
-    /* the look-up has not ended: this errand has just started it, or an errand like it has */
+    /* this errand, or an earlier one whose variable was gone too, has started a look-up, for whose end e waits */
     psi_list_push_back(&e->known->waiting, &e->link);
     old->users--;
     if (old->users == 0) {
@@ -252,7 +254,8 @@ static void on_done(void *ctx, ps_request *req, const ps_result *result)
     const bool gone = result->status == PS_ABORTED && result->reason == PS_REASON_LOST && result->applied == PS_NOTHING_APPLIED;
     psi_err_none(&t->err);
     if (result->status != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* the error is kept in t */
+        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* only the code is ignored: t->err
+                                                                                               * has the error */
         t->err.applied = result->applied;
     } else if (t->kind == PSI_EXEC_READ && t->type->dtype == PS_STRING) {
         const uint64_t count = (uint64_t)ps_shape_elements(&t->type->shape);
@@ -290,7 +293,7 @@ static ps_status check_type(const struct known *k, const struct psi_type *type, 
                        psi_type_format(type, ours, sizeof(ours)));
 }
 
-/* Under the lock; the variable is known: start the request. Any status but PS_OK: the caller must end e. */
+/* Under the lock: start the request of e, whose variable is known. Any status but PS_OK: the caller must end e. */
 static ps_status send(struct errand *e, struct psi_err *err)
 {
     static const enum psi_request_kind kinds[] = {[PSI_EXEC_READ] = PSI_REQ_PULL,
@@ -323,7 +326,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     (void)pthread_mutex_lock(&carrier->lock);
     e->asking = false;
     e->permitted = err->code == PS_OK;
-    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* otherwise the look-up's error stays */
+    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* else t->err keeps the look-up's error */
         e->t->err = *err;
         e->t->err.applied = PS_NOTHING_APPLIED;
     }
@@ -334,7 +337,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     }
 }
 
-/* Under the lock: ask for the client's right. Any status but PS_OK: the caller must end e or report its own error. */
+/* Under the lock: ask whether the client has the right; on_answer() continues. Other status than PS_OK: no question was sent. */
 static ps_status ask(struct errand *e, struct psi_err *err)
 {
     const struct psi_exec_transfer *t = e->t;
@@ -352,27 +355,29 @@ static ps_status ask(struct errand *e, struct psi_err *err)
     return st;
 }
 
-/* Under the lock; the variable is known: send the request, or ask for the right first. Returns as send(). */
+/* Under the lock: start the request of e, whose variable is known. If the client's right is still to be checked, ask for it
+ * instead: on_answer() then starts the request. Any status but PS_OK: the caller must end e. */
 static ps_status go_on(struct errand *e, struct psi_err *err)
 {
     return e->t->who == NULL || e->permitted ? send(e, err) : ask(e, err);
 }
 
-/* Under the lock; the look-up failed: ask whether the client may know that the variable is missing. False: no question was
- * sent, e ends with the look-up's error. */
+/* Under the lock, after a failed look-up: ask whether the client has the right, and so may learn that the variable is missing.
+ * False: no question was sent, and the caller ends e with the look-up's error. */
 static bool may_be_told(struct errand *e)
 {
     struct psi_err err;
     return e->t->who != NULL && !e->permitted && ask(e, &err) == PS_OK;
 }
 
-/* True if another look-up may help and there is time for it. */
+/* True if another look-up may succeed after this error, and the transfer has time for it. */
 static bool may_wait(const struct errand *e, const struct psi_err *err)
 {
     return (err->code == PS_UNAVAILABLE || err->code == PS_DEADLINE_EXCEEDED) && left_ms(e) > 0 && !e->cancelling;
 }
 
-/* Under the lock, after a look-up: start the transfers that waited for k. Errands that end are moved to `ended`. */
+/* Under the lock, after a look-up of variable k. Success: start the transfers that waited for it. Failure: look k up again for
+ * transfers that have time left. Transfers (errands) that end now go to the list `ended`, for the caller. */
 static void serve_waiting(struct known *k, const struct psi_err *err, struct psi_list *ended)
 {
     struct psi_list waiting;
@@ -411,7 +416,7 @@ static void on_found(struct psi_api_found *found, const struct psi_err *err)
     psi_list_init(&ended);
     (void)pthread_mutex_lock(&carrier->lock);
     k->there = err->code == PS_OK;
-    k->users++; /* this function is a user, so that k stays */
+    k->users++; /* so that serve_waiting() does not drop k */
     serve_waiting(k, err, &ended);
     k->users--;
     if (k->users == 0 && k->retired) {
@@ -432,12 +437,12 @@ static void run_cancel(struct psi_io_work *work, struct psi_client *c)
     e->cancel_ran = true;
     const bool over = e->over, sent = e->sent, asking = e->asking;
     if (!over && !sent && !asking) {
-        psi_list_remove(&e->link);                                 /* out of known->waiting */
-        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* the error is kept in t */
+        psi_list_remove(&e->link);                                 /* take e out of known->waiting */
+        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* only the code is ignored: t->err has the error */
     }
     (void)pthread_mutex_unlock(&carrier->lock);
     if (!over && asking) {
-        psi_client_cancel(c, &e->right.req, WHY);
+        psi_client_cancel(c, &e->right.call.req, WHY);
     } else if (!over && sent) {
         psi_api_cancel(c, &e->req, WHY);
     } else {
@@ -445,7 +450,7 @@ static void run_cancel(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* After the server has ended, the session's task is gone too: drop what the session logs about that, except errors. */
+/* Pass the session's log lines to the executor's log. After the server's end only errors: warnings are due to that end. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
 {
     const ps_ops *ops = ctx;
@@ -544,7 +549,7 @@ ps_status psi_exec_carrier_new(ps_ops *ops, struct psi_err *err)
         return psi_fail(err, PS_INTERNAL, "the system gives no random bytes");
     }
     carrier->ops = ops;
-    (void)pthread_mutex_init(&carrier->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&carrier->lock, NULL);
     psi_map_init(&carrier->variables, seed);
     psi_list_init(&carrier->recent);
     psi_list_init(&carrier->dropping);
@@ -566,7 +571,7 @@ void psi_exec_carrier_free(struct psi_exec_carrier *carrier)
     if (carrier == NULL) {
         return;
     }
-    PSI_IGNORE(ps_session_close(carrier->session)); /* NULL is fine; all requests that calls need have been answered */
+    PSI_IGNORE(ps_session_close(carrier->session)); /* NULL is fine. An error is ignored: no call waits for a request any more */
     free_all(&carrier->recent);
     free_all(&carrier->dropping);
     psi_map_fini(&carrier->variables);

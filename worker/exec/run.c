@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A call of the executor from its first compute thread to its end (exec.h lists the stages).
+/* A call of the executor from its first compute thread to its end (exec.h lists the stages).
  *
- * Happy path: run() prepares the run and starts its reads -> PENDING -> the last read has ended: again() -> run() computes the
- * rows and starts the deliveries -> PENDING -> the last delivery has ended: the answer, finish(). After a stage without transfers
- * the next stage follows at once. A value for a variable of the own task is written into a draft, which the server has prepared
- * while the inputs came; if the server refuses a draft or its publication, the session delivers the value as for other tasks.
+ * Happy path: run() prepares the run, starts its reads and returns PENDING. When the last read has ended, again() makes the
+ * server call run() again, which computes the rows, starts the deliveries and returns PENDING. When the last delivery has ended,
+ * finish() sends the answer. After a stage without transfers the next stage follows at once. A value for a variable of the own
+ * task is written into a draft, memory that the server has prepared while the inputs came; if the server refuses a draft or its
+ * publication, the executor's session delivers the value as it does for other tasks.
  * Failure modes: an error before the first delivery has changed nothing, and is the error of the read or the row. If deliveries
  * fail, the error lists which values have arrived, and is ABORTED if a value may have arrived. A cancelled run ends its transfers
- * and waits for their ends, because they use its memory.
- */
+ * and waits for their ends, because they use its memory. */
 #include "exec.h"
 
 #include "common/buf.h"
@@ -18,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A transfer ends so long before the call's deadline, so that the call can report the transfer's error. */
+/* Transfers end before the call's deadline, by EARLY_MS or half of the time left, so that the call can report their errors. */
 enum { EARLY_MS = 250 };
 enum { TARGET_NAME_MAX = PS_NAME_BYTES_MAX + PSI_TASK_NAME_MAX + 8 };
 
@@ -29,7 +28,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Nanoseconds since the previous call for this run. */
+/* Nanoseconds since the previous lap() of this run, for the durations of its stages. */
 static uint64_t lap(struct psi_exec_run *r)
 {
     const uint64_t before = r->since_ns;
@@ -44,7 +43,6 @@ static int64_t transfer_timeout_ms(const struct psi_exec_run *r)
     return left - early > 0 ? left - early : 1;
 }
 
-/* Keep the first error only. */
 static void note_error(struct psi_exec_run *r, const struct psi_err *err)
 {
     (void)pthread_mutex_lock(&r->ops->lock);
@@ -76,7 +74,7 @@ static bool may_have_arrived(const struct psi_exec_transfer *t)
     return t->begun && (t->err.code == PS_OK || t->err.applied != PS_NOTHING_APPLIED);
 }
 
-/* The error of a run whose deliveries failed: why the first one failed, and how many have arrived. */
+/* Set the error of a run whose deliveries failed: why the first of them failed, and how many values have arrived. */
 static void deliveries_error(struct psi_exec_run *r, struct psi_err *err)
 {
     const struct psi_exec_transfer *failed = NULL;
@@ -88,9 +86,7 @@ static void deliveries_error(struct psi_exec_run *r, struct psi_err *err)
         arrived += t->begun && t->err.code == PS_OK ? 1 : 0;
         unknown += uncertain ? 1 : 0;
         failed = failed == NULL && (!t->begun || t->err.code != PS_OK) ? t : failed;
-        failed =
-            uncertain && (failed == NULL || !may_have_arrived(failed)) ? t : failed; /* the error describes the worst delivery:
-                                                                                      * one that may have arrived */
+        failed = uncertain && (failed == NULL || !may_have_arrived(failed)) ? t : failed; /* one that may have arrived */
     }
     if (failed == NULL) {
         return;
@@ -105,7 +101,6 @@ static void deliveries_error(struct psi_exec_run *r, struct psi_err *err)
                            r->move_count - r->read_count, arrived == 1 ? "has" : "have", why.text));
 }
 
-/* Encode the answer into the call's output. */
 static ps_status write_answer(struct psi_exec_run *r, size_t *out_bytes, struct psi_err *err)
 {
     struct psi_run_answer answer = {.times = r->times};
@@ -135,7 +130,7 @@ static ps_status write_answer(struct psi_exec_run *r, size_t *out_bytes, struct 
     return st;
 }
 
-/* The result of a run without transfers in progress: its first error, or the answer. */
+/* Write the answer of a run without transfers in progress, or return the run's first error. */
 static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&r->ops->lock);
@@ -153,7 +148,7 @@ static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_
     return err->code == PS_OK ? write_answer(r, out_bytes, err) : err->code;
 }
 
-/* Tell the server the reason of a failure, and hide the run from cancel(). After finish() the server may free the call. */
+/* Before the run is freed: report the reason of its failure to the server, and detach the run from the call, for cancel(). */
 static void leave(struct psi_exec_run *r, ps_reason reason)
 {
     r->ops->functions->reason(r->call, reason);
@@ -162,7 +157,7 @@ static void leave(struct psi_exec_run *r, ps_reason reason)
     (void)pthread_mutex_unlock(&r->ops->lock);
 }
 
-/* On the thread that ended the last transfer. */
+/* Finish the call, on the thread that ended the last transfer. */
 static void finish(struct psi_exec_run *r)
 {
     const psd_call_functions *functions = r->ops->functions;
@@ -172,11 +167,12 @@ static void finish(struct psi_exec_run *r)
     psi_err_none(&err);
     const ps_status st = conclude(r, &out_bytes, &err);
     leave(r, err.reason);
-    psi_exec_run_free(r); /* before the answer is sent, so that the client's next run finds the memory free */
+    psi_exec_run_free(r); /* before the answer is sent: the client's next run may need the memory at once */
     PSI_IGNORE(functions->finish(call, st, out_bytes, err.text)); /* no other thread can have finished the call */
 }
 
-/* Count one ended transfer, or the end of run()'s starting. True if it was the last one: the caller must continue the run. */
+/* Subtract 1 from r->pending, as something that the run waited for has ended. True if nothing is pending any more: the caller,
+ * and no other thread, continues the run. */
 static bool was_last(struct psi_exec_run *r)
 {
     return atomic_fetch_sub_explicit(&r->pending, 1, memory_order_acq_rel) == 1;
@@ -190,7 +186,7 @@ static bool has_failed(struct psi_exec_run *r)
     return failed;
 }
 
-/* A transfer has ended outside of run(): if it was the last one, finish the run or hand it to a compute thread. */
+/* Subtract 1 from r->pending, outside of run(). If nothing is pending any more, finish the run or hand it to a compute thread. */
 static void on_ended(struct psi_exec_run *r)
 {
     if (!was_last(r)) {
@@ -198,9 +194,14 @@ static void on_ended(struct psi_exec_run *r)
     }
     if (r->stage == PSI_EXEC_DELIVERING || has_failed(r)) {
         finish(r);
-    } else {
-        PSI_IGNORE(r->ops->functions->again(r->call)); /* cannot fail: the call is not finished */
+        return;
     }
+    const ps_ops *ops = r->ops;
+    psd_call *call = r->call;
+    (void)pthread_mutex_lock(&r->ops->lock);
+    r->ready = true;
+    (void)pthread_mutex_unlock(&r->ops->lock);
+    PSI_IGNORE(ops->functions->again(call)); /* cannot fail: the call is not finished */
 }
 
 /* Under ops->lock. */
@@ -213,7 +214,7 @@ static void cancel_moves(struct psi_exec_run *r)
     }
 }
 
-/* The run fails with the error of this read; its other reads are cancelled. */
+/* Make the run fail with the error of read t, and cancel its other reads. */
 static void read_failed(const struct psi_exec_transfer *t)
 {
     struct psi_exec_run *r = t->run;
@@ -246,7 +247,8 @@ static void on_copied(void *ctx, const psd_call_read_result *result)
     struct psi_exec_transfer *t = ctx;
     psi_err_none(&t->err);
     if (result->status != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->error)); /* the error is kept in t */
+        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->error)); /* only the code is ignored: t->err
+                                                                                                * has the error */
     }
     t->same = result->same && t->kept != NULL;
     t->creation = result->exact ? result->creation : 0;
@@ -270,8 +272,8 @@ static ps_status start_copy(struct psi_exec_transfer *t, struct psi_err *err)
     return st == PS_OK ? PS_OK : psi_fail(err, st, "the task does not copy it: %s", ps_status_name(st));
 }
 
-/* Start a transfer by reach. The lock ensures that cancel() finds each started transfer, and that none is started after
- * cancel(). Copies by the server are not cancelled. */
+/* Start a transfer by ops->reach. ops->lock ensures that cancel() finds each transfer that was started here, and that none is
+ * started after cancel(). Reads by psd_call_functions.read are not cancelled. */
 static ps_status start_carried(struct psi_exec_transfer *t, struct psi_err *err)
 {
     ps_ops *ops = t->run->ops;
@@ -292,8 +294,8 @@ static void ended_by_publish(struct psi_exec_transfer *t, bool begun)
     on_ended(t->run);
 }
 
-/* A draft that was not published has changed nothing, so the session delivers the value: it waits if that may help, finds a
- * variable that has taken the name, and reports errors. */
+/* Called when the server has published the draft of a value, or has refused to. A refusal has changed nothing: the session then
+ * sends the value as an ordinary assignment, which can wait, and can find a new variable of that name. */
 static void on_published(void *ctx, const psd_call_draft_result *result)
 {
     struct psi_exec_transfer *t = ctx;
@@ -324,7 +326,7 @@ static ps_status start_delivery(struct psi_exec_transfer *t, struct psi_err *err
     return functions->publish(t->run->call, t->room, on_published, t) == PS_OK ? PS_OK : start_carried(t, err);
 }
 
-/* Start a transfer. Any status but PS_OK: t->err has the error, and t->done is not called. */
+/* Start t: deliver its value, or read one. PS_OK: on_ended() is called when t has ended. Otherwise t->err has the error. */
 static ps_status start_move(struct psi_exec_transfer *t)
 {
     struct psi_exec_run *r = t->run;
@@ -338,13 +340,14 @@ static ps_status start_move(struct psi_exec_transfer *t)
                          : t->own_task            ? start_copy(t, &err)
                                                   : start_carried(t, &err);
     if (st != PS_OK) {
-        (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* not the last one: run() still holds 1 */
+        (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* cannot reach 0, as run() itself counts 1 */
         t->err = err;
     }
     return st;
 }
 
-static ps_status start_reads(struct psi_exec_run *r, struct psi_err *err)
+/* Set the values that are in the call's input, all of which has arrived. Values that are not aligned are copied. */
+static ps_status take_values(struct psi_exec_run *r, struct psi_err *err)
 {
     ps_status st = PS_OK;
     for (uint32_t n = 0; n < r->run.input_count && st == PS_OK; n++) {
@@ -359,6 +362,12 @@ static ps_status start_reads(struct psi_exec_run *r, struct psi_err *err)
             }
         }
     }
+    return st;
+}
+
+static ps_status start_reads(struct psi_exec_run *r, struct psi_err *err)
+{
+    ps_status st = PS_OK;
     for (uint32_t i = 0; i < r->read_count && st == PS_OK; i++) {
         struct psi_exec_transfer *t = &r->moves[i];
         st = psi_exec_value_new(r, t->value, psi_exec_read_bytes(t->type), err);
@@ -380,7 +389,7 @@ static void on_drafted(void *ctx, const psd_call_draft_result *result)
     on_ended(t->run);
 }
 
-/* Request the drafts. A refusal is no failure: the session delivers the value. */
+/* Ask the server for drafts, memory for new values of variables. If it refuses, the session delivers the value instead. */
 static void start_drafts(struct psi_exec_run *r)
 {
     for (uint32_t i = r->read_count; i < r->move_count && !has_failed(r); i++) {
@@ -396,12 +405,12 @@ static void start_drafts(struct psi_exec_run *r)
         }
         (void)atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);
         if (r->ops->functions->draft(r->call, &what, on_drafted, t) != PS_OK) {
-            (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* not the last one: run() still holds 1 */
+            (void)atomic_fetch_sub_explicit(&r->pending, 1, memory_order_relaxed); /* cannot reach 0, as run() counts 1 */
         }
     }
 }
 
-/* Let rows write into drafts: values that go to a draft and nowhere else. */
+/* Let rows write outputs straight into their drafts, unless the value is also an input of the run or another output. */
 static void use_drafts(struct psi_exec_run *r)
 {
     uint32_t move = r->read_count;
@@ -416,7 +425,7 @@ static void use_drafts(struct psi_exec_run *r)
 static void start_deliveries(struct psi_exec_run *r)
 {
     ps_status st = PS_OK;
-    for (uint32_t i = r->read_count; i < r->move_count && st == PS_OK; i++) { /* after a failure no more deliveries are started */
+    for (uint32_t i = r->read_count; i < r->move_count && st == PS_OK; i++) { /* no delivery is started after a failure */
         struct psi_exec_transfer *t = &r->moves[i];
         t->data = r->values[t->value].data;
         t->bytes = r->values[t->value].bytes;
@@ -424,7 +433,7 @@ static void start_deliveries(struct psi_exec_run *r)
     }
 }
 
-/* Set the bytes of strings that were read: the blob may be shorter than its room. */
+/* Set the sizes of the values that were read: the blob of strings may be shorter than its memory. */
 static void trim_strings(struct psi_exec_run *r)
 {
     for (uint32_t i = 0; i < r->read_count; i++) {
@@ -440,7 +449,8 @@ static ps_status compute(struct psi_exec_run *r, struct psi_err *err)
         psi_exec_kept_use(&r->moves[i]);
     }
     use_drafts(r);
-    ps_status st = psi_exec_compute(r, err);
+    ps_status st = take_values(r, err);
+    st = st == PS_OK ? psi_exec_compute(r, err) : st;
     st = st == PS_OK ? psi_exec_answer_fits(r, err) : st;
     r->times.rows_ns = r->run.trace ? lap(r) : 0;
     return st;
@@ -451,7 +461,7 @@ static ps_status advance(struct psi_exec_run *r, size_t *out_bytes, struct psi_e
 {
     ps_status st = PS_OK;
     if (r->stage == PSI_EXEC_READING) {
-        atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
+        atomic_store_explicit(&r->pending, r->awaits ? 2 : 1, memory_order_relaxed);
         st = start_reads(r, err);
         if (st != PS_OK) {
             note_error(r, err);
@@ -476,30 +486,80 @@ static ps_status advance(struct psi_exec_run *r, size_t *out_bytes, struct psi_e
     return conclude(r, out_bytes, err);
 }
 
+enum entry { ENTRY_FIRST, ENTRY_INPUT_CAME, ENTRY_READY, ENTRY_SPURIOUS };
+
+/* Find out why the server has called run(). *out_run: the run; NULL in the first call. ENTRY_INPUT_CAME: all input has arrived,
+ * so the caller must call was_last() to take the input's 1 from `pending`. */
+static enum entry entry_of(ps_ops *ops, psd_call *call, bool whole, struct psi_exec_run **out_run)
+{
+    enum entry entry = ENTRY_SPURIOUS;
+    (void)pthread_mutex_lock(&ops->lock);
+    struct psi_exec_run *r = *ops->functions->data(call);
+    if (r == NULL) {
+        entry = ENTRY_FIRST;
+    } else if (r->ready) {
+        entry = ENTRY_READY;
+    } else if (r->awaits && whole) {
+        r->awaits = false;
+        entry = ENTRY_INPUT_CAME;
+    }
+    (void)pthread_mutex_unlock(&ops->lock);
+    *out_run = r;
+    return entry;
+}
+
+static bool is_whole(const ps_ops *ops, psd_call *call, size_t in_bytes, size_t *out_come)
+{
+    const psd_call_functions *f = ops->functions;
+    *out_come = f->struct_bytes >= sizeof(*f) ? f->come(call) : in_bytes; /* an older server calls run() with all input only */
+    return *out_come == in_bytes;
+}
+
+/* Make the run, in the first call of run(). PENDING: no run was made; the server calls run() again when all input has arrived. */
+static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, size_t come, void *out, size_t out_capacity,
+                       struct psi_exec_run **out_run, struct psi_err *err)
+{
+    if (ops->functions->cancelled(call)) {
+        return psi_fail(err, PS_CANCELLED, "nobody waits for the run any more");
+    }
+    ps_status st = psi_exec_prepare(ops, call, in, in_bytes, come, out, out_capacity, out_run, err);
+    if (st != PS_OK) {
+        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is tried again with the whole input */
+    }
+    struct psi_exec_run *r = *out_run;
+    r->since_ns = r->run.trace ? now_ns() : 0;
+    r->times.queue_ns = r->run.trace ? ops->functions->queued_ns(call) : 0;
+    (void)pthread_mutex_lock(&ops->lock);
+    *ops->functions->data(call) = r;
+    (void)pthread_mutex_unlock(&ops->lock);
+    return PS_OK;
+}
+
 ps_status psi_exec_call_run(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                             size_t *out_bytes, char *error, size_t error_bytes)
 {
     ps_ops *ops = ctx;
-    void **data = ops->functions->data(call);
+    struct psi_exec_run *r = NULL;
     struct psi_err err;
-    ps_status st = PS_OK;
+    size_t come = 0;
     psi_err_none(&err);
-    (void)pthread_mutex_lock(&ops->lock);
-    struct psi_exec_run *r = *data;
-    (void)pthread_mutex_unlock(&ops->lock);
-    if (r == NULL) {
-        st = psi_exec_prepare(ops, call, in, in_bytes, out, out_capacity, &r, &err);
-        if (st == PS_OK) {
-            r->since_ns = r->run.trace ? now_ns() : 0;
-            r->times.queue_ns = r->run.trace ? ops->functions->queued_ns(call) : 0;
-            (void)pthread_mutex_lock(&ops->lock);
-            *data = r;
-            (void)pthread_mutex_unlock(&ops->lock);
+    const bool whole = is_whole(ops, call, in_bytes, &come);
+    const enum entry entry = entry_of(ops, call, whole, &r);
+    if (entry == ENTRY_SPURIOUS) {
+        return (ps_status)PSD_CALL_PENDING;
+    }
+    if (entry == ENTRY_INPUT_CAME) {
+        r->since_ns = r->run.trace ? now_ns() : 0;
+        if (!was_last(r)) {
+            return (ps_status)PSD_CALL_PENDING;
         }
-    } else {
-        r->stage = PSI_EXEC_COMPUTING; /* again(): all reads have ended */
+    }
+    ps_status st = entry == ENTRY_FIRST ? begin(ops, call, in, in_bytes, come, out, out_capacity, &r, &err) : PS_OK;
+    if (st == (ps_status)PSD_CALL_PENDING) {
+        return st;
     }
     if (st == PS_OK) {
+        r->stage = entry != ENTRY_FIRST ? PSI_EXEC_COMPUTING : r->stage;
         st = advance(r, out_bytes, &err);
         if (st == (ps_status)PSD_CALL_PENDING) {
             return st;
@@ -520,9 +580,14 @@ void psi_exec_call_cancel(void *ctx, psd_call *call)
     ps_ops *ops = ctx;
     (void)pthread_mutex_lock(&ops->lock);
     struct psi_exec_run *r = *ops->functions->data(call);
+    const bool awaited = r != NULL && r->awaits;
     if (r != NULL) {
         r->cancelled = true;
+        r->awaits = false;
         cancel_moves(r);
     }
     (void)pthread_mutex_unlock(&ops->lock);
+    if (awaited) {
+        on_ended(r); /* subtracts the 1 of `awaits`: the run does not wait for the rest of its input */
+    }
 }

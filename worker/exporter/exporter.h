@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd-exporter: a cluster's state for Prometheus and for people, over HTTP. A user of <ps.h>, by psctl's own parts: what
- * /api/status answers is what psctl --json prints. */
+/* psd-exporter: serves a cluster's state over HTTP, for Prometheus and for people. It uses <ps.h> and psctl's code: /api/status
+ * gives what psctl --json prints. */
 #ifndef EXPORTER_H
 #define EXPORTER_H
 
@@ -11,18 +11,17 @@
 #include <stdint.h>
 
 enum {
-    EXPORTER_VARIABLES_SHOWN = 100,   /* the largest, each with labels of its own; the others are summed */
-    EXPORTER_VARIABLES_ASKED = 20000, /* variables of all tasks; above it none is asked for by name */
-    EXPORTER_EVENTS_KEPT = 200,       /* shown by the page */
+    EXPORTER_VARIABLES_SHOWN = 100,   /* so many of the largest variables have samples of their own; the rest is summed */
+    EXPORTER_VARIABLES_ASKED = 20000, /* with more variables at all tasks together, no lists of variables are asked for */
+    EXPORTER_EVENTS_KEPT = 200,       /* events that the page shows */
     EXPORTER_HOSTS_MAX = 16,
     EXPORTER_TOKEN_BYTES_MAX = 255
 };
 
-/* The command line. */
 struct exporter_options {
     const char *target, *key_file, *tls_cert, *tls_key, *tls_ca;
     const char *listen, *token_file;
-    const char *hosts[EXPORTER_HOSTS_MAX + 1]; /* names in the Host header that are served, then NULL */
+    const char *hosts[EXPORTER_HOSTS_MAX + 1]; /* further allowed names in requests' Host header, then NULL */
     int64_t timeout_ms, every_ms;
     bool version, help;
 };
@@ -35,30 +34,27 @@ struct exporter_event {
 };
 struct look {
     const struct exporter_options *o;
-    struct psctl c; /* with the session; c.session NULL: there is none */
-    char *argv[1];  /* of c: no arguments */
+    struct psctl c; /* what psctl's functions need; c.session NULL: no session is open */
+    char *argv[1];  /* c.argv, without arguments */
     char when[40];
-    char error[1024];       /* why there is no session; "": there is one */
-    ps_status error_status; /* of `error` */
-    int64_t looked_ms;      /* when the tasks were asked last; 0: never */
-    double took_seconds;    /* that took so long */
-    int64_t uncertain_ms;   /* since when no task has answered; 0: one has */
-    /* of each task */
-    ps_event_place *places; /* [c.task_count] */
+    char error[1024]; /* why no session is open; "": one is */
+    ps_status error_status;
+    int64_t looked_ms; /* when the tasks answered last, in ms; 0: never asked */
+    double took_seconds;
+    int64_t uncertain_ms;   /* since when no task has answered, in ms; 0: the last answers were good */
+    ps_event_place *places; /* [c.task_count]: up to where each task's events were fetched */
     struct exporter_event *events;
     size_t event_count; /* the oldest first */
 };
 void look_init(struct look *l, const struct exporter_options *o);
 void look_fini(struct look *l);
-/** Ask all tasks for their state, unless that was done within o->every_ms. False: there is no session; l->error says why. */
+/** Ask all tasks for their state, unless they answered within o->every_ms. False: no session; l->error says why. */
 bool look_at_tasks(struct look *l);
-/** Take in what has happened since the last call, from tasks that are up. */
+/** Fetch from all tasks that are up the events since the last call, into l->events. */
 void look_at_events(struct look *l);
-/** Write the JSON of /api/status to `to`. */
 void look_status(struct look *l, FILE *to);
 
 /* ---- metrics.c ---- */
-/** Write Prometheus' text format 0.0.4 to `to`. */
 void metrics_write(struct look *l, FILE *to);
 
 /* ---- page.c: the file page.html ---- */
@@ -66,7 +62,7 @@ extern const char exporter_page[];
 extern const char exporter_page_end[];
 
 /* ---- http.c ---- */
-/** Serve until a signal of `ends` comes. Returns the exit status; prints what failed. */
+/** Serve until SIGINT or SIGTERM. Returns the exit status; prints what failed. */
 int http_serve(const struct exporter_options *o, const char *token);
 
 #endif

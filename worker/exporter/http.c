@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * HTTP, by libmicrohttpd: one thread answers, one request after the other.
+/* HTTP, by libmicrohttpd: one thread answers, one request after the other.
  *
- * Happy path: GET or HEAD with a Host header that is ours -> the token, where there is one -> /, /metrics, /api/status, /healthz,
- * /readyz. Failure modes: anything else gets 4xx; what is no HTTP gets 400 or nothing. Bounds: CONNECTIONS_MAX connections, each
- * with CONNECTION_BYTES of memory and CONNECTION_SECONDS to say something; a body is never read; the tasks are asked once in
- * --every, and meanwhile the answer of before is given again, so a flood costs them nothing.
+ * Happy path: GET or HEAD of /healthz, /readyz or, with the token if one is set, of /, /metrics, /api/status; with an allowed
+ * Host header. Failure modes: other requests get 4xx; what is no HTTP gets 400 or no answer. Bounds: CONNECTIONS_MAX connections,
+ * CONNECTIONS_OF_ONE of one address, each with CONNECTION_BYTES of memory, and closed after CONNECTION_SECONDS of silence; a body
+ * is never read; the tasks are asked at most once in --every, and until then each request gets the last answer, so a flood of
+ * requests costs the tasks nothing.
  *
- * The Host header is checked because a page of somebody else's site may make a browser ask this program under that site's name
- * (DNS rebinding), and would then read the answer.
- */
+ * The Host header is checked because a page of somebody else's site may make a browser send requests to this program under that
+ * site's name (DNS rebinding), and the page could read the answers. */
 #include "exporter.h"
 
 #include <arpa/inet.h>
@@ -25,31 +24,30 @@
 
 enum {
     CONNECTIONS_MAX = 128,
+    CONNECTIONS_OF_ONE = 32, /* of one client address, so that no client can take all connections */
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_SECONDS = 10,
     THREAD_BYTES = 512 << 10,
     BACKLOG = 64,
     HEADER_BYTES_MAX = 512,
-    LARGE_BYTES = 64 << 10 /* memory from this size on goes back to the system when it is freed */
+    LARGE_BYTES = 64 << 10 /* malloc() returns freed blocks of this size or more to the system at once */
 };
 
-/* An answer, and when it was made. */
+/* An answer to /metrics or /api/status, which all requests get until it is older than --every. */
 struct made {
     char *text;
     size_t bytes;
-    int64_t at_ms; /* 0: there is none */
+    int64_t at_ms;
 };
 
 struct server {
     const struct exporter_options *o;
-    const char *token; /* "": none is needed */
+    const char *token; /* "": requests need no token */
     struct look look;
     struct made metrics, status;
 };
 
-/* ---- who asks ---- */
-
-/* The Host header names an IP address, localhost or one of hosts, with or without a port. */
+/* True if the Host header is good: an IP address, localhost or one of hosts, with or without a port. */
 static bool host_is_ours(const char *header, const char *const *hosts)
 {
     char host[HEADER_BYTES_MAX];
@@ -87,7 +85,7 @@ static bool host_is_ours(const char *header, const char *const *hosts)
     return port == NULL || (port[0] != '\0' && strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5);
 }
 
-/* In a time that does not tell how much of it is right. */
+/* True if text [n] is the token. Takes equally long however many bytes are right, so that timing tells nothing. */
 static bool equal(const char *text, size_t n, const char *token)
 {
     const size_t length = strlen(token);
@@ -98,7 +96,6 @@ static bool equal(const char *text, size_t n, const char *token)
     return differs == 0;
 }
 
-/* The value of a digit of base64; 64: it is none. */
 static unsigned digit(char c)
 {
     return c >= 'A' && c <= 'Z'   ? (unsigned)(c - 'A')
@@ -109,7 +106,8 @@ static unsigned digit(char c)
                                   : 64;
 }
 
-/* Decode base64 into out [n]; returns the bytes. What is no base64, or too long, ends it. */
+/* Decode base64 text into out [n], up to its end, the first character that is no base64, or when out is full. Returns how many
+ * bytes were decoded. */
 static size_t decode(const char *text, char *out, size_t n)
 {
     unsigned bits = 0, have = 0;
@@ -125,7 +123,7 @@ static size_t decode(const char *text, char *out, size_t n)
     return used;
 }
 
-/* An Authorization header has the token: "Bearer TOKEN", or "Basic ..." with the token as password. */
+/* True if the Authorization header has the token: "Bearer TOKEN", or "Basic ..." with the token as password. */
 static bool token_is_right(const char *header, const char *token)
 {
     char pair[HEADER_BYTES_MAX];
@@ -142,8 +140,6 @@ static bool token_is_right(const char *header, const char *token)
     const char *colon = memchr(pair, ':', n);
     return colon != NULL && equal(colon + 1, n - (size_t)(colon + 1 - pair), token);
 }
-
-/* ---- answers ---- */
 
 static enum MHD_Result send_response(struct MHD_Connection *c, unsigned code, const char *type, const char *text, size_t n,
                                      enum MHD_ResponseMemoryMode mode)
@@ -181,7 +177,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, unsigned code, const 
     return send_response(c, code, "text/plain; charset=utf-8", text, strlen(text), MHD_RESPMEM_PERSISTENT);
 }
 
-/* The answer of before, or a new one where that is older than --every. NULL: no memory. */
+/* Return the last answer m, made again by write() if it is older than --every. NULL: out of memory. */
 static const struct made *make(struct server *s, struct made *m, void (*write)(struct look *l, FILE *to))
 {
     if (m->at_ms != 0 && cli_clock_ms() - m->at_ms < s->o->every_ms) {
@@ -253,14 +249,12 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 {
     static char headers_are_here;
     (void)version, (void)body;
-    if (*seen == NULL) { /* libmicrohttpd calls once more when all of the request is here */
+    if (*seen == NULL) { /* libmicrohttpd calls first with the headers alone; answer at the next call */
         *seen = &headers_are_here;
         return MHD_YES;
     }
-    return *body_bytes > 0 ? MHD_NO : answer(ctx, c, url, method); /* no request has a body */
+    return *body_bytes > 0 ? MHD_NO : answer(ctx, c, url, method); /* requests have no body */
 }
-
-/* ---- the address ---- */
 
 static int fail(const char *what, const char *why)
 {
@@ -275,7 +269,7 @@ static bool is_loopback(const struct sockaddr *a)
     return a->sa_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127 : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-/* Split "HOST:PORT" or "[HOST]:PORT" in text. False: it is neither. */
+/* Split text, "HOST:PORT" or "[HOST]:PORT", in place. False: it is neither. */
 static bool split(char *text, char **host, char **port)
 {
     char *colon = strrchr(text, ':');
@@ -292,7 +286,7 @@ static bool split(char *text, char **host, char **port)
     return true;
 }
 
-/* A listening socket, or -1: what failed was printed. *code: the exit status then. */
+/* Open the listening socket for o->listen. -1: an error, printed; *code is the exit status. */
 static int listen_at(const struct exporter_options *o, const char *token, int *code)
 {
     char text[HEADER_BYTES_MAX], *host = NULL, *port = NULL;
@@ -351,13 +345,13 @@ int http_serve(const struct exporter_options *o, const char *token)
     (void)sigemptyset(&ends);
     (void)sigaddset(&ends, SIGINT);
     (void)sigaddset(&ends, SIGTERM);
-    (void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* all threads: sigwait() below takes them */
+    (void)pthread_sigmask(SIG_BLOCK, &ends, NULL); /* threads made later inherit the mask, so only sigwait() below gets signals */
     look_init(&s.look, o);
-    struct MHD_Daemon *d =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, on_request, &s, MHD_OPTION_LISTEN_SOCKET,
-                         fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-                         (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                         MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_BYTES, MHD_OPTION_END);
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, NULL, NULL, on_request, &s, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)CONNECTIONS_OF_ONE,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_BYTES, MHD_OPTION_END);
     if (d == NULL) {
         (void)fprintf(stderr, "psd-exporter: libmicrohttpd does not start\n");
         (void)close(fd);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the tasks say, by psctl's parts.
+/* The state of the tasks, asked for and shown by code of psctl.
  *
- * Happy path: a session, kept open -> all tasks are asked for their state, at most once in --every -> /metrics and /api/status
- * ask for more, each when it is asked for itself. Failure modes: no task answers: there is no session, and the next request tries
- * again; a task that is away is down in the answer. Where no task has answered for AWAY_MS the session is made anew, because the
- * cluster may be another one now.
- */
+ * Happy path: look_at_tasks() opens a session, which stays open, and asks all tasks for their state, at most once in --every.
+ * /metrics and /api/status then ask the tasks for more. Failure modes: no task answers: there is no session, and the next request
+ * tries again; a task that does not answer is shown as down. After AWAY_MS without any answer a new session is made, because the
+ * cluster may be another one now. */
 #include "exporter.h"
 
 #include <stdlib.h>
@@ -17,7 +15,7 @@ enum { AWAY_MS = 30000, SECTION_BYTES_MAX = 8 << 20 };
 
 static void no_log(void *ctx, ps_log_level level, const char *line)
 {
-    (void)ctx, (void)level, (void)line; /* errors are in the answers */
+    (void)ctx, (void)level, (void)line; /* the answers contain errors */
 }
 
 void look_init(struct look *l, const struct exporter_options *o)
@@ -37,7 +35,7 @@ static void leave(struct look *l)
     free(l->places);
     free(l->c.infos);
     l->places = NULL;
-    (void)ps_session_close(l->c.session); /* what failed was said when it did */
+    (void)ps_session_close(l->c.session); /* no check: a session's failure was reported when it happened */
     memset(&l->c, 0, sizeof(l->c));
     l->event_count = 0;
 }
@@ -55,7 +53,7 @@ static bool keep_error(struct look *l, ps_status st, const char *text)
     return false;
 }
 
-/* Open a session with the first target that answers. */
+/* Open a session with the first address of --target that answers. False: none does; l->error says why. */
 static bool open_session(struct look *l)
 {
     ps_session_options o;
@@ -125,7 +123,7 @@ bool look_at_tasks(struct look *l)
         l->c.argv = l->argv;
         write_when(l);
         psctl_restart_clock(&l->c);
-        ps_session_set_deadline(l->c.session, 0); /* each request has a time of its own */
+        ps_session_set_deadline(l->c.session, 0); /* no deadline for the session: requests have their own timeouts */
         good = psctl_ask(&l->c, l->o->timeout_ms / 2) == PSCTL_OK;
         if (!good) {
             (void)keep_error(l, PS_UNAVAILABLE, ps_last_error());
@@ -145,8 +143,6 @@ bool look_at_tasks(struct look *l)
     return l->c.session != NULL;
 }
 
-/* ---- events ---- */
-
 struct taken {
     struct look *l;
     const char *at;
@@ -165,7 +161,8 @@ static void each_event(void *ctx, const ps_event_info *e)
     }
     const int64_t unix_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - (int64_t)e->age_ms;
     size_t at = l->event_count++;
-    while (at > 0 && l->events[at - 1].unix_ms > unix_ms) { /* tasks are asked one after the other */
+    while (at > 0 &&
+           l->events[at - 1].unix_ms > unix_ms) { /* sort by time: each task's events come together, not in the order of time */
         l->events[at] = l->events[at - 1];
         at--;
     }
@@ -184,8 +181,6 @@ void look_at_events(struct look *l)
         } while (ps_task_events(l->c.session, i, &l->places[i], l->o->timeout_ms, each_event, &t) == PS_OK && t.count > 0);
     }
 }
-
-/* ---- /api/status ---- */
 
 static void put_events(const struct look *l)
 {
@@ -206,7 +201,7 @@ struct section {
     const struct psctl_verb *verb;
 };
 
-/* Write what a verb of psctl prints with --json, as a member. */
+/* Write member s->name of a JSON object: what a psctl verb prints with --json, or null if it prints nothing or too much. */
 static void put_section(struct look *l, const struct section *s, FILE *to)
 {
     char *text = NULL;
@@ -219,10 +214,10 @@ static void put_section(struct look *l, const struct section *s, FILE *to)
     cli_json_to(memory);
     l->c.verb = s->verb;
     psctl_restart_clock(&l->c);
-    (void)s->show(&l->c); /* what failed is in the answer */
+    (void)s->show(&l->c); /* no check: an error is in `text` too */
     cli_json_to(NULL);
     const bool whole = fclose(memory) == 0 && bytes < SECTION_BYTES_MAX;
-    size_t n = whole ? strcspn(text, "\n") : 0; /* the first line; an error comes behind it */
+    size_t n = whole ? strcspn(text, "\n") : 0; /* the answer is the first line; an error may follow it */
     (void)fprintf(to, ",\"%s\":%.*s", s->name, n > 0 ? (int)n : 4, n > 0 ? text : "null");
     free(text);
 }
@@ -272,7 +267,7 @@ void look_status(struct look *l, FILE *to)
         cli_json_end();
         cli_json_to(NULL);
         if (fclose(memory) == 0 && bytes > 3) {
-            (void)fprintf(to, ",%.*s", (int)bytes - 3, text + 1); /* without the braces and the newline */
+            (void)fprintf(to, ",%.*s", (int)bytes - 3, text + 1); /* the members alone, without braces and newline */
         }
         free(text);
     }

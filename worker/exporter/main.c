@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psd-exporter: metrics and a page of a cluster over HTTP.
- * Happy path: flags -> the token's file -> serve (http.c) until SIGINT or SIGTERM -> exit 0. Failure modes: exit 2 for a wrong
- * command line, an address beyond loopback without a token; exit 1 for a token file or an address that cannot be had.
- */
+/* psd-exporter: metrics and a page of a cluster over HTTP. Happy path: it parses the flags, reads the token's file, serves
+ * (http.c) until SIGINT or SIGTERM, and exits with 0. Failure modes: exit 2 for a wrong command line, and for an address beyond
+ * loopback without a token; exit 1 for a token file that cannot be used, and for an address that cannot be listened at. */
 #include "exporter.h"
 
 #include "common/auth/key_file.h"
@@ -108,7 +106,8 @@ static int print_help(void)
     return st == PS_OK && fflush(stdout) == 0 ? 0 : 1;
 }
 
-/* Read the token of o->token_file into token [EXPORTER_TOKEN_BYTES_MAX + 1]; "" without a file. */
+/* Read the token that clients must send, from o->token_file, into token [EXPORTER_TOKEN_BYTES_MAX + 1]; "": no file is given.
+ * Returns the exit status; 0: good. */
 static int read_token(const struct exporter_options *o, char *token)
 {
     struct psi_err err = {.code = PS_OK};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * /metrics: Prometheus' text format 0.0.4.
+/* /metrics: Prometheus' text format 0.0.4.
  *
- * Happy path: the state of all tasks -> a family after the other, each with its samples of all tasks. Lists (sessions, waits,
- * rounds, ages, queues, variables) are asked for when their families are written. Failure modes: a task that is away has
- * psd_up 0 and no other sample; without a session there is one psd_up 0 without a task; a list that does not come is left out.
- * Bounds: of variables and of queues the EXPORTER_VARIABLES_SHOWN largest have samples, and the others one with their sum.
- */
+ * Happy path: metrics_write() asks all tasks for their state, and writes one metric after the other, each with its samples of all
+ * tasks. Lists (sessions, waits, rounds, ages, queues, variables) are asked for when their families are written. Failure modes: a
+ * task that does not answer has psd_up 0 and no other sample; a task that does not let the exporter in has psd_refused 1, and
+ * psd_up 0 only if it is of the directory's job; without a session there is one psd_up 0 without a task; a list without an answer
+ * is left out. Bounds: the EXPORTER_VARIABLES_SHOWN largest variables, and as many queues, have samples; other variables have one
+ * sum. */
 #include "exporter.h"
 
 #include "common/utf8.h"
@@ -25,7 +25,7 @@ static void family(FILE *to, const char *name, const char *type, const char *hel
     (void)fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A value of a label: printable UTF-8 with backslash, quote and newline escaped. Returns buf [LABEL_BYTES]. */
+/* Make a label value of text: printable UTF-8; backslash, quote and newline are escaped. Returns buf [LABEL_BYTES]. */
 static const char *label(const char *text, char *buf)
 {
     char clean[LABEL_BYTES / 2];
@@ -47,35 +47,36 @@ static const char *task_of(const struct look *l, int i)
     return ps_cluster_task_name(l->c.session, i);
 }
 
-/* ---- numbers of each task ---- */
-
 enum number { U32, U64, F64, BOOLEAN, MILLISECONDS };
 struct of_task {
-    const char *name, *type, *more, *help; /* more: further labels, "" or ",reason=\"push\""; help NULL: of the family before */
+    const char *name, *type, *more,
+        *help; /* more: further labels, "" or ",reason=\"push\""; help NULL: a sample of the metric in the row before */
     enum number number;
     size_t offset;
+    bool is_sum; /* a sum over all containers; no sample if the exporter may not read all (ps_task_info.in_part) */
 };
-#define OF(number_, field_) number_, offsetof(ps_task_info, field_)
+#define OF(number_, field_) number_, offsetof(ps_task_info, field_), false
+#define SUM(number_, field_) number_, offsetof(ps_task_info, field_), true
 static const struct of_task numbers[] = {
     {"psd_uptime_seconds", "gauge", "", "Time since the task's process began.", OF(MILLISECONDS, uptime_ms)},
-    {"psd_memory_used_bytes", "gauge", "", "Memory that counts towards the budget.", OF(U64, memory_bytes)},
+    {"psd_memory_used_bytes", "gauge", "", "Memory that counts towards the budget.", SUM(U64, memory_bytes)},
     {"psd_memory_budget_bytes", "gauge", "", "The task's budget (psd --memory_budget).", OF(U64, budget_bytes)},
-    {"psd_value_bytes", "gauge", "", "Values of variables and slots.", OF(U64, variable_bytes)},
+    {"psd_value_bytes", "gauge", "", "Values of variables and slots.", SUM(U64, variable_bytes)},
     {"psd_records_bytes", "gauge", "", "Records of sessions.", OF(U64, records_bytes)},
-    {"psd_staged_bytes", "gauge", "", "Values that arrive, and calls.", OF(U64, staged_bytes)},
-    {"psd_copies_bytes", "gauge", "", "Values that are sent.", OF(U64, copies_bytes)},
+    {"psd_staged_bytes", "gauge", "", "Values that arrive, and calls.", SUM(U64, staged_bytes)},
+    {"psd_copies_bytes", "gauge", "", "Values that are sent.", SUM(U64, copies_bytes)},
     {"psd_connections", "gauge", "", "Open connections.", OF(U32, connections)},
     {"psd_sessions", "gauge", "", "Sessions that the task remembers.", OF(U32, sessions)},
     {"psd_sessions_connected", "gauge", "", "Sessions with a connection.", OF(U32, connected)},
-    {"psd_variables", "gauge", "", "Variables of the task.", OF(U32, variables)},
-    {"psd_pushes_in_progress", "gauge", "", "Pushes that have begun and not ended.", OF(U32, in_progress)},
-    {"psd_pushes_total", "counter", "", "Pushes that were applied.", OF(U64, pushes_applied)},
-    {"psd_pushes_torn_total", "counter", "", "Pushes of which a part is missing for good.", OF(U64, pushes_torn)},
-    {"psd_nonfinite_total", "counter", "", "Gradients with NaN or infinity.", OF(U64, nonfinite)},
-    {"psd_pulls_total", "counter", "", "Reads of values.", OF(U64, pulls)},
-    {"psd_received_bytes_total", "counter", "", "Bytes from all connections.", OF(U64, bytes_in)},
-    {"psd_sent_bytes_total", "counter", "", "Bytes to all connections.", OF(U64, bytes_out)},
-    {"psd_refused_total", "counter", ",reason=\"push\"", "What was refused.", OF(U64, pushes_refused)},
+    {"psd_variables", "gauge", "", "Variables of the task.", SUM(U32, variables)},
+    {"psd_pushes_in_progress", "gauge", "", "Pushes that have begun and not ended.", SUM(U32, in_progress)},
+    {"psd_pushes_total", "counter", "", "Pushes that were applied.", SUM(U64, pushes_applied)},
+    {"psd_pushes_torn_total", "counter", "", "Pushes of which a part is missing for good.", SUM(U64, pushes_torn)},
+    {"psd_nonfinite_total", "counter", "", "Gradients with NaN or infinity.", SUM(U64, nonfinite)},
+    {"psd_pulls_total", "counter", "", "Reads of values.", SUM(U64, pulls)},
+    {"psd_received_bytes_total", "counter", "", "Bytes from all connections.", SUM(U64, bytes_in)},
+    {"psd_sent_bytes_total", "counter", "", "Bytes to all connections.", SUM(U64, bytes_out)},
+    {"psd_refused_total", "counter", ",reason=\"push\"", "What was refused.", SUM(U64, pushes_refused)},
     {"psd_refused_total", "counter", ",reason=\"right\"", NULL, OF(U64, denied)},
     {"psd_handshakes_total", "counter", ",result=\"done\"", "TLS handshakes that ended.", OF(U64, handshakes_done)},
     {"psd_handshakes_total", "counter", ",result=\"refused\"", NULL, OF(U64, handshakes_refused)},
@@ -116,7 +117,13 @@ static void put_tasks(const struct look *l, FILE *to)
     char text[LABEL_BYTES];
     family(to, "psd_up", "gauge", "1: the task answers.");
     for (int i = 0; i < l->c.task_count; i++) {
-        (void)fprintf(to, "psd_up{task=\"%s\"} %d\n", task_of(l, i), l->c.infos[i].up ? 1 : 0);
+        if (l->c.infos[i].up || psctl_missing(&l->c, -1, i)) {
+            (void)fprintf(to, "psd_up{task=\"%s\"} %d\n", task_of(l, i), l->c.infos[i].up ? 1 : 0);
+        }
+    }
+    family(to, "psd_refused", "gauge", "1: the task does not let the exporter in, by its key, certificate or rights.");
+    for (int i = 0; i < l->c.task_count; i++) {
+        (void)fprintf(to, "psd_refused{task=\"%s\"} %d\n", task_of(l, i), psctl_refused(&l->c.infos[i]) ? 1 : 0);
     }
     family(to, "psd_build_info", "gauge", "1, with the version.");
     for (int i = -1; psctl_next(&l->c, -1, &i);) {
@@ -128,13 +135,13 @@ static void put_tasks(const struct look *l, FILE *to)
             family(to, of->name, of->type, of->help);
         }
         for (int i = -1; psctl_next(&l->c, -1, &i);) {
-            (void)fprintf(to, "%s{task=\"%s\"%s} ", of->name, task_of(l, i), of->more);
-            put_number(to, of, &l->c.infos[i]);
+            if (!of->is_sum || !l->c.infos[i].in_part) {
+                (void)fprintf(to, "%s{task=\"%s\"%s} ", of->name, task_of(l, i), of->more);
+                put_number(to, of, &l->c.infos[i]);
+            }
         }
     }
 }
-
-/* ---- the directory's: trainers, steps, checkpoints ---- */
 
 struct trainers {
     uint32_t connected;
@@ -194,8 +201,6 @@ static void put_checkpoints(const struct look *l, int directory, FILE *to)
            s->every_seconds);
 }
 
-/* ---- waits ---- */
-
 struct waits {
     struct {
         char request[17];
@@ -234,9 +239,8 @@ static void put_waits(const struct look *l, FILE *to)
     }
 }
 
-/* ---- histograms of 0, 1 .. 15, and more ---- */
-
-/* of: labels without braces. In the sum values above 15 count as 16. */
+/* Write a histogram in which value i occurs counts[i] times. of: its labels, without braces. The last count is for all values
+ * above 15; in the sum each of these counts as 16. */
 static void put_histogram(FILE *to, const char *name, const char *of, const uint64_t counts[PS_HISTOGRAM])
 {
     uint64_t count = 0, sum = 0;
@@ -270,15 +274,13 @@ static void put_ages(const struct look *l, FILE *to)
            "Pushes by age: updates of their variable since the values were read; in the sum ages above 15 count as 16.");
     for (int i = -1; psctl_next(&l->c, -1, &i);) {
         struct ages of = {.to = to, .task = task_of(l, i)};
-        (void)ps_task_ages(l->c.session, i, l->o->timeout_ms, each_age, &of); /* left out where it fails */
+        (void)ps_task_ages(l->c.session, i, l->o->timeout_ms, each_age, &of); /* a task that fails has no samples */
     }
 }
 
-/* ---- rounds ---- */
-
 struct rounds {
     ps_round_info *of;
-    uint32_t (*members)[PS_MEMBER_UNKNOWN + 1]; /* by state */
+    uint32_t (*members)[PS_MEMBER_UNKNOWN + 1]; /* [count]: how many members each round has in each state */
     size_t count, capacity, member_capacity;
 };
 
@@ -331,8 +333,6 @@ static void put_rounds(const struct look *l, FILE *to)
     free(all.members);
 }
 
-/* ---- queues and variables ---- */
-
 struct queue {
     ps_queue_info q;
     const char *at;
@@ -358,7 +358,7 @@ static void put_queues(const struct look *l, FILE *to)
     char name[LABEL_BYTES], container[LABEL_BYTES];
     for (int i = -1; psctl_next(&l->c, -1, &i);) {
         all.at = task_of(l, i);
-        (void)ps_task_queues(l->c.session, i, l->o->timeout_ms, each_queue, &all); /* left out where it fails */
+        (void)ps_task_queues(l->c.session, i, l->o->timeout_ms, each_queue, &all); /* a task that fails has no samples */
     }
     family(to, "psd_queue_elements", "gauge", "Elements of a queue, of 100 queues at most.");
     for (size_t i = 0; i < all.count; i++) {
@@ -430,7 +430,7 @@ static void put_variables(const struct look *l, FILE *to)
     }
     for (int i = -1; expected <= EXPORTER_VARIABLES_ASKED && psctl_next(&l->c, -1, &i);) {
         all.at = task_of(l, i);
-        (void)ps_task_variables(l->c.session, i, l->o->timeout_ms, each_variable, &all); /* left out where it fails */
+        (void)ps_task_variables(l->c.session, i, l->o->timeout_ms, each_variable, &all); /* a task that fails has no samples */
     }
     if (all.count > 0) {
         qsort(all.of, all.count, sizeof(*all.of), by_size);
@@ -444,9 +444,8 @@ static void put_variables(const struct look *l, FILE *to)
     free(all.of);
 }
 
-/* ---- the exporter itself ---- */
-
-/* Number `field` (from 0) of the words of a file behind `after` (0: from its start); 0: there is none. */
+/* Read the number that is word `field` (0: the first) of a file in /proc; words count from behind the last character `after`, or
+ * from the start if `after` is 0. Returns 0 if there is none. */
 static uint64_t read_number(const char *path, char after, int field)
 {
     char text[1024];
@@ -465,9 +464,9 @@ static uint64_t read_number(const char *path, char after, int field)
     return strtoull(at, NULL, 10);
 }
 
-enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words of /proc/self/stat behind the name's bracket, and of statm */
+enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words for read_number(): in /proc/self/stat, behind its ')'; in statm */
 
-/* When this process began, Unix time, by the time of the boot. */
+/* When this process started, in Unix time (s): from its time since the boot. */
 static double start_seconds(void)
 {
     static double known;
@@ -479,7 +478,6 @@ static double start_seconds(void)
     return known;
 }
 
-/* When the certificate that the exporter shows ends. */
 static void put_certificate(const struct look *l, FILE *to)
 {
     struct psi_err err = {.code = PS_OK};

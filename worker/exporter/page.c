@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file page.html, as it is, between exporter_page and exporter_page_end. */
+/* The bytes of page.html, between exporter_page and exporter_page_end. */
 #include "exporter.h"
 
 __asm__(".section .rodata\n"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): files of a checkpoint, read from the tasks that
- * have them (common/saved.h).
+ * ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): they read a checkpoint's files from the tasks
+ * that have them (common/saved.h).
  *
- * Happy path: the manifest of one task lists the files -> they are read in ranges, several at the same time. Export: the state
- * files list the variables -> tensors -> headers -> each file of values is read once, and its pieces are written to their places
- * -> the files appear, the index last. Failure modes: a bad file, a task that is gone, a full disk: files that are not complete
- * do not appear.
+ * Happy path: the manifest of one task lists the files, which are read in ranges, several at the same time. An export reads the
+ * state files, which list the variables; makes the list of tensors; writes the headers; reads each file of values once, and
+ * writes its pieces to where they belong in the files of the export; and lets these files appear, the index last. Failure modes:
+ * a bad file, a task that is gone, a full disk: files that are not complete do not appear.
  */
 #include "choice.h"
 #include "files.h"
@@ -19,11 +19,12 @@
 #include "common/shape.h"
 #include "common/utf8.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANGES = 4, SHARDS_MAX = 1000 /* all shards are open at the same time */, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
+enum { RANGES = 4, SHARDS_MAX = 1000 /* files of an export, all open at once */, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
 
 struct reading {
     ps_session *session;
@@ -32,12 +33,12 @@ struct reading {
     struct psi_saved_io io;
     struct psi_saved saved;
     struct psi_saved_file *tasks;
-    uint64_t done_bytes, total_bytes; /* bytes that are read */
-    /* total given to options.copied: verify: total_bytes; export: bytes of values to write, 0: not known yet */
+    uint64_t done_bytes, total_bytes; /* bytes read so far; bytes of all files to read */
+    /* the total that options.copied is told: verify: total_bytes; export: bytes of values to write, 0 until known */
     uint64_t told_bytes;
     /* for verify: */
-    uint32_t faults, away;            /* faults: bad files; away: tasks that could not be asked */
-    struct psi_err first, first_away; /* the first error of each kind */
+    uint32_t faults, away;            /* number of bad files; number of files that were not read: their task does not answer */
+    struct psi_err first, first_away; /* error of the first bad file; error of the first file whose task is away */
 };
 
 static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file, uint32_t *out, struct psi_err *err)
@@ -51,7 +52,8 @@ static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file
     return psi_fail(err, PS_UNAVAILABLE, "the cluster has no /job:%s/task:%u", file->job, file->task);
 }
 
-/* Ask for all ranges, then wait for them in order. */
+/* Read a range of the file from its task into dst, in RANGES requests at the same time. *out_bytes: bytes read; fewer than
+ * `bytes` at the end of the file. */
 static ps_status read_range(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
                             size_t *out_bytes, struct psi_err *err)
 {
@@ -127,7 +129,6 @@ static ps_status take_options(struct reading *r, const ps_checkpoint_options *gi
     return st == PS_OK ? psi_container_name_check(r->options.container, strlen(r->options.container), err) : st;
 }
 
-/* Read the manifest. */
 static ps_status reading_open(struct reading *r, struct psi_err *err)
 {
     ps_session *s = r->session;
@@ -158,7 +159,7 @@ static void reading_close(struct reading *r)
     psi_free(r->tasks);
 }
 
-/* Put the place in front of an error: "/job:ps/task:1, state: block 3 is not as it was written". */
+/* Put task and file in front of an error: "/job:ps/task:1, state: block 3 is not as it was written". */
 static void say_where(struct psi_err *err, const struct psi_saved_file *file)
 {
     char name[PSI_SAVED_FILE_TEXT_MAX];
@@ -169,7 +170,7 @@ static void on_bad(void *ctx, const struct psi_saved_file *file, const struct ps
 {
     struct reading *r = ctx;
     if (psi_api_is_interrupt(err)) {
-        return; /* nothing is known about the file */
+        return; /* the user has interrupted the reading: nothing is known of the file */
     }
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
     bool away = psi_saved_is_away(err->code);
@@ -217,7 +218,7 @@ ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoi
     return psi_api_result(&err, st);
 }
 
-/* A tensor of the export: a value, a slot, offsets or bytes of strings, a power. */
+/* A tensor of the export: a variable's value or slot, the offsets or the bytes of strings, or an optimizer's power (beta1^t). */
 struct part {
     char *name;
     uint32_t shard;
@@ -225,12 +226,11 @@ struct part {
     uint8_t power[8];
 };
 
-/* A task of the checkpoint. */
 struct source {
     const struct psi_saved_file *files; /* [file_count], the state file first */
     size_t file_count;
     struct psi_saved_state state;
-    size_t *first; /* for each variable: index of its first tensor + 1; 0: it is not exported */
+    size_t *first; /* [variables]: index + 1 of the variable's first tensor; 0: it is not exported */
 };
 
 struct shard {
@@ -238,25 +238,25 @@ struct shard {
     struct psi_buf header;
     char path[SHARD_PATH_MAX];
     size_t begin, end;         /* range of tensors */
-    size_t var_begin, var_end; /* range of variables that begin in it */
+    size_t var_begin, var_end; /* range of variables in it */
 };
 
 struct exporter {
     struct reading r;
     const char *path;
     struct psi_choice choice;
-    struct psi_map names; /* names in the file */
+    struct psi_map names;
     struct source *sources;
     size_t source_count;
     struct psi_file_var *vars;
     size_t var_count, var_capacity;
-    const char **slot_names; /* names of all variables' slots, one after the other */
+    const char **slot_names; /* the slots' names of all variables, in a row */
     struct psi_tensor *tensors;
     struct part *parts;
     size_t tensor_count, tensor_capacity, part_capacity;
     struct shard *shards;
     uint32_t shard_count;
-    /* all variables with powers have the powers of this variable, which are written once; NULL: each variable has its own */
+    /* not NULL: all variables have powers equal to this one's, which are written once; NULL: each variable has its own */
     const struct psi_saved_variable *shared;
 };
 
@@ -291,7 +291,7 @@ static ps_status read_states(struct exporter *e, struct psi_err *err)
 
 static bool is_meant(struct exporter *e, const struct psi_saved_variable *v)
 {
-    return strcmp(v->container, e->r.options.container) == 0 && psi_choice_takes(&e->choice, v->name);
+    return strcmp(v->container, e->r.options.container) == 0 && psi_choice_takes(&e->choice, v->whole);
 }
 
 static ps_status add_tensor(struct exporter *e, const char *name, const char *ending, ps_dtype dtype, ps_shape shape,
@@ -328,7 +328,7 @@ static ps_status add_power(struct exporter *e, const char *name, const char *end
     return st;
 }
 
-/* name: the variable's name in the file. */
+/* Add the two tensors, offsets and bytes, of a string variable. name: the variable's name in the export. */
 static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     int64_t count = ps_shape_elements(&v->shape) + 1;
@@ -355,37 +355,41 @@ static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *
     return st;
 }
 
-static ps_status add_variable(struct exporter *e, struct source *from, size_t i, struct psi_err *err)
+/* Add a variable with its tensors to the export. v: a whole variable, or the part of one whose powers are exported. */
+static ps_status add_variable(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
 {
-    const struct psi_saved_variable *v = &from->state.variables[i];
     struct psi_file_var *vars = psi_grow(e->vars, e->var_count, &e->var_capacity, sizeof(*vars));
     if (vars == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the variables");
     }
     e->vars = vars;
     struct psi_file_var *var = &vars[e->var_count++];
-    *var = (struct psi_file_var){.handle = (uint32_t)e->tensor_count}; /* its first tensor */
-    (void)snprintf(var->info.name, sizeof(var->info.name), "%s", v->name);
+    struct psi_saved_variable whole = *v;
+    *var = (struct psi_file_var){.handle = (uint32_t)e->tensor_count};
+    if (v->part.count > 0) {
+        var->cut = psi_part_whole(&v->part, &v->shape);
+        whole.shape = var->cut.shape;
+    }
+    (void)snprintf(var->info.name, sizeof(var->info.name), "%s", v->whole);
     var->info.dtype = v->dtype;
-    var->info.shape = v->shape;
+    var->info.shape = whole.shape;
     var->info.optimizer = v->optimizer;
     var->info.atomic = v->atomic;
     var->info.version = v->version;
-    from->first[i] = e->tensor_count + 1;
-    ps_status st = psi_choice_export(&e->choice, &e->names, v->name, &var->as, err);
+    ps_status st = psi_choice_export(&e->choice, &e->names, v->whole, &var->as, err);
     if (st != PS_OK) {
         return st;
     }
     const char *name = psi_files_name(var);
-    st = v->dtype == PS_STRING ? add_strings(e, v, name, err) : add_tensor(e, name, "", v->dtype, v->shape, err);
+    st = v->dtype == PS_STRING ? add_strings(e, v, name, err) : add_tensor(e, name, "", v->dtype, whole.shape, err);
     size_t own = e->tensor_count;
-    st = st == PS_OK && e->r.options.slots ? add_slots(e, v, name, err) : st;
+    st = st == PS_OK && e->r.options.slots ? add_slots(e, &whole, name, err) : st;
     var->slot_count = e->tensor_count - own;
     return st;
 }
 
-/* Compare the powers of all variables that have some: TensorFlow has one pair for all variables of an optimizer. With several
- * files each file is complete in itself. */
+/* Set e->shared if all variables have equal powers: they are then written once, as in TensorFlow, where all variables of an
+ * optimizer share them. Not with several files: each file must be usable alone. */
 static void compare_powers(struct exporter *e)
 {
     const struct psi_saved_variable *first = NULL;
@@ -404,18 +408,81 @@ static void compare_powers(struct exporter *e)
     e->shared = same ? first : NULL;
 }
 
-/* A variable to export, with its task. */
+/* A variable to export, or a part of one, and the task that has it. */
 struct ordered {
     const struct psi_saved_variable *variable;
     struct source *from;
+    uint32_t order;            /* its number in the order of creation; for a part: that of its variable's first part */
+    const struct source *task; /* the task where `order` comes from */
 };
 
-/* Order of creation; variables of two tasks with equal order come from different histories, and are sorted by task. */
+static int by_whole(const void *a, const void *b)
+{
+    const struct ordered *x = a, *y = b;
+    return strcmp(x->variable->whole, y->variable->whole);
+}
+
+/* qsort(): by order of creation, which keeps parts together; equal orders, possible at two tasks, by task. */
 static int in_order(const void *a, const void *b)
 {
     const struct ordered *x = a, *y = b;
-    int order = (x->variable->order > y->variable->order) - (x->variable->order < y->variable->order);
-    return order != 0 ? order : (x->from > y->from) - (x->from < y->from);
+    int order = (x->order > y->order) - (x->order < y->order);
+    order = order != 0 ? order : (x->task > y->task) - (x->task < y->task);
+    order = order != 0 ? order : by_whole(a, b);
+    return order != 0 ? order
+                      : (x->variable->part.index > y->variable->part.index) - (x->variable->part.index < y->variable->part.index);
+}
+
+/* How many entries at the front of all, which is sorted by variable, belong to one variable: its parts, or itself alone. */
+static size_t together(const struct ordered *all, size_t count)
+{
+    size_t n = 1;
+    while (n < count && by_whole(&all[0], &all[n]) == 0) {
+        n++;
+    }
+    return n;
+}
+
+static void sort_all(struct ordered *all, size_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    qsort(all, count, sizeof(*all), by_whole);
+    for (size_t at = 0, n = 0; at < count; at += n) {
+        n = together(&all[at], count - at);
+        struct ordered first = all[at];
+        for (size_t i = at; i < at + n; i++) {
+            first = all[i].order < first.order ? all[i] : first;
+        }
+        for (size_t i = at; i < at + n; i++) {
+            all[i].order = first.order;
+            all[i].task = first.task;
+        }
+    }
+    qsort(all, count, sizeof(*all), in_order);
+}
+
+/* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing. */
+static ps_status add_together(struct exporter *e, const struct ordered *all, size_t count, struct psi_err *err)
+{
+    const struct psi_saved_variable *furthest = all[0].variable; /* the part with most updates so far: its powers are exported */
+    for (size_t i = 0; i < count; i++) {
+        const struct psi_saved_variable *v = all[i].variable;
+        furthest = v->version > furthest->version ? v : furthest;
+        const bool fits = v->part.count == 0
+                              ? count == 1
+                              : v->part.count == count && v->part.index == i && psi_part_alike(&v->part, &all[0].variable->part);
+        if (!fits) {
+            return psi_fail(err, PS_DATA_LOSS, "variable '%s' of the checkpoint has %" PRIu32 " parts, of which %zu have a value",
+                            v->whole, v->part.count, count);
+        }
+    }
+    const size_t tensor = e->tensor_count;
+    for (size_t i = 0; i < count; i++) {
+        all[i].from->first[all[i].variable - all[i].from->state.variables] = tensor + 1;
+    }
+    return add_variable(e, furthest, err);
 }
 
 static ps_status add_all(struct exporter *e, struct psi_err *err)
@@ -433,15 +500,15 @@ static ps_status add_all(struct exporter *e, struct psi_err *err)
                 break;
             }
             all = more;
-            all[count] = (struct ordered){.variable = &from->state.variables[i], .from = from};
+            all[count] = (struct ordered){
+                .variable = &from->state.variables[i], .from = from, .order = from->state.variables[i].order, .task = from};
             count += is_meant(e, all[count].variable);
         }
     }
-    if (count > 0) {
-        qsort(all, count, sizeof(*all), in_order);
-    }
-    for (size_t i = 0; st == PS_OK && i < count; i++) {
-        st = add_variable(e, all[i].from, (size_t)(all[i].variable - all[i].from->state.variables), err);
+    sort_all(all, count);
+    for (size_t at = 0, n = 0; st == PS_OK && at < count; at += n) {
+        n = together(&all[at], count - at);
+        st = add_together(e, &all[at], n, err);
     }
     psi_free(all);
     return st;
@@ -474,7 +541,8 @@ static uint64_t tensor_bytes(const struct psi_tensor *t)
     return (uint64_t)ps_shape_elements(&t->shape) * t->type->bytes;
 }
 
-/* Distribute the tensors over files; a variable and its slots are in one file. */
+/* Distribute the tensors over files of at most options.shard_bytes each. A variable and its slots stay in one file, so a file
+ * with only one variable may be larger. */
 static ps_status deal_shards(struct exporter *e, struct psi_err *err)
 {
     uint64_t most = e->r.options.shard_bytes;
@@ -513,7 +581,6 @@ static ps_status deal_shards(struct exporter *e, struct psi_err *err)
     return PS_OK;
 }
 
-/* Length of path without ".safetensors". */
 static int base_bytes(const char *path)
 {
     static const char ending[] = ".safetensors";
@@ -541,7 +608,7 @@ static ps_status make_header(struct exporter *e, struct shard *s, struct psi_err
     char format[] = PSI_FILES_FORMAT, version[] = PS_VERSION;
     char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
                                                     PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
-    /* cannot fail: cluster has room for every name */
+    /* cannot fail: no cluster has a name too long for `cluster` */
     PSI_IGNORE(PSI_BYTES_TEXT(e->r.saved.what.cluster_name, cluster, sizeof(cluster)));
     (void)snprintf(container, sizeof(container), "%s", e->r.options.container);
     char *variables = psi_files_describe(&e->vars[s->var_begin], s->var_end - s->var_begin);
@@ -572,14 +639,14 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     for (size_t i = 0; i < e->tensor_count; i++) {
         e->slot_names[i] = e->parts[i].name;
     }
-    for (size_t i = 0; i < e->var_count; i++) { /* the slots are the last tensors of each variable */
+    for (size_t i = 0; i < e->var_count; i++) { /* each variable's slots are its last tensors */
         size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
         e->vars[i].slots = &e->slot_names[end - e->vars[i].slot_count];
     }
     for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
         st = make_header(e, &e->shards[i], err);
     }
-    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) { /* nothing is written before all headers are known to fit */
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) { /* files are opened only when all headers could be made */
         const struct psi_buf *header = &e->shards[i].header;
         st = psi_file_target_write(&e->shards[i].target, header->data, header->len, 0, err);
     }
@@ -607,13 +674,29 @@ static bool is_wanted(void *ctx, const struct psi_saved_variable *v, uint32_t wh
     return first_of(sink, v) != 0 && (which == 0 || sink->exporter->r.options.slots);
 }
 
+/* Write bytes [at, at + bytes) of a variable's part to their places in the whole variable's tensor. */
+static ps_status write_part(struct exporter *e, size_t tensor, const struct psi_saved_variable *v, uint32_t which, uint64_t at,
+                            const uint8_t *p, size_t bytes, struct psi_err *err)
+{
+    const struct psi_parts own = psi_part_whole(&v->part, &v->shape);
+    const struct psi_parts cut = which == 0 ? own : psi_files_slot_cut(&own, psi_optimizer_slot(&v->optimizer, which - 1));
+    ps_status st = PS_OK;
+    for (uint64_t done = 0, n = 0, to = 0; st == PS_OK && done < bytes; done += n) {
+        n = psi_files_run(&cut, v->part.index, ps_dtype_bytes(v->dtype), at + done, bytes - done, &to);
+        st = write_at(e, tensor, to, p + done, (size_t)n, err);
+    }
+    return st;
+}
+
 static ps_status on_values(void *ctx, const struct psi_saved_variable *v, uint32_t which, uint64_t at, const void *p, size_t n,
                            struct psi_err *err)
 {
     const struct sink *sink = ctx;
+    const size_t tensor = first_of(sink, v) - 1 + which;
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
-    bool text = v->dtype == PS_STRING && at >= offsets; /* a piece belongs to one of the two tensors */
-    return write_at(sink->exporter, first_of(sink, v) - 1 + which + text, text ? at - offsets : at, p, n, err);
+    bool text = v->dtype == PS_STRING && at >= offsets; /* the piece is of the strings' bytes; false: of their offsets */
+    return v->part.count > 0 ? write_part(sink->exporter, tensor, v, which, at, p, n, err)
+                             : write_at(sink->exporter, tensor + text, text ? at - offsets : at, p, n, err);
 }
 
 static ps_status copy_values(struct exporter *e, struct psi_err *err)
@@ -695,7 +778,7 @@ static ps_status run(struct exporter *e, struct psi_err *err)
 
 static void exporter_fini(struct exporter *e)
 {
-    for (uint32_t i = e->shard_count; i > 0; i--) { /* the first shard, which holds SIGXFSZ, is closed last */
+    for (uint32_t i = e->shard_count; i > 0; i--) { /* the first shard last: its target has blocked SIGXFSZ, and unblocks it */
         psi_file_target_close(&e->shards[i - 1].target);
         psi_buf_fini(&e->shards[i - 1].header);
     }
@@ -748,8 +831,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted names of the containers, perhaps with duplicates. The names are borrowed from e's states; the caller frees the list.
- * NULL: no memory. */
+/* All containers' names in the state files, sorted, with duplicates. The caller frees only the list. NULL: no memory. */
 static const char **container_names(const struct exporter *e, size_t *out_count)
 {
     size_t total = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variables are meant, and under which names.
+ * Which variables an export or import selects, and under which names.
  *
- * Happy path: the lists are checked -> each name is compared with all patterns, then with all prefixes, of which the longest that
- * fits is replaced -> check that each pattern and prefix has fitted a name. Failure modes: one that fits none, which is probably
- * misspelt; a result that cannot be a name.
+ * Happy path: psi_choice_init() checks the lists. Each name is compared with all patterns, then with all prefixes, of which the
+ * longest that fits is replaced. psi_choice_check() checks that each pattern and prefix has fitted a name. Failure modes: a
+ * pattern or prefix that fits no name, and is probably misspelt; a result that cannot be a name.
  */
 #include "choice.h"
 
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Length of OLD. */
+/* Length of OLD in an entry "OLD=NEW" of the prefixes. */
 static size_t old_bytes(const char *prefix)
 {
     return strcspn(prefix, "=");
@@ -98,7 +98,7 @@ ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as, struct psi_err *err)
 {
     void *other = NULL;
-    /* The cast drops const: the map only stores the pointer. */
+    /* the cast drops const: the map only keeps the pointer */
     ps_status st = psi_map_put(names, as, strlen(as), (void *)(uintptr_t)from, &other, err);
     if (st != PS_OK || other == NULL) {
         return st;
@@ -123,7 +123,6 @@ ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const c
     return *out_as != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
 }
 
-/* Check that each pattern or prefix of the list has fitted a name. */
 static ps_status all_seen(const char *what, const char *const *list, uint64_t seen, const char *where, struct psi_err *err)
 {
     for (size_t i = 0; list != NULL && list[i] != NULL; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variables of a file or a checkpoint are meant, and under which names: ps_file_options.only and .prefixes. */
+/* Which variables of a file or a checkpoint are selected, and under which names: ps_file_options.only and .prefixes. */
 #ifndef PSI_WORKER_CHOICE_H
 #define PSI_WORKER_CHOICE_H
 
@@ -7,38 +7,36 @@
 #include "common/map.h"
 #include "common/status.h"
 
-enum { PSI_CHOICE_MAX = 64 }; /* limit of patterns, and of prefixes */
+enum { PSI_CHOICE_MAX = 64 };
 
 struct psi_choice {
-    const char *const *only;           /* keeps; NULL: all variables are meant */
-    const char *const *prefixes;       /* keeps; NULL: names are unchanged */
-    uint64_t only_seen, prefixes_seen; /* bit i: entry i has fitted a name */
+    const char *const *only;           /* patterns of names, borrowed; NULL: every name is selected */
+    const char *const *prefixes;       /* borrowed; NULL: names are unchanged */
+    uint64_t only_seen, prefixes_seen; /* bit i: entry i of the list has matched some name; in the end every entry must have */
 };
 
-/** INVALID_ARGUMENT names the pattern or prefix: empty, without =, twice, too many. */
+/** Check the lists, each ended by NULL, and borrow them. INVALID_ARGUMENT: too many entries; one empty, double or without =. */
 ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const char *const *prefixes,
                           struct psi_err *err) PSI_MUST;
-/** True if the variable is meant. */
+/** True if c selects the variable: `only` is NULL or has a fitting pattern. Notes fitting patterns in only_seen. */
 bool psi_choice_takes(struct psi_choice *c, const char *name);
-/** Apply the prefixes to a variable's name; the result is the variable's name for an import, the tensor's for an export.
+/** Apply the prefixes to a name: an import makes the variable's name from the tensor's, an export the other way.
  * INVALID_ARGUMENT: the result cannot be a name. */
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
 /**
- * The name of variable `name` in the file of an export, which no other name in `names` has (psi_choice_once()).
+ * For an export: make the name that variable `name` has in the file, and check that no other variable gets it too.
  *
- * out_as  NULL if there are no prefixes: the name is unchanged; psi_free().
- * Errors  those of psi_choice_rename() and psi_choice_once(); RESOURCE_EXHAUSTED
- */
+ * out_as  the name, psi_free(); NULL if there are no prefixes: the name is unchanged.
+ * Errors  those of psi_choice_rename() and psi_choice_once(); RESOURCE_EXHAUSTED */
 ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const char *name, char **out_as,
                             struct psi_err *err) PSI_MUST;
-/**
- * Note that `from` becomes `as`. names: from each `as` to its `from`, which the caller keeps. what: "tensors", "variables".
- * Errors: INVALID_ARGUMENT names two that would become one; RESOURCE_EXHAUSTED.
- */
+/** Note in the map `names` that name `from` becomes `as`; borrows from. what: "tensors" or "variables", for the error.
+ * INVALID_ARGUMENT: another name becomes `as` too; RESOURCE_EXHAUSTED. */
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as,
                           struct psi_err *err) PSI_MUST;
-/** After all names were tried: NOT_FOUND names the first pattern or prefix that has fitted no name of `where` ("the file"). */
+/** Call after all names: NOT_FOUND if some entry has matched no name, and is probably misspelt; the error names the first such
+ * entry. where: what was searched, for the error: "the file". */
 ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err) PSI_MUST;
 
 #endif

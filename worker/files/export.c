@@ -2,10 +2,11 @@
 /*
  * ps_export(): the present values into one safetensors file.
  *
- * Happy path: a new file in the file's directory -> list of variables, and their names in the file (choice.c) -> records ->
- * strings -> header -> the values in pieces of 256 KiB; up to 32 pieces travel while the oldest is written, so that network and
- * disk work at the same time -> commit (target.c). The header lists the variables in order of creation; their values are sorted
- * by element size.
+ * Happy path: ps_export() makes a new file in the directory of path; lists the variables, and their names in the file (choice.c);
+ * opens them; reads strings whole, because the header needs their size; writes the header; copies the values in pieces of 256
+ * KiB; and lets the file appear (target.c). Up to 32 pieces are requested while the oldest is written, so that network and disk
+ * work at the same time. A piece of a part of a variable goes to where its elements are in the whole variable (cut.c). The header
+ * lists the variables in order of creation; their values are sorted by element size.
  *
  * In rounds the values are those of one round: the directory is asked before and after. If a round has ended in between, the
  * values are read again and overwritten in the file, within the timeout of one variable of that size. A round begins only when
@@ -29,41 +30,44 @@ enum { SLOTS = 32, PROGRESS_BYTES = 1 << 20 };
 struct slot {
     struct psi_api_call call;
     const struct psi_file_var *var;
-    uint64_t offset; /* in the file */
+    uint32_t part;      /* index of the part, for a variable in parts */
+    uint64_t at;        /* first byte of the piece in the part or whole variable */
+    uint64_t tensor_at; /* where the tensor begins in the file */
     size_t bytes;
     uint8_t *memory; /* [PSI_FILES_PIECE_BYTES] */
 };
 
-/* Where a tensor's bytes come from. */
+/* Where the values of one tensor of the file come from: memory, or the ps tasks. */
 struct part {
     const struct psi_file_var *var;
-    const uint8_t *memory; /* strings: read before the header is made; NULL: to be pulled */
-    uint8_t *blob;         /* to be freed; set for the variable's first tensor */
-    char *name;            /* to be freed; set for the variable's first tensor */
+    const uint8_t *memory; /* strings: the tensor's bytes, read before the header; NULL: read from ps tasks */
+    uint8_t *blob;         /* allocation that holds both tensors of a string variable; the second tensor has NULL here */
+    char *name;            /* name in the file, to be freed */
 };
 
 struct exporter {
     ps_session *session;
     ps_file_options options;
     struct psi_file_target target;
-    struct psi_file_var *vars; /* in order of creation */
-    size_t count;
-    struct psi_tensor *tensors; /* [tensor_count], in the order of the header: one per variable, two per string variable */
-    struct part *parts;         /* [tensor_count] */
+    struct psi_file_var *vars; /* [var_count]; choose() moves the selected variables to the first `count` entries */
+    size_t count, var_count;
+    struct psi_tensor *tensors; /* [tensor_count], in the header's order; strings have two */
+    struct part *parts;
     size_t tensor_count;
-    size_t *order; /* [order_count]: indices of tensors to be pulled, in the order of their values in the file */
+    size_t *order; /* [order_count]: which tensors to read from ps tasks, in the order of their positions in the file */
     size_t order_count;
     struct psi_buf header;
-    uint64_t total_bytes; /* of values */
-    /* pieces that travel: */
+    uint64_t total_bytes; /* bytes of all values */
+    /* pieces that were requested but not written yet, and which piece to request next: */
     struct slot *slots;
-    size_t next;         /* index in order of the next piece to ask for */
-    uint64_t next_first; /* first element of that piece */
-    size_t head, flying; /* ring of slots: slots[head] is the oldest, flying are in use */
-    uint64_t done_bytes, said_bytes;
+    size_t next;                     /* index in `order`: tensor of the piece to request next */
+    uint32_t next_part;              /* that piece's part, for a variable in parts */
+    uint64_t next_first;             /* first element of that piece */
+    size_t head, flying;             /* slots is a ring: `flying` pieces are in use, the oldest in slots[head] */
+    uint64_t done_bytes, said_bytes; /* bytes of values: written so far; as last given to options.copied */
 };
 
-/* Order of creation; variables of two tasks with equal order come from different histories, and are sorted by task. */
+/* qsort(): by order of creation at the task, then by task. */
 static int in_order(const void *a, const void *b)
 {
     const struct psi_file_var *x = a, *y = b;
@@ -80,15 +84,15 @@ static void on_container(void *ctx, const ps_container_info *info)
 {
     struct names *n = ctx;
     if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
-        n->count = info->names; /* the directory's number */
+        n->count = info->names; /* the highest answer counts: it is the directory's, which knows the variables of all tasks */
     }
 }
 
-/* List the variables, and compare their number with the directory's: a task that came back empty lists nothing, and a part of
- * the model would be taken for the whole. */
+/* List the container's variables. DATA_LOSS: the directory (the first ps task) knows more of them, because a ps task was
+ * restarted and has lost some. An export would then have only a part of the model. */
 static ps_status list(struct exporter *e, struct psi_err *err)
 {
-    enum { LOOKS = 2 }; /* a variable may be recorded at the directory and not yet at its task */
+    enum { LOOKS = 2 }; /* look twice: the directory may know a new variable a moment before its task has it */
     struct names names = {.container = e->options.container};
     int tasks = ps_cluster_tasks(e->session);
     for (int look = 0; look < LOOKS; look++) {
@@ -101,8 +105,8 @@ static ps_status list(struct exporter *e, struct psi_err *err)
         }
         psi_free(e->vars);
         e->vars = NULL;
-        ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->count, err);
-        if (st != PS_OK || e->count >= names.count) {
+        ps_status st = psi_files_list(e->session, e->options.container, &e->vars, &e->var_count, err);
+        if (st != PS_OK || e->var_count >= names.count) {
             return st;
         }
     }
@@ -110,32 +114,42 @@ static ps_status list(struct exporter *e, struct psi_err *err)
         err, PS_DATA_LOSS,
         "container '%s' should have %u variables and its tasks have %zu: a task has lost some (psctl containers, psctl "
         "vars). Create them again or reset the container",
-        e->options.container, names.count, e->count);
+        e->options.container, names.count, e->var_count);
 }
 
-/* Choose the variables that are meant and have a value. */
+/* Select variable i: move it behind the variables selected before, and make its name in the file. */
+static ps_status choose_one(struct exporter *e, size_t i, struct psi_choice *choice, struct psi_map *names, struct psi_err *err)
+{
+    const struct psi_file_var v = e->vars[i];
+    e->vars[i] = e->vars[e->count];
+    e->vars[e->count] = v;
+    struct psi_file_var *kept = &e->vars[e->count++];
+    return psi_choice_export(choice, names, kept->info.name, &kept->as, err);
+}
+
+/* Select variables that the options name and that have values, and open them. */
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
-    size_t kept = 0;
     struct psi_choice choice;
     struct psi_map names;
     ps_status st = psi_choice_init(&choice, e->options.only, e->options.prefixes, err);
     st = st == PS_OK ? list(e, err) : st;
+    st = st == PS_OK ? psi_files_join(e->vars, &e->var_count, err) : st;
     if (st == PS_OK) {
-        qsort(e->vars, e->count, sizeof(*e->vars), in_order);
+        qsort(e->vars, e->var_count, sizeof(*e->vars), in_order);
     }
     psi_files_map_init(&names, false);
-    for (size_t i = 0; st == PS_OK && i < e->count; i++) {
-        if (e->vars[i].info.initialised && psi_choice_takes(&choice, e->vars[i].info.name)) {
-            struct psi_file_var *v = &e->vars[kept++];
-            *v = e->vars[i];
-            st = psi_choice_export(&choice, &names, v->info.name, &v->as, err);
-        }
+    for (size_t i = 0; st == PS_OK && i < e->var_count; i++) {
+        const struct psi_file_var *v = &e->vars[i];
+        const bool meant = (v->info.initialised || v->torn) && psi_choice_takes(&choice, v->info.name);
+        st = !meant    ? PS_OK
+             : v->torn ? psi_fail(err, PS_DATA_LOSS,
+                                  "variable '%s': some of its parts have values, and some have none (psctl vars)", v->info.name)
+                       : choose_one(e, i, &choice, &names, err);
     }
     psi_map_fini(&names);
-    e->count = kept;
     st = st == PS_OK ? psi_choice_check(&choice, "the container that has a value", err) : st;
-    if (st == PS_OK && kept == 0) {
+    if (st == PS_OK && e->count == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value: there is nothing to export",
                         e->options.container);
     }
@@ -147,7 +161,7 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
 
 /* ---- strings: read whole, because the header needs their size ---- */
 
-/* The caller frees *out_blob with psi_free(). */
+/* Read a string variable as one blob (common/blob.h), which the caller frees with psi_free(). */
 static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
                               struct psi_err *err)
 {
@@ -256,7 +270,7 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Sort the tensors to be pulled by their place in the file. */
+/* Make e->order: the tensors that are to be read from ps tasks, sorted by their position in the file. */
 static ps_status make_order(struct exporter *e, struct psi_err *err)
 {
     struct by_begin *all = psi_calloc(e->tensor_count, sizeof(*all));
@@ -277,32 +291,56 @@ static ps_status make_order(struct exporter *e, struct psi_err *err)
     return PS_OK;
 }
 
+/* Request the next piece (at most 256 KiB) from its ps task. A slot must be free. */
 static ps_status ask(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[(e->head + e->flying) % SLOTS];
     size_t tensor = e->order[e->next];
     const struct psi_tensor *t = &e->tensors[tensor];
-    uint64_t elements = (t->end - t->begin) / t->type->bytes;
+    const struct psi_file_var *v = e->parts[tensor].var, *from = v->parts != NULL ? &v->parts[e->next_part] : v;
+    uint64_t elements = (uint64_t)ps_shape_elements(&from->info.shape);
     uint64_t most = PSI_FILES_PIECE_BYTES / t->type->bytes;
     uint64_t left = elements - e->next_first;
-    slot->var = e->parts[tensor].var;
     uint64_t piece = left < most ? left : most;
+    slot->var = v;
+    slot->part = e->next_part;
     slot->bytes = (size_t)piece * t->type->bytes;
-    slot->offset = e->header.len + t->begin + e->next_first * t->type->bytes;
+    slot->at = e->next_first * t->type->bytes;
+    slot->tensor_at = e->header.len + t->begin;
     slot->call = (struct psi_api_call){.session = e->session,
                                        .timeout_ms = psi_files_timeout_ms(e->session, slot->bytes),
                                        .req = {.kind = PSI_REQ_PULL,
-                                               .var = slot->var->var,
+                                               .var = from->var,
                                                .dst = slot->memory,
                                                .bytes = slot->bytes,
                                                .part_first = e->next_first,
                                                .part_elements = piece,
                                                .scale = 1}};
     ps_status st = psi_api_call_start(&slot->call, err);
-    if (st == PS_OK) {
-        e->flying++;
-        e->next_first = piece == left ? 0 : e->next_first + piece;
-        e->next += piece == left ? 1 : 0;
+    if (st != PS_OK) {
+        return st;
+    }
+    e->flying++;
+    e->next_first = piece == left ? 0 : e->next_first + piece;
+    if (piece == left) {
+        const bool last = v->parts == NULL || e->next_part + 1 == v->cut.count;
+        e->next_part = last ? 0 : e->next_part + 1;
+        e->next += last ? 1 : 0;
+    }
+    return PS_OK;
+}
+
+/* Write a received piece into the file. A part's elements go to their places in the whole variable. */
+static ps_status write_piece(struct exporter *e, const struct slot *slot, struct psi_err *err)
+{
+    const struct psi_file_var *v = slot->var;
+    if (v->parts == NULL) {
+        return psi_file_target_write(&e->target, slot->memory, slot->bytes, slot->tensor_at + slot->at, err);
+    }
+    ps_status st = PS_OK;
+    for (uint64_t done = 0, n = 0, to = 0; st == PS_OK && done < slot->bytes; done += n) {
+        n = psi_files_run(&v->cut, slot->part, ps_dtype_bytes(v->info.dtype), slot->at + done, slot->bytes - done, &to);
+        st = psi_file_target_write(&e->target, slot->memory + done, (size_t)n, slot->tensor_at + to, err);
     }
     return st;
 }
@@ -316,7 +354,6 @@ static void say(struct exporter *e, const char *name)
     }
 }
 
-/* Wait for the oldest piece and write it. */
 static ps_status take(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[e->head];
@@ -324,7 +361,7 @@ static ps_status take(struct exporter *e, struct psi_err *err)
     e->head = (e->head + 1) % SLOTS;
     e->flying--;
     if (st == PS_OK) {
-        st = psi_file_target_write(&e->target, slot->memory, slot->bytes, slot->offset, err);
+        st = write_piece(e, slot, err);
     }
     if (st == PS_OK) {
         e->done_bytes += slot->bytes;
@@ -339,7 +376,7 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
         st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
-    while (e->flying > 0) { /* the memory of a slot must stay until its call has ended */
+    while (e->flying > 0) { /* after an error: requests under way still use the slots' memory */
         struct slot *slot = &e->slots[e->head];
         PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error is returned */
         e->head = (e->head + 1) % SLOTS;
@@ -348,7 +385,6 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     return st;
 }
 
-/* Write the values of strings, which are in memory already. */
 static ps_status write_ready(struct exporter *e, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -365,7 +401,7 @@ static ps_status write_ready(struct exporter *e, struct psi_err *err)
     return st;
 }
 
-/* The rounds of the container, from the directory. */
+/* What the directory reports of the container's rounds (synchronous training). there: it is trained in rounds, or may be. */
 struct rounds {
     const char *container;
     bool there;
@@ -381,7 +417,7 @@ static void on_round(void *ctx, const ps_round_info *info)
         r->generation = info->generation;
         r->round = info->round;
         r->phase = info->phase;
-    } else if (info->container[0] == '\0' && !r->there) { /* a directory that was restarted does not know all rounds yet */
+    } else if (info->container[0] == '\0' && !r->there) { /* the directory was restarted: any container may have rounds */
         r->there = true;
         r->phase = info->phase;
     }
@@ -394,7 +430,7 @@ static ps_status look(struct exporter *e, struct rounds *out, struct psi_err *er
     return st == PS_OK || st == PS_UNIMPLEMENTED ? PS_OK : psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
 }
 
-/* True if all tasks have values of the same round. */
+/* True if no round of synchronous training is being committed at the moment: then all ps tasks have the values of one round. */
 static bool is_still(const struct rounds *r)
 {
     return !r->there || (r->phase != PS_ROUND_COMMITS && r->phase != PS_ROUND_IN_DOUBT);
@@ -421,11 +457,12 @@ static ps_status copy_of_one_round(struct exporter *e, struct psi_err *err)
     do {
         ps_status st = look(e, &before, err);
         if (st == PS_OK && !is_still(&before)) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* sleep: another process closes the round */
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* sleep: no event tells that the round has ended */
             continue;
         }
         tries++;
         e->next = 0;
+        e->next_part = 0;
         e->next_first = 0;
         e->done_bytes = ready_bytes;
         e->said_bytes = ready_bytes;
@@ -496,10 +533,7 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     }
     psi_free(e.parts);
     psi_free(e.tensors);
-    for (size_t i = 0; e.vars != NULL && i < e.count; i++) {
-        psi_free(e.vars[i].as);
-    }
-    psi_free(e.vars);
+    psi_files_vars_free(e.vars, e.var_count);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The variables of a container, and records of the core for them, independent of the session's scopes: exports and imports use
- * full names.
+ * Listing and opening a container's variables for export and import. Names are full: no variable scope is put in front.
  *
- * Happy path: VARS at all tasks at the same time -> LOOKUP (or get-or-create) of variables that the session does not have, in
- * batches. Failure modes: a task does not answer: UNAVAILABLE names it; a variable was deleted meanwhile: its own error.
+ * Happy path: psi_files_list() sends VARS to all tasks at the same time. psi_files_open() looks up or creates the variables that
+ * the session does not have, in batches. Failure modes: a task does not answer: UNAVAILABLE names it; a variable was deleted
+ * meanwhile: the error of the look-up.
  */
 #include "files.h"
 
@@ -23,7 +23,7 @@ enum { OPEN_AT_ONCE = 256 };
 
 void psi_files_map_seed(uint64_t out[2])
 {
-    /* without random bytes of the system: addresses of this function and of the stack */
+    /* only if the system has no random bytes: addresses, which differ between processes */
     const uint64_t instead[2] = {(uint64_t)(uintptr_t)psi_files_map_seed, (uint64_t)(uintptr_t)&out};
     const size_t bytes = sizeof(instead);
     if (getrandom(out, bytes, 0) != (ssize_t)bytes) {
@@ -78,7 +78,6 @@ int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes)
     return s->operation_timeout_ms > INT64_MAX / 2 ? s->operation_timeout_ms : s->operation_timeout_ms + (int64_t)more;
 }
 
-/* The entries of one container in a task's answer. */
 struct listing {
     struct psi_api_call call;
     struct psi_list_sink sink;
@@ -117,7 +116,7 @@ static ps_status list_start(ps_session *s, struct listing *l, uint32_t task, con
 static ps_status list_wait(ps_session *s, struct listing *l, struct psi_err *err)
 {
     ps_status st = psi_api_call_wait(&l->call, err);
-    if (st == PS_DEADLINE_EXCEEDED) { /* a task that does not answer a small question for that long is unavailable */
+    if (st == PS_DEADLINE_EXCEEDED) { /* the question is small: a task that does not answer in time counts as unavailable */
         err->code = PS_UNAVAILABLE;
         st = PS_UNAVAILABLE;
     }
@@ -185,8 +184,9 @@ ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_v
     return st;
 }
 
+/* The entries to be opened at tasks, one by one: whole variables, and all parts of partitioned ones. */
 struct records {
-    struct psi_file_var *vars;
+    struct psi_file_var **vars;
     size_t count;
 };
 
@@ -217,8 +217,8 @@ static ps_status records_known(struct psi_client *c, struct psi_map *known, stru
     return PS_OK;
 }
 
-/* Reuse records of variables that the session has; otherwise each export would leave records behind. A record whose values
- * travel in half precision is not used, because it would give no exact copies. */
+/* In the loop thread: give each entry the library's record of the variable (psi_var). The session's own record is used, so that
+ * exports leave no new ones behind; but not if it sends values in half precision, because copies must be exact. */
 static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
 {
     const struct records *r = call->arg;
@@ -227,24 +227,23 @@ static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
     psi_files_map_init(&known, false);
     ps_status st = records_known(call->client, &known, err);
     for (size_t i = 0; st == PS_OK && i < r->count; i++) {
-        struct psi_file_var *v = &r->vars[i];
+        struct psi_file_var *v = r->vars[i];
         if (v->var != NULL) {
             continue;
         }
         v->var = psi_map_find(&known, key, key_of(key, sizeof(key), v->info.container, v->info.name));
         if (v->missing || v->var == NULL) {
-            const struct psi_var_scope scope = {.container = v->info.container, .name = v->info.name, .must_exist = !v->missing};
+            const struct psi_part part = psi_files_part(&v->info);
+            const struct psi_var_scope scope = {.container = v->info.container,
+                                                .name = v->info.name,
+                                                .must_exist = !v->missing,
+                                                .part = v->missing && part.count > 0 ? &part : NULL};
             st = psi_client_variable_in(call->client, &v->spec, &scope, !v->missing, &v->var, err);
         }
     }
     psi_map_fini(&known);
     return st;
 }
-
-struct opening {
-    struct psi_api_call call;
-    bool started;
-};
 
 static ps_status prepare_open(struct psi_api_call *call, struct psi_err *err)
 {
@@ -260,25 +259,33 @@ static ps_status prepare_open(struct psi_api_call *call, struct psi_err *err)
 static void finish_open(struct psi_api_call *call)
 {
     struct psi_file_var *v = call->arg;
+    const struct psi_part listed = psi_files_part(&v->info);
     v->info.dtype = v->var->dtype;
     v->info.shape = v->var->shape;
     v->handle = v->var->handle;
+    v->torn = !psi_part_equal(&v->var->part, &listed);
 }
 
-static ps_status open_batch(ps_session *s, struct psi_file_var *vars, struct opening *of, size_t count, struct psi_err *err)
+/* Open the variables that are not open, in one turn of the loop: one CREATE request then has all parts of a variable. */
+static ps_status open_batch(ps_session *s, struct psi_file_var **vars, struct psi_api_call *calls, size_t count,
+                            struct psi_err *err)
 {
-    ps_status st = PS_OK;
+    struct psi_list works;
+    size_t started = 0;
+    psi_list_init(&works);
     for (size_t i = 0; i < count; i++) {
-        of[i].started = false;
-        if (st == PS_OK && vars[i].handle == 0) {
-            of[i].call = (struct psi_api_call){.session = s, .prepare = prepare_open, .finish = finish_open, .arg = &vars[i]};
-            st = psi_api_call_start(&of[i].call, err);
-            of[i].started = st == PS_OK;
+        if (vars[i]->handle == 0) {
+            calls[started] = (struct psi_api_call){.session = s, .prepare = prepare_open, .finish = finish_open, .arg = vars[i]};
+            psi_list_push_back(&works, &calls[started++].work.link);
         }
     }
-    for (size_t i = 0; i < count; i++) {
+    ps_status st = started > 0 ? psi_api_calls_start(s, &works, err) : PS_OK;
+    if (st != PS_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < started; i++) {
         struct psi_err one = {0};
-        ps_status ended = of[i].started ? psi_api_call_wait(&of[i].call, &one) : PS_OK;
+        ps_status ended = psi_api_call_wait(&calls[i], &one);
         if (ended != PS_OK && st == PS_OK) {
             st = ended;
             *err = one;
@@ -287,27 +294,77 @@ static ps_status open_batch(ps_session *s, struct psi_file_var *vars, struct ope
     return st;
 }
 
-ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count, struct psi_err *err)
+/* How many entries from index `from` on are to be opened together: about OPEN_AT_ONCE, and all parts of a variable together. */
+static size_t batch_size(const struct records *r, size_t from)
 {
-    struct records r = {.vars = vars, .count = count};
-    struct psi_api_call call = {.session = s, .prepare = prepare_records, .arg = &r};
+    size_t n = r->count - from < OPEN_AT_ONCE ? r->count - from : OPEN_AT_ONCE;
+    if (from + n < r->count && r->vars[from + n]->info.part > 0) {
+        n -= r->vars[from + n]->info.part;
+    }
+    return n;
+}
+_Static_assert((int)OPEN_AT_ONCE >= (int)PSI_PARTS_MAX, "a batch has all parts of a variable");
+
+/* Check that the opened parts of v are as they were listed, and copy handle and dtype to v. */
+static ps_status parts_check(struct psi_file_var *v, struct psi_err *err)
+{
+    for (uint32_t i = 0; v->parts != NULL && i < v->cut.count; i++) {
+        if (v->parts[i].torn || v->parts[i].info.dtype != v->parts[0].info.dtype) {
+            return psi_fail(err, PS_ABORTED, "variable '%s': somebody else makes it anew", v->info.name);
+        }
+        v->handle = v->parts[i].handle;
+        v->info.dtype = v->parts[i].info.dtype;
+    }
+    return PS_OK;
+}
+
+static void spec_prepare(struct psi_file_var *v)
+{
+    v->spec.struct_bytes = sizeof(v->spec);
+    v->spec.name = v->info.name;
+    v->spec.partitions = 0; /* v is one variable or one part at its task: not to be cut again */
+    if (!v->missing) {      /* it exists: the name suffices to look it up */
+        v->spec.wire_dtype = PS_F32;
+    }
+}
+
+/* Fill *r: each whole variable, each part of a partitioned one; and prepare their specs. r->vars: psi_free(). */
+static ps_status records_list(struct psi_file_var *vars, size_t count, struct records *r, struct psi_err *err)
+{
+    size_t total = 1;
     for (size_t i = 0; i < count; i++) {
-        vars[i].spec.struct_bytes = sizeof(vars[i].spec);
-        vars[i].spec.name = vars[i].info.name;
-        if (!vars[i].missing) { /* a look-up needs only the name */
-            vars[i].spec.wire_dtype = PS_F32;
+        total += vars[i].parts != NULL ? vars[i].cut.count : 1;
+    }
+    r->vars = psi_calloc(total, sizeof(*r->vars));
+    if (r->vars == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for look-ups");
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < (vars[i].parts != NULL ? vars[i].cut.count : 1); k++) {
+            r->vars[r->count] = vars[i].parts != NULL ? &vars[i].parts[k] : &vars[i];
+            spec_prepare(r->vars[r->count++]);
         }
     }
-    ps_status st = psi_api_call_run(&call, err);
-    struct opening *of = st == PS_OK ? psi_calloc(OPEN_AT_ONCE, sizeof(*of)) : NULL;
-    if (st == PS_OK && of == NULL) {
-        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for look-ups");
+    return PS_OK;
+}
+
+ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count, struct psi_err *err)
+{
+    struct records r = {.count = 0};
+    struct psi_api_call *calls = psi_calloc(OPEN_AT_ONCE, sizeof(*calls));
+    struct psi_api_call call = {.session = s, .prepare = prepare_records, .arg = &r};
+    ps_status st = calls != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for look-ups");
+    st = st == PS_OK ? records_list(vars, count, &r, err) : st;
+    st = st == PS_OK ? psi_api_call_run(&call, err) : st;
+    for (size_t from = 0, n = 0; st == PS_OK && from < r.count; from += n) {
+        n = batch_size(&r, from);
+        st = open_batch(s, &r.vars[from], calls, n, err);
     }
-    for (size_t from = 0; st == PS_OK && from < count; from += OPEN_AT_ONCE) {
-        size_t n = count - from < OPEN_AT_ONCE ? count - from : OPEN_AT_ONCE;
-        st = open_batch(s, &vars[from], of, n, err);
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        st = parts_check(&vars[i], err);
     }
-    psi_free(of);
+    psi_free(r.vars);
+    psi_free(calls);
     return st;
 }
 

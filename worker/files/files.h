@@ -1,116 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What ps_export() and ps_import() share: the list of variables, their records in the core, the temporary file, and the text of
- * __metadata__.
- */
+/* What ps_export(), ps_import() and traces share: a container's variables, their entries in __metadata__, and files to write. */
 #ifndef PSI_WORKER_API_FILES_H
 #define PSI_WORKER_API_FILES_H
 
 #include "worker/api/api.h"
 
+#include "common/optimizer.h"
+#include "common/partition.h"
 #include "common/safetensors.h"
 
-#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* of a pull: small enough that pieces that travel stay in the cache */
-#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* of values in memory at a time, unless one variable is larger */
+#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* most bytes of one read request; all under way fit a CPU cache */
+#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* most bytes of values in memory; a larger value is there alone */
 
-/* keys of __metadata__ (docs/OPERATIONS.md) */
+/* keys of a safetensors file's __metadata__ (docs/OPERATIONS.md) */
 #define PSI_FILES_FORMAT "psd"
 #define PSI_FILES_KEY_FORMAT "format"
 #define PSI_FILES_KEY_VERSION "psd_version"
 #define PSI_FILES_KEY_CLUSTER "psd_cluster"
 #define PSI_FILES_KEY_CONTAINER "psd_container"
 #define PSI_FILES_KEY_VARIABLES "psd_variables"
-/* endings of the two tensors of a string variable */
+/* a string variable is two tensors in the file: its name with each of these endings */
 #define PSI_FILES_OFFSETS ":offsets"
 #define PSI_FILES_BYTES ":bytes"
 
-/* A variable that is exported or imported. */
 struct psi_file_var {
-    ps_variable_info info;    /* from its task's list */
-    uint32_t task;            /* index in session->tasks */
-    uint32_t handle;          /* 0: not open */
-    bool missing;             /* to be created from spec, in info.container, as info.name */
-    bool given;               /* it has got its value from the file */
-    bool lost;                /* it has lost the value from the file: its task was lost, or went back to a checkpoint */
-    bool any_shape;           /* strings of a file without their shape: only the number of elements is compared */
-    bool told;                /* the file's metadata describes it */
-    bool slot;                /* import: the tensor is a slot or power */
-    char *slot_of;            /* the variable that the slot belongs to; psi_free() */
-    char *as;                 /* export with prefixes: its name in the file; NULL: info.name; psi_free() */
-    const char *const *slots; /* [slot_count] names of the tensors of its slots, for the metadata */
+    ps_variable_info info; /* what its ps task has listed */
+    uint32_t task;
+    uint32_t handle;          /* number by which requests name it at the task; 0: not opened yet */
+    bool missing;             /* import: the variable does not exist, and is created from spec, as info.name in info.container */
+    bool given;               /* import: it got its value from the file; in the container's list: the file has its value */
+    bool lost;                /* import: the value was set and is lost again: its ps task was lost, or restored a checkpoint */
+    bool any_shape;           /* strings whose shape the file lacks: only the number of elements is compared */
+    bool told;                /* import: the file's __metadata__ describes the tensor, so its kind need not be guessed */
+    bool slot;                /* import: the tensor is optimizer state: a slot (such as momentum) or a power */
+    char *slot_of;            /* name of the variable to which the slot belongs; psi_free() */
+    char *as;                 /* export: its name in the file, if prefixes change it; NULL: info.name; psi_free() */
+    const char *const *slots; /* export: [slot_count] names of its slots' tensors */
     size_t slot_count;
     ps_variable_spec spec;
-    ps_optimizer optimizer; /* of spec */
-    struct psi_var *var;    /* for the loop thread; other threads only pass the pointer on */
+    ps_optimizer optimizer;     /* memory for spec.optimizer */
+    struct psi_var *var;        /* the client library's record of it; only the loop thread reads it */
+    struct psi_parts cut;       /* if the variable is partitioned: how it is cut */
+    struct psi_file_var *parts; /* [cut.count], in order; NULL: the variable is not partitioned */
+    /* a whole variable: only some of its parts have values; a part: its task now says another cut than it listed */
+    bool torn;
 };
 
 /* ---- files.c ---- */
-/** Check path and options. *out: given (NULL: defaults) with a container; its texts are borrowed from given and the session. */
+/** Check path and options. *out: a copy of *given (NULL: defaults) with a container; its texts belong to given or the session. */
 ps_status psi_files_options(ps_session *s, const char *path, const ps_file_options *given, ps_file_options *out,
                             struct psi_err *err) PSI_MUST;
-/** The variables of the container at all tasks, by task and name. *out_vars: psi_free(). */
+/** List the container's variables at all ps tasks, sorted by task and name. Free with psi_files_vars_free(). */
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
                          struct psi_err *err) PSI_MUST;
-/** Find the variables that are not open, or, if `missing`, create them, in this order. Afterwards info has their definitions. */
+/** Open each variable that is not open; create it first if `missing`. A variable in parts is opened with all its parts. Then info
+ * is what the tasks have. ABORTED: parts were changed since they were listed. */
 ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;
-/** Initialise a map whose keys come from a file or a model. Its seed is random, so that nobody can choose keys that collide.
- * borrowing: as psi_map_init_borrowing(). */
+/** Initialise a hash map with a random seed, because names in a file may be chosen to collide. borrowing: m copies no keys. */
 void psi_files_map_init(struct psi_map *m, bool borrowing);
-/** The random seed of such a map. */
+/** Get a random hash seed, for a map whose keys come from a file. */
 void psi_files_map_seed(uint64_t out[2]);
-/** Name of the cluster, usually "psd". */
 ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi_err *err) PSI_MUST;
-/** Timeout of a request that moves this many bytes: the session's, and a second for each 64 MiB. */
+/** Timeout in ms of a request that moves this many bytes: the session's timeout, and one second more for each 64 MiB. */
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
 
-/** Name of a variable in the file of an export. */
 static inline const char *psi_files_name(const struct psi_file_var *v)
 {
     return v->as != NULL ? v->as : v->info.name;
 }
 
+/** Free the list vars (may be NULL), with its entries' names and parts. */
+void psi_files_vars_free(struct psi_file_var *vars, size_t count);
+
+/* ---- cut.c: partitioned variables, whose rows lie at several ps tasks ---- */
+/** Which part of a variable info describes; count 0: info describes a whole variable. */
+struct psi_part psi_files_part(const ps_variable_info *info);
+/** Replace all parts of a variable in the list by one entry with `parts`. DATA_LOSS: a part is missing. Also after an error free
+ * vars with psi_files_vars_free(). */
+ps_status psi_files_join(struct psi_file_var *vars, size_t *count, struct psi_err *err) PSI_MUST;
+/** Set v->cut and v->parts of a variable that is to be created, as v->spec says. INVALID_ARGUMENT: its shape cannot be cut so. */
+ps_status psi_files_cut(struct psi_file_var *v, struct psi_err *err) PSI_MUST;
+/** Map a position in part `index` to the whole variable: *out_whole is where byte `at` of the part lies there. Returns how many
+ * of the next `bytes` bytes (1 or more) lie together there too. each: bytes of an element. */
+uint64_t psi_files_run(const struct psi_parts *cut, uint32_t index, size_t each, uint64_t at, uint64_t bytes,
+                       uint64_t *out_whole);
+/** How an optimizer slot is cut if its variable is cut as `cut` says: a slot may have another shape. */
+struct psi_parts psi_files_slot_cut(const struct psi_parts *cut, const struct psi_slot *slot);
+
 /* ---- metadata.c ---- */
-/** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */
+/** Describe vars as JSON, the value of PSI_FILES_KEY_VARIABLES; free() it. NULL: no memory. */
 char *psi_files_describe(const struct psi_file_var *vars, size_t count);
-/**
- * Read such a text for vars, found by info.name: sets told, optimizer and spec.optimizer, spec.atomic, slot with slot_of, and for
- * strings spec.shape. INVALID_ARGUMENT names the variable.
- */
+/** Read psi_files_describe()'s JSON from a file. Finds each variable in vars by info.name and sets told, optimizer,
+ * spec.optimizer, spec.atomic, slot and slot_of; for strings also spec.shape. INVALID_ARGUMENT names the variable. */
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;
 
 /* ---- trace.c ---- */
-/** Check that a file can be made there; it is removed again. Errors: INVALID_ARGUMENT (no name), those of
- * psi_file_target_open(). */
+/** Check that a file can be made at path, by making one. INVALID_ARGUMENT: path is empty; else as psi_file_target_open(). */
 ps_status psi_trace_check(const char *path, struct psi_err *err) PSI_MUST;
-/**
- * Write a trace that has ended (ended_ns) as Chrome trace JSON. The file appears whole or not at all. t is changed: spans are cut
- * to the trace and sorted, and its root is added; so it is written once. *out_bytes: size of the file. Errors: those of
- * psi_file_target_..., memory.
- */
+/** Write an ended trace (ended_ns is set) as Chrome trace JSON; after an error there is no file. Only once for a trace, because
+ * the call changes t: it cuts spans to the trace's time, sorts them and adds a root span. *out_bytes: size of the file. Errors:
+ * those of psi_file_target_*(), RESOURCE_EXHAUSTED. */
 ps_status psi_trace_write(struct psi_trace *t, const char *path, uint64_t *out_bytes, struct psi_err *err) PSI_MUST;
 
-/* ---- target.c: a file that appears whole or not at all ---- */
+/* ---- target.c: a file to be written, which gets its name only when it is complete ---- */
 struct psi_file_target {
-    const char *path;    /* as given, for messages; borrows */
-    char *directory;     /* of the file itself, after following links */
+    const char *path;    /* as the caller gave it, for messages; borrowed */
+    char *directory;     /* the file's directory, with symbolic links of path followed */
     char *name;          /* name in the directory */
-    char temporary[64];  /* temporary name in the directory; "": the file has no name yet */
+    char temporary[64];  /* its name until the commit; "": none yet (O_TMPFILE) */
     int directory_fd;    /* -1: not open */
     int fd;              /* -1: not open */
-    uint64_t written_to; /* up to which the kernel was asked to write to disk */
-    bool held;           /* this object blocks SIGXFSZ in this thread */
+    uint64_t written_to; /* up to this offset the kernel was asked to begin writing to disk */
+    bool held;           /* psi_files_hold_signal() has blocked SIGXFSZ in the thread that opened this */
 };
-/** Make a new file in the directory of path; nothing is at path yet. t is set in any case: psi_file_target_close(). */
+/** Begin a new file in the directory of path. An older file at path stays until the commit. Call psi_file_target_close() in any
+ * case, even after an error. */
 ps_status psi_file_target_open(struct psi_file_target *t, const char *path, struct psi_err *err) PSI_MUST;
 ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t bytes, uint64_t offset,
                                 struct psi_err *err) PSI_MUST;
-/** Block SIGXFSZ in this thread until psi_files_release_signal(), so that a write beyond RLIMIT_FSIZE fails with EFBIG and does
- * not end the program. True: it was not blocked before. */
+/** Block SIGXFSZ, so that a write beyond RLIMIT_FSIZE fails with EFBIG and does not end the process. Pass the result to
+ * psi_files_release_signal(). */
 bool psi_files_hold_signal(void);
 void psi_files_release_signal(bool held);
-/** Sync the file, move it to its place, sync the directory. */
+/** Make the file durable (fsync) and give it its name, in place of an older file there. */
 ps_status psi_file_target_commit(struct psi_file_target *t, struct psi_err *err) PSI_MUST;
-/** Remove what was not committed. On the thread of psi_file_target_open(). */
+/** Close t; without a commit remove the file. Call it in the thread that opened t, whose signal mask it restores. */
 void psi_file_target_close(struct psi_file_target *t);
 
 #endif

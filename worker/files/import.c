@@ -2,13 +2,14 @@
 /*
  * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
- * Happy path: the tensors that are meant are checked whole (source.c, choice.c); of others only the names are looked at -> VARS
- * at all tasks; slots are told from variables, which get their names in the container -> each variable exists with the same dtype
- * and shape, or is missing -> records of existing ones -> missing ones are created, in the order of the header -> ASSIGN, several
- * at the same time. An assign to a variable without a value initialises it (version 0, fresh slots), so no other session can do
- * so in between. Slots and Adam's powers are found by the names that export gives them, are compared before anything changes, and
- * are assigned after all values; without metadata a name such as w/Adagrad is a slot of w, if that is in the file or the
- * container. Failure modes: before the first ASSIGN nothing has changed; later the error says how many variables have new values.
+ * Happy path: all selected tensors are checked (source.c, choice.c); of other tensors only the names are.
+ * run() lists the container's variables (VARS at all tasks); tells slots from variables, and gives the variables their names in
+ * the container; checks that each variable exists with the same dtype and shape, or is missing; opens the existing ones; creates
+ * the missing ones, in the order of the header; and assigns, several values at the same time. An ASSIGN to a variable without a
+ * value initialises it (version 0, fresh slots), so no other session can do so in between. Slots and Adam's powers are found by
+ * the names that an export gives them, are compared before anything changes, and are assigned after all values. Without metadata
+ * a tensor w/Adagrad is a slot of w, if w is in the file or the container. Failure modes: before the first ASSIGN no value has
+ * changed; later the error says how many variables have new values.
  */
 #include "choice.h"
 #include "files.h"
@@ -28,17 +29,20 @@
 
 enum { SLOTS = 4 };
 
-/* The slots of one variable in the file. */
+/* The optimizer state (slots) of one variable in the file, by slot index. */
 struct slots {
-    struct psi_file_item items[PSI_OPTIMIZER_SLOTS_MAX]; /* a slot that is not in the file has no name */
-    double powers[PSI_OPTIMIZER_SLOTS_MAX];              /* power of the slot; below 0: not in the file */
+    struct psi_file_item items[PSI_OPTIMIZER_SLOTS_MAX]; /* name "": the file lacks this slot */
+    double powers[PSI_OPTIMIZER_SLOTS_MAX];              /* Adam's beta power that belongs to the slot; < 0: the file lacks it */
 };
 
-/* One ASSIGN. */
+/* One ASSIGN request: sets the value or a slot of a variable, or of one part of a variable. */
 struct gift {
     const struct psi_file_item *item;
-    struct psi_file_var *var;
-    uint32_t slot; /* 0: the value */
+    struct psi_file_var *whole;
+    struct psi_file_var *var; /* what the request changes: `whole`, or one of its parts */
+    struct psi_parts cut;     /* for a part: how the item's tensor is cut */
+    uint64_t bytes;           /* bytes of the request's value */
+    uint32_t slot;            /* 0: the value */
     double power;
 };
 
@@ -56,18 +60,18 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_choice choice;
-    struct psi_file_var *there; /* the variables of the container; given: it is in the file */
+    struct psi_file_var *there; /* the container's variables; `given`: the file has a value for it */
     size_t there_count;
     struct psi_map there_names;
-    struct psi_file_var *vars; /* [source.item_count], in the order of the header */
-    struct slots *of_vars;     /* [source.item_count]; NULL: slots are not asked for */
-    struct gift *gifts;        /* values first */
-    size_t gift_count, value_count;
+    struct psi_file_var *vars; /* [source.item_count]: the variable of each tensor in the file */
+    struct slots *of_vars;     /* [source.item_count]; NULL: the options ask for no slots */
+    struct gift *gifts;        /* the ASSIGN requests to send: first all values, then all slots */
+    size_t gift_count, gift_capacity, value_count;
     uint64_t total_bytes;
     struct slot slots[SLOTS];
     size_t head, flying;
     uint64_t flying_bytes, done_bytes;
-    size_t done;
+    size_t done, assigned; /* variables whose value is set; requests that succeeded */
 };
 
 static ps_status compare(const char *tensor, const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
@@ -88,7 +92,7 @@ static ps_status compare(const char *tensor, const struct psi_file_var *v, const
                     ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
 }
 
-/* options.existing: check that all variables exist. */
+/* With options.existing: an error if the container lacks a variable of the file. */
 static ps_status check_existing(const struct importer *m, struct psi_err *err)
 {
     size_t count = 0, first = 0;
@@ -106,13 +110,14 @@ static ps_status check_existing(const struct importer *m, struct psi_err *err)
 static ps_status list_there(struct importer *m, struct psi_err *err)
 {
     ps_status st = psi_files_list(m->session, m->options.container, &m->there, &m->there_count, err);
+    st = st == PS_OK ? psi_files_join(m->there, &m->there_count, err) : st;
     for (size_t i = 0; st == PS_OK && i < m->there_count; i++) {
         st = psi_map_put(&m->there_names, m->there[i].info.name, strlen(m->there[i].info.name), &m->there[i], NULL, err);
     }
     return st;
 }
 
-/* Find the variables that exist, and compare them with the file. */
+/* Look for each of the file's variables in the container: if it is there, check dtype and shape; if not, mark it `missing`. */
 static ps_status match(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -124,13 +129,15 @@ static ps_status match(struct importer *m, struct psi_err *err)
             old->given = true;
             v->info = old->info;
             v->task = old->task;
+            v->cut = old->cut;
+            v->parts = old->parts;
+            old->parts = NULL; /* now v frees the parts; no other tensor has this variable */
             st = compare(m->source.items[i].name, v, &old->info, err);
         }
     }
     return st == PS_OK ? check_existing(m, err) : st;
 }
 
-/* Set the spec of each variable from the file. */
 static ps_status define(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -155,7 +162,7 @@ static ps_status define(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Move variable i to place `kept`, when variables are removed from the list. */
+/* Keep entry i of the arrays items, vars and of_vars while others are removed: move it to index kept (<= i), which is free. */
 static void keep(struct importer *m, size_t kept, size_t i)
 {
     m->source.items[kept] = m->source.items[i];
@@ -166,7 +173,6 @@ static void keep(struct importer *m, size_t kept, size_t i)
     }
 }
 
-/* Remove slots from the list, if they are not asked for. */
 static ps_status leave_slots(struct importer *m, struct psi_err *err)
 {
     size_t kept = 0;
@@ -182,7 +188,6 @@ static ps_status leave_slots(struct importer *m, struct psi_err *err)
                                                               : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
 }
 
-/* Check that no two tensors become one variable. */
 static ps_status check_names(const struct importer *m, struct psi_err *err)
 {
     struct psi_map names;
@@ -195,7 +200,8 @@ static ps_status check_names(const struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Choose the variables that are meant, and their names. Slots have found their variables before. */
+/* Remove the variables that the options do not select, and apply the options' prefixes to the other names. Comes after
+ * find_slots(), which needs the file's names to tell whose slot a tensor is. */
 static ps_status choose(struct importer *m, struct psi_err *err)
 {
     size_t kept = 0;
@@ -214,7 +220,7 @@ static ps_status choose(struct importer *m, struct psi_err *err)
     return st == PS_OK ? check_names(m, err) : st;
 }
 
-/* The first slot of any optimizer with this TensorFlow name, or, if power, with a power of this name; NULL: none. */
+/* Find the kind of slot named so, as "Adagrad", in all optimizers; power: the slot whose power is so named, as "beta1_power". */
 static const struct psi_slot *find_slot(const char *name, bool power)
 {
     for (uint32_t kind = PS_OPT_NONE; kind < psi_optimizer_row_count; kind++) {
@@ -233,24 +239,24 @@ static bool is_power(const char *name)
     return find_slot(name, true) != NULL;
 }
 
-/* The variable of the container with the name that the first n bytes of a name in the file become; NULL: none. */
+/* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: none. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
-    struct psi_choice choice = m->choice; /* a copy: a question about a slot is no use of a prefix */
+    struct psi_choice choice = m->choice; /* a copy: psi_choice_rename() marks prefixes in it as used, a look-up must not */
     struct psi_err err;
     char own[PS_NAME_BYTES_MAX + 1], as[PS_NAME_BYTES_MAX + 1];
     (void)snprintf(own, sizeof(own), "%.*s", (int)n, name);
     return psi_choice_rename(&choice, own, as, &err) == PS_OK ? psi_map_find(&m->there_names, as, strlen(as)) : NULL;
 }
 
-/* Length of "w" in "w/Adagrad" and other names of slots; 0: no name of a slot. */
+/* Length of "w" in a slot's name "w/Adagrad"; 0: name is not that of a slot. */
 static size_t owner_bytes(const char *name)
 {
     const char *slash = strrchr(name, '/');
     return slash != NULL && (is_power(slash + 1) || find_slot(slash + 1, false) != NULL) ? (size_t)(slash - name) : 0;
 }
 
-/* True if a tensor that is left out is a slot: its variable is in the file or the container. */
+/* For a tensor that the options leave out: true if it is a slot of a variable in the file or container, not itself a variable. */
 static bool left_out_is_slot(const struct importer *m, const char *name)
 {
     size_t n = owner_bytes(name);
@@ -261,7 +267,7 @@ static bool left_out_is_slot(const struct importer *m, const char *name)
     return owned && there_as(m, name, strlen(name)) == NULL;
 }
 
-/* Decide by its name whether vars[i], which the metadata does not describe, is a slot. names: of the file's variables. */
+/* For vars[i], which __metadata__ does not describe: decide by its name whether it is a slot. names: the file's variables. */
 static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *names, struct psi_err *err)
 {
     struct psi_file_var *v = &m->vars[i];
@@ -284,11 +290,11 @@ static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *
     return PS_OK;
 }
 
-/* Find slots in files without metadata, and among tensors that were added to a file. */
+/* Find slots by their names, for tensors that __metadata__ does not describe: files of other programs, or with added tensors. */
 static ps_status guess_slots(struct importer *m, struct psi_err *err)
 {
     struct psi_map names;
-    bool powers = false; /* there is a slot that has one */
+    bool powers = false; /* some slot found by this function belongs to an optimizer with powers (such as beta1^t) */
     ps_status st = PS_OK;
     psi_files_map_init(&names, false);
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
@@ -303,7 +309,8 @@ static ps_status guess_slots(struct importer *m, struct psi_err *err)
             powers = powers || (slot != NULL && slot->power != NULL);
         }
     }
-    for (size_t i = 0; i < m->source.item_count; i++) { /* powers for all variables of an optimizer */
+    /* a tensor called only "beta1_power" is one power for all variables, not a variable */
+    for (size_t i = 0; i < m->source.item_count; i++) {
         struct psi_file_var *v = &m->vars[i];
         bool power = powers && !v->told && is_power(v->info.name);
         v->slot = v->slot || (power && there_as(m, v->info.name, strlen(v->info.name)) == NULL);
@@ -325,7 +332,6 @@ static ps_status read_power(struct importer *m, const struct psi_file_item *item
     return st;
 }
 
-/* Note that tensor i is a slot, or a power, of v. */
 static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_var *v, struct slots *of, struct psi_err *err)
 {
     const struct psi_file_item *item = &m->source.items[i];
@@ -360,7 +366,7 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     return PS_OK;
 }
 
-/* True if the file has the slot, which may have no bytes. */
+/* True if the file has this slot. Not its size but its name tells, because a slot may have 0 bytes. */
 static bool is_there(const struct psi_file_item *slot)
 {
     return slot->name[0] != '\0';
@@ -375,8 +381,8 @@ static bool has_slots(const struct slots *of)
     return any;
 }
 
-/* Read powers that the file has once for all its variables; in a file without slots that have a power a tensor with the name of a
- * power may have any form. items: these tensors by name. */
+/* Read powers that are stored once for all variables. items: tensors named as powers. Reads and checks only those that a variable
+ * with slots in the file needs. */
 static ps_status share_powers(struct importer *m, const struct psi_map *items, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -392,7 +398,7 @@ static ps_status share_powers(struct importer *m, const struct psi_map *items, s
     return st;
 }
 
-/* Check that the file has all slots of v's optimizer, or none. */
+/* Check that the file has all slots of v's optimizer or none of them. */
 static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
 {
     const struct psi_slot *slot = NULL;
@@ -451,7 +457,7 @@ static ps_status find_slots(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Check that slots for existing variables fit their optimizers. */
+/* For each existing variable whose slots are in the file: check that its optimizer has the same slots. */
 static ps_status compare_optimizers(const struct importer *m, struct psi_err *err)
 {
     for (size_t i = 0; m->of_vars != NULL && i < m->source.item_count; i++) {
@@ -466,42 +472,65 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
     return PS_OK;
 }
 
-/* List all ASSIGNs in their order. */
-static ps_status list_gifts(struct importer *m, struct psi_err *err)
+/* Add the ASSIGN requests that set v from an item: one, or one for each part of v. slot: 0: they set the value; else 1 + index of
+ * the slot that they set. */
+static ps_status list_gift(struct importer *m, const struct psi_file_item *item, struct psi_file_var *v, uint32_t slot,
+                           double power, struct psi_err *err)
 {
-    size_t count = m->source.item_count;
-    m->gifts = psi_calloc(count * (1 + PSI_OPTIMIZER_SLOTS_MAX) + 1, sizeof(*m->gifts));
-    if (m->gifts == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", count);
+    struct psi_parts cut = v->cut;
+    if (v->parts != NULL && slot > 0) {
+        cut = psi_files_slot_cut(&v->cut, psi_optimizer_slot(&v->optimizer, slot - 1));
     }
-    for (size_t i = 0; i < count; i++) {
-        m->gifts[m->gift_count++] = (struct gift){.item = &m->source.items[i], .var = &m->vars[i]};
-    }
-    m->value_count = m->gift_count;
-    for (size_t i = 0; m->of_vars != NULL && i < count; i++) {
-        for (uint32_t k = 0; k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
-            const struct slots *of = &m->of_vars[i];
-            if (is_there(&of->items[k])) {
-                bool power = psi_optimizer_slot(&m->vars[i].optimizer, k)->power != NULL;
-                m->gifts[m->gift_count++] =
-                    (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = power ? of->powers[k] : 0};
-            }
+    for (uint32_t i = 0; i < (v->parts != NULL ? cut.count : 1); i++) {
+        struct gift *gifts = psi_grow(m->gifts, m->gift_count, &m->gift_capacity, sizeof(*gifts));
+        if (gifts == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the tensors");
         }
-    }
-    for (size_t i = 0; i < m->gift_count; i++) {
-        m->total_bytes += m->gifts[i].item->bytes + m->gifts[i].item->text_bytes;
+        m->gifts = gifts;
+        struct gift *gift = &gifts[m->gift_count++];
+        *gift = (struct gift){.item = item, .whole = v, .var = v, .cut = cut, .slot = slot, .power = power};
+        gift->bytes = item->bytes + item->text_bytes;
+        if (v->parts != NULL) {
+            const ps_shape shape = psi_part_shape(&cut, i);
+            gift->var = &v->parts[i];
+            gift->bytes = (uint64_t)ps_shape_elements(&shape) * ps_dtype_bytes(item->dtype);
+        }
+        m->total_bytes += gift->bytes;
     }
     return PS_OK;
 }
 
-/* Check the definitions of all variables that are to be created, before the first is created. */
+static ps_status list_gifts(struct importer *m, struct psi_err *err)
+{
+    size_t count = m->source.item_count;
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        st = list_gift(m, &m->source.items[i], &m->vars[i], 0, 0, err);
+    }
+    m->value_count = m->gift_count;
+    for (size_t i = 0; m->of_vars != NULL && i < count; i++) {
+        for (uint32_t k = 0; st == PS_OK && k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
+            const struct slots *of = &m->of_vars[i];
+            if (is_there(&of->items[k])) {
+                bool power = psi_optimizer_slot(&m->vars[i].optimizer, k)->power != NULL;
+                st = list_gift(m, &of->items[k], &m->vars[i], k + 1, power ? of->powers[k] : 0, err);
+            }
+        }
+    }
+    return st;
+}
+
+/* Before anything is created: check the definitions of all missing variables, and cut those in parts. */
 static ps_status check_missing(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         if (m->vars[i].missing) {
-            m->vars[i].spec.name = m->vars[i].info.name;
-            st = psi_client_definition_check(&m->vars[i].spec, err);
+            ps_variable_spec whole = m->vars[i].spec;
+            whole.name = m->vars[i].info.name;
+            whole.partitions = 0;
+            st = psi_client_definition_check(&whole, err);
+            st = st == PS_OK && m->vars[i].spec.partitions > 1 ? psi_files_cut(&m->vars[i], err) : st;
             if (st != PS_OK) {
                 psi_err_prefix(err, "tensor '%s'", m->source.items[i].name);
             }
@@ -510,7 +539,7 @@ static ps_status check_missing(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Make records of existing variables, and check that they are as listed, before anything is created. */
+/* Open the existing variables and check their dtype and shape once more; only then create the missing ones. */
 static ps_status open_all(struct importer *m, struct psi_err *err)
 {
     size_t count = m->source.item_count;
@@ -537,9 +566,9 @@ static ps_status open_all(struct importer *m, struct psi_err *err)
     return st == PS_OK ? psi_files_open(m->session, m->vars, count, err) : st;
 }
 
-static ps_status room(struct slot *slot, const struct psi_file_item *item, struct psi_err *err)
+static ps_status room(struct slot *slot, const struct gift *gift, struct psi_err *err)
 {
-    uint64_t bytes = item->bytes + item->text_bytes;
+    const uint64_t bytes = gift->bytes;
     if (slot->capacity >= bytes) {
         return PS_OK;
     }
@@ -547,7 +576,7 @@ static ps_status room(struct slot *slot, const struct psi_file_item *item, struc
     slot->capacity = 0;
     slot->memory = psi_aligned_malloc(PSI_PARAM_ALIGN, (size_t)bytes);
     if (slot->memory == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "tensor '%s': out of memory for its %llu bytes", item->name,
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "tensor '%s': out of memory for its %llu bytes", gift->item->name,
                         (unsigned long long)bytes);
     }
     slot->capacity = bytes;
@@ -559,13 +588,17 @@ static ps_status give(struct importer *m, size_t i, struct psi_err *err)
     const struct gift *gift = &m->gifts[i];
     const struct psi_file_item *item = gift->item;
     struct slot *slot = &m->slots[(m->head + m->flying) % SLOTS];
-    ps_status st = room(slot, item, err);
-    st = st == PS_OK ? psi_file_source_read(&m->source, item, slot->memory, err) : st;
+    ps_status st = room(slot, gift, err);
+    if (st == PS_OK) {
+        st = gift->whole->parts == NULL
+                 ? psi_file_source_read(&m->source, item, slot->memory, err)
+                 : psi_file_source_read_part(&m->source, item, &gift->cut, gift->var->info.part, slot->memory, err);
+    }
     if (st != PS_OK) {
         return st;
     }
     slot->gift = gift;
-    slot->bytes = item->bytes + item->text_bytes;
+    slot->bytes = gift->bytes;
     slot->call = (struct psi_api_call){.session = m->session,
                                        .timeout_ms = psi_files_timeout_ms(m->session, slot->bytes),
                                        .req = {.kind = PSI_REQ_ASSIGN,
@@ -583,17 +616,20 @@ static ps_status give(struct importer *m, size_t i, struct psi_err *err)
     return st;
 }
 
-/* Wait for the oldest ASSIGN. */
 static ps_status take(struct importer *m, struct psi_err *err)
 {
     struct slot *slot = &m->slots[m->head];
     ps_status st = psi_api_call_wait(&slot->call, err);
     m->flying--;
     m->flying_bytes -= slot->bytes;
-    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* so that consecutive large values use the same memory */
+    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* 0 when idle: large values, sent one by one, reuse slot 0's memory */
     if (st == PS_OK) {
-        m->done += slot->gift->slot == 0;
-        slot->gift->var->given = true;
+        const struct gift *gift = slot->gift;
+        m->assigned++;
+        if (gift->slot == 0 && (gift + 1 == m->gifts + m->value_count || gift[1].whole != gift->whole)) {
+            m->done++; /* requests end in their order, so with the variable's last part the whole variable is set */
+            gift->whole->given = true;
+        }
         m->done_bytes += slot->bytes;
         if (m->options.copied != NULL) {
             m->options.copied(m->options.ctx, slot->gift->item->name, m->done_bytes, m->total_bytes);
@@ -604,9 +640,8 @@ static ps_status take(struct importer *m, struct psi_err *err)
 
 static bool fits(const struct importer *m, size_t i)
 {
-    const struct psi_file_item *item = m->gifts[i].item;
-    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* all values are assigned before the first slot */
-                              m->flying_bytes + item->bytes + item->text_bytes <= PSI_FILES_FLIGHT_BYTES);
+    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* slots wait until all values are set */
+                              m->flying_bytes + m->gifts[i].bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
 static ps_status assign_all(struct importer *m, struct psi_err *err)
@@ -622,8 +657,8 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
         PSI_IGNORE(take(m, NULL)); /* the first error is returned */
     }
     if (st != PS_OK) {
-        psi_err_prefix(err, "%zu of %zu variables had been given their values", m->done, m->value_count);
-        err->applied = m->done > 0 && err->applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err->applied;
+        psi_err_prefix(err, "%zu of %zu variables had been given their values", m->done, m->source.item_count);
+        err->applied = m->assigned > 0 && err->applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err->applied;
     }
     return st;
 }
@@ -634,16 +669,16 @@ static void finish_look(struct psi_api_call *call)
     v->lost = v->var->lost || !v->var->initialised;
 }
 
-/* Check that the imported values are still there. A task may have been lost since, or have gone back to a checkpoint, and would
- * have older values than the others. */
+/* After all requests: check that the imported values are still there. ABORTED: a ps task was lost meanwhile or has gone back to a
+ * checkpoint, so that its variables are older than the others. */
 static ps_status look_again(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
     const char *first = NULL;
-    for (size_t from = 0; st == PS_OK && from < m->source.item_count; from += SLOTS) {
-        size_t n = m->source.item_count - from < SLOTS ? m->source.item_count - from : SLOTS, started = 0;
+    for (size_t from = 0; st == PS_OK && from < m->value_count; from += SLOTS) {
+        size_t n = m->value_count - from < SLOTS ? m->value_count - from : SLOTS, started = 0;
         for (; st == PS_OK && started < n; started += st == PS_OK) {
-            struct psi_file_var *v = &m->vars[from + started];
+            struct psi_file_var *v = m->gifts[from + started].var;
             m->slots[started].call = (struct psi_api_call){
                 .session = m->session, .finish = finish_look, .arg = v, .req = {.kind = PSI_REQ_STATUS, .var = v->var}};
             st = psi_api_call_start(&m->slots[started].call, err);
@@ -651,7 +686,7 @@ static ps_status look_again(struct importer *m, struct psi_err *err)
         for (size_t i = 0; i < started; i++) {
             struct psi_err one = {0};
             ps_status ended = psi_api_call_wait(&m->slots[i].call, &one);
-            const struct psi_file_var *v = &m->vars[from + i];
+            const struct psi_file_var *v = m->gifts[from + i].var;
             first = first == NULL && (v->lost || ended == PS_ABORTED) ? v->info.name : first;
             if (ended != PS_OK && st == PS_OK) {
                 st = ended;
@@ -692,8 +727,7 @@ static void tell_taken(const struct importer *m)
     }
 }
 
-/* Name in *err the variables that the import has created and that have no value. They are not deleted, because other sessions
- * may use them already. */
+/* After an error: name in *err the variables that were created and have no value. They stay, because others may use them. */
 static void tell_created(const struct importer *m, struct psi_err *err)
 {
     size_t count = 0;
@@ -705,24 +739,24 @@ static void tell_created(const struct importer *m, struct psi_err *err)
         }
     }
     if (count > 0) {
-        char shown[128]; /* short: the reason of the failure matters more */
+        char shown[128]; /* short, so that the text has room for the reason too */
         psi_err_prefix(err, "%zu variable%s that it created, '%s'%s, ha%s no value", count, count > 1 ? "s" : "",
                        psi_utf8_shorten(first, shown, sizeof(shown)), count > 1 ? " the first" : "", count > 1 ? "ve" : "s");
     }
 }
 
-/* Which names of a file are meant, without a cluster. */
+/* What is_meant() needs: the selection of names, and whether slots are imported. */
 struct meant {
     const struct psi_choice *choice;
     bool slots;
 };
 
-/* True if a name is meant. Slots go with their variable, and powers belong to all. */
+/* True if the options select tensor `name`. A slot goes with its variable; powers are always selected. */
 static bool is_meant(void *ctx, const char *name)
 {
     const struct meant *meant = ctx;
     struct psi_choice choice =
-        *meant->choice; /* a copy, because it notes which patterns have fitted, and a slot must not count */
+        *meant->choice; /* a copy: psi_choice_takes() notes in it which patterns have fitted, and a slot's name must not count */
     char owner[PS_NAME_BYTES_MAX + 1];
     size_t n = meant->slots ? owner_bytes(name) : 0;
     if (psi_choice_takes(&choice, name) || (meant->slots && is_power(name))) {
@@ -809,7 +843,7 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before variables are created */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_settle(s)); /* gets the program's parameters before the file's variables; a failure is the session's */
+        PSI_IGNORE(psi_api_settle(s)); /* first does the gets of variables that were put off; the session keeps an error */
         st = run(m, &err);
         psi_api_go_outside(s);
     }
@@ -825,13 +859,10 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     if (st != PS_OK) {
         tell_created(m, &err);
     }
-    for (size_t i = 0; m->vars != NULL && i < m->source.item_count; i++) {
-        psi_free(m->vars[i].slot_of);
-    }
+    psi_files_vars_free(m->vars, m->source.item_count);
     psi_file_source_close(&m->source);
-    psi_free(m->vars);
     psi_map_fini(&m->there_names);
-    psi_free(m->there);
+    psi_files_vars_free(m->there, m->there_count);
     psi_free(m->of_vars);
     psi_free(m->gifts);
     psi_free(m);

@@ -3,10 +3,11 @@
  * What an exported file says about its variables besides their values, so that an empty cluster can get them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
- * in "optimizer" also "schedule":"cosine_decay:decay_steps=1000,alpha=0" if it has one,
- * "slots":["w/Adagrad"] if the file has tensors of its slots, "atomic" only if true, "shape":[2,3] for strings, whose tensors do
- * not have it. Unknown keys are ignored, for later versions. Failure mode: a text of another form is refused, and the variable is
- * named.
+ * Further keys: "schedule":"cosine_decay:decay_steps=1000,alpha=0" in "optimizer" if it has one; "slots":["w/Adagrad"] if the
+ * file has tensors of the variable's slots; "shape":[2,3] for strings, whose tensors do not have it;
+ * "parts":{"count":4,"axis":0,"layout":"div"} for a variable in parts. "atomic" is there only if true. Unknown keys are ignored,
+ * for later versions, but in "optimizer" they are refused.
+ * Failure mode: a text of another form is refused, and the variable is named.
  */
 #include "files.h"
 
@@ -25,7 +26,7 @@ static json_t *optimizer_json(const ps_optimizer *o)
     bool good = object != NULL;
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
         double value = psi_hyper_value(o, h);
-        if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* a switch that is off is not there */
+        if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* leave a switch out that is off */
             good = json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_true() : json_real(value)) == 0;
         }
     }
@@ -80,6 +81,11 @@ static bool describe_one(json_t *root, const struct psi_file_var *v)
     if (good && v->slot_count > 0) {
         good = json_object_set_new(entry, "slots", slots_json(v)) == 0;
     }
+    if (good && v->cut.count > 0) {
+        good = json_object_set_new(entry, "parts",
+                                   json_pack("{s:I, s:I, s:s}", "count", (json_int_t)v->cut.count, "axis",
+                                             (json_int_t)v->cut.axis, "layout", psi_layout_name(v->cut.layout))) == 0;
+    }
     if (good && info->dtype == PS_STRING) {
         good = json_object_set_new(entry, "shape", shape_json(&info->shape)) == 0;
     }
@@ -107,18 +113,55 @@ static ps_status refuse(struct psi_err *err, const char *name, const char *what)
     return psi_fail(err, PS_INVALID_ARGUMENT, "__metadata__ " PSI_FILES_KEY_VARIABLES ": variable '%.255s': %s", name, what);
 }
 
+/* Refuse an optimizer whose kind or some parameter this release does not know: it would train the variable in another way. */
+static ps_status refuse_newer(struct psi_err *err, const char *name, const char *has, const char *what)
+{
+    char text[256];
+    (void)snprintf(
+        text, sizeof(text),
+        "its optimizer %s '%.63s', which this release does not know: import with a newer one, or leave the variable out "
+        "(`only`, psctl import --only)",
+        has, what);
+    return refuse(err, name, text);
+}
+
+/* Find a key of `object` that is no parameter of this kind of optimizer; NULL: none. */
+static const char *unknown_key(const json_t *object, uint32_t kind)
+{
+    const char *key = NULL;
+    const json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        const struct psi_hyper *h = psi_optimizer_hypers(kind);
+        while (h->name != NULL && strcmp(h->name, key) != 0) {
+            h++;
+        }
+        if (h->name == NULL && strcmp(key, "kind") != 0 && strcmp(key, "schedule") != 0) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
 static ps_status read_optimizer(const json_t *object, const char *name, ps_optimizer *out, struct psi_err *err)
 {
     const char *kind = json_string_value(json_object_get(object, "kind"));
     memset(out, 0, sizeof(*out));
-    if (kind == NULL || psi_optimizer_parse(kind, out, NULL) != PS_OK || strcmp(psi_optimizer_name(out->kind), kind) != 0) {
-        return refuse(err, name, "its optimizer has no kind that is known");
+    if (kind == NULL) {
+        return refuse(err, name, "its optimizer has no kind");
+    }
+    if (psi_optimizer_parse(kind, out, NULL) != PS_OK || strcmp(psi_optimizer_name(out->kind), kind) != 0) {
+        return refuse_newer(err, name, "is of the kind", kind);
+    }
+    const char *unknown = unknown_key(object, out->kind);
+    if (unknown != NULL) {
+        return refuse_newer(err, name, "has the hyperparameter", unknown);
     }
     for (const struct psi_hyper *h = psi_optimizer_hypers(out->kind); h->name != NULL; h++) {
         const json_t *value = json_object_get(object, h->name);
         char text[96];
         if (h->quiet && value == NULL) {
-            continue; /* psi_optimizer_parse() has given it its standard value */
+            continue; /* keeps its default, from psi_optimizer_parse() */
         }
         if (h->range != PSI_SWITCH && !json_is_number(value)) {
             (void)snprintf(text, sizeof(text), "its optimizer has no number %s", h->name);
@@ -133,7 +176,7 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
     return PS_OK;
 }
 
-/* Read the shape of strings, which must have as many elements as there are strings. */
+/* Read the shape of a string variable; it must have as many elements as the file has strings. */
 static ps_status read_shape(const json_t *list, struct psi_file_var *var, struct psi_err *err)
 {
     ps_shape shape = {.rank = (uint32_t)json_array_size(list)};
@@ -147,6 +190,23 @@ static ps_status read_shape(const json_t *list, struct psi_file_var *var, struct
     }
     var->spec.shape = shape;
     var->any_shape = false;
+    return PS_OK;
+}
+
+/* Read how the variable was cut into parts: an import that creates the variable cuts it in the same way. */
+static ps_status read_parts(const json_t *parts, struct psi_file_var *var, struct psi_err *err)
+{
+    const json_int_t count = json_integer_value(json_object_get(parts, "count"));
+    const json_int_t axis = json_integer_value(json_object_get(parts, "axis"));
+    const char *layout = json_string_value(json_object_get(parts, "layout"));
+    const bool mod = layout != NULL && strcmp(layout, psi_layout_name(PSI_LAYOUT_MOD)) == 0;
+    if (count < 1 || count > PSI_PARTS_MAX || axis < 0 || axis >= PS_RANK_MAX || layout == NULL ||
+        (!mod && strcmp(layout, psi_layout_name(PSI_LAYOUT_DIV)) != 0)) {
+        return refuse(err, var->info.name, "its parts: allowed are a count of 1 to 256, an axis of 0 to 7, a layout div or mod");
+    }
+    var->spec.partitions = (uint32_t)count;
+    var->spec.partition_axis = (uint8_t)axis;
+    var->spec.partition_layout = mod ? PS_LAYOUT_MOD : PS_LAYOUT_DIV;
     return PS_OK;
 }
 
@@ -165,7 +225,8 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
     if (st == PS_OK && shape != NULL && var->spec.dtype == PS_STRING) {
         st = read_shape(shape, var, err);
     }
-    return st;
+    const json_t *parts = json_object_get(entry, "parts");
+    return st == PS_OK && parts != NULL ? read_parts(parts, var, err) : st;
 }
 
 struct understanding {
@@ -173,7 +234,6 @@ struct understanding {
     bool no_memory;
 };
 
-/* Mark the tensors that are slots of this variable. */
 static void mark_slots(struct understanding *u, const char *name, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -187,8 +247,7 @@ static void mark_slots(struct understanding *u, const char *name, const json_t *
     }
 }
 
-/* Read the entry of one variable. For a variable that is not asked for only the slots are read, and the entry may have any
- * form. */
+/* Read the JSON member of one variable. If it is not in the caller's list, only its slots' names are used. */
 static ps_status on_variable(void *ctx, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
     struct understanding *u = ctx;

@@ -2,11 +2,11 @@
 /*
  * The file of an import, or the files of an index, one of which is open at a time.
  *
- * Happy path: the index is read -> each file with a tensor that is meant: open, size, header (common/safetensors.c) -> every
- * tensor that is meant can be a variable; NAME:offsets and NAME:bytes together are a string variable -> values are checked
- * (bools, offsets). Failure modes: no such file, no regular file, anything about a tensor that is meant that the format or a
- * variable does not allow: all tensors are checked before the import is refused, so that the error can name several; a file that
- * became shorter while it was read.
+ * Happy path: psi_file_source_open() reads the index; opens each file with a selected tensor (psi_file_wants) and reads its
+ * header (common/safetensors.c); checks that every selected tensor can be a variable, where NAME:offsets and NAME:bytes together
+ * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a selected
+ * tensor that the format or a variable does not allow: all tensors are checked before the import is refused, so that the error
+ * can name several; a file that changes or becomes shorter while it is read.
  */
 #include "source.h"
 
@@ -57,7 +57,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Open part `at` and close the one before. Parts are read in order, twice at most. */
+/* Open file parts[at], and close the one that was open. DATA_LOSS: it has changed since the import first opened it. */
 static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     struct psi_file_part *part = &s->parts[at];
@@ -69,7 +69,7 @@ static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *
         (void)close(s->fd);
     }
     s->fd_part = at;
-    s->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: opening a FIFO must not hang */
+    s->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: a path that is a FIFO must not block */
     if (s->fd < 0 || fstat(s->fd, &st) != 0) {
         return psi_fail_errno(err, errno, "open", NULL);
     }
@@ -83,7 +83,7 @@ static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *
     return PS_OK;
 }
 
-/* Name the part in an error, if there are several. */
+/* Put the name of file parts[at] in front of an error, unless the file is the one that the caller has named. */
 static void say_part(const struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     if (s->part_count > 1 || strcmp(s->parts[at].path, s->path) != 0) {
@@ -92,7 +92,6 @@ static void say_part(const struct psi_file_source *s, size_t at, struct psi_err 
     }
 }
 
-/* Read an item of the part that is open. */
 static ps_status read_item(const struct psi_file_source *s, const struct psi_file_item *item, void *dst, struct psi_err *err)
 {
     ps_status st = read_at(s, dst, item->bytes, item->offset, err);
@@ -103,7 +102,7 @@ static ps_status read_item(const struct psi_file_source *s, const struct psi_fil
     return st;
 }
 
-/* Length of name before ending; 0: it has another ending. */
+/* Length of name without its ending `ending`; 0: name does not end with it. */
 static size_t before(const char *name, const char *ending)
 {
     size_t n = strlen(name);
@@ -111,7 +110,7 @@ static size_t before(const char *name, const char *ending)
     return n > k && strcmp(name + n - k, ending) == 0 ? n - k : 0;
 }
 
-/* Length of the variable's name in a tensor's name. */
+/* Length of a tensor's name without ":offsets" or ":bytes": the variable's name. */
 static size_t base_bytes(const char *name)
 {
     size_t offsets = before(name, PSI_FILES_OFFSETS);
@@ -134,7 +133,7 @@ static ps_status leave_out(struct psi_file_source *s, const char *name, size_t b
     return psi_map_put(&s->left_out, name, bytes, s, NULL, err);
 }
 
-/* True if a tensor is meant. NAME:offsets and NAME:bytes are meant if NAME is. */
+/* True if the import selects the tensor. NAME:offsets and NAME:bytes go with the string variable NAME. */
 static bool is_meant(const struct psi_file_source *s, const char *tensor)
 {
     char name[PS_NAME_BYTES_MAX + 1];
@@ -143,7 +142,7 @@ static bool is_meant(const struct psi_file_source *s, const char *tensor)
         return s->wants.takes == NULL || s->wants.takes(s->wants.ctx, tensor);
     }
     if (n > PS_NAME_BYTES_MAX) {
-        return false; /* no variable can have this name */
+        return false; /* too long for a variable's name */
     }
     (void)snprintf(name, sizeof(name), "%.*s", (int)n, tensor);
     return s->wants.takes(s->wants.ctx, name);
@@ -166,7 +165,8 @@ static ps_status takes(void *ctx, const char *tensor, bool *out_takes, struct ps
     return *out_takes ? PS_OK : leave_out(s, tensor, base_bytes(tensor), err);
 }
 
-/* Note that tensor `name` cannot be a variable, for the reason in err. PS_OK: go on, to find others. */
+/* Note that tensor name cannot be a variable, because of err. Returns PS_OK, so that the caller goes on and finds more such
+ * tensors; but if err is an error of reading the file, returns that. */
 static ps_status refused(void *ctx, const char *name, struct psi_err *err)
 {
     struct psi_file_source *s = ctx;
@@ -191,7 +191,7 @@ static ps_status refused(void *ctx, const char *name, struct psi_err *err)
     return PS_OK;
 }
 
-/* The error about all tensors that cannot be variables, with a hint how to import the others. */
+/* When all tensors are checked: INVALID_ARGUMENT if some cannot be variables, with some names, and how to import the rest. */
 static ps_status refuse_all(const struct psi_file_source *s, struct psi_err *err)
 {
     const struct psi_file_refused *r = &s->refused;
@@ -255,7 +255,7 @@ static bool is_list(const struct psi_tensor *t, ps_dtype dtype, int64_t least)
     return t != NULL && t->type->dtype == dtype && t->shape.rank == 1 && t->shape.dims[0] >= least;
 }
 
-/* Make a string variable from NAME:offsets and NAME:bytes, either of which may be NULL. */
+/* Make a string variable from its tensors NAME:offsets and NAME:bytes; NULL: the file lacks that tensor. */
 static ps_status make_strings(const struct psi_file_part *part, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
                               struct psi_file_item *item, struct psi_err *err)
 {
@@ -289,7 +289,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
     return psi_map_find(names, text, (size_t)n);
 }
 
-/* Make a variable of tensor t. *out_more false: t is the second of two tensors, and the variable is made already. */
+/* Make *item from tensor t and, for strings, their second tensor. *out_more false: t is that second one, nothing to do. */
 static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {
@@ -304,7 +304,7 @@ static ps_status make_item(const struct psi_file_part *part, const struct psi_ma
     const struct psi_tensor *plain = find(names, item->name, "");
     *out_more = plain != NULL ? t == plain : offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes);
     if (!*out_more) {
-        return PS_OK; /* checked with the first tensor */
+        return PS_OK; /* t is the second tensor of a string variable, whose item was made with the first */
     }
     if (plain != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -372,7 +372,8 @@ static ps_status check_values(struct psi_file_source *s, const struct psi_file_p
     return st;
 }
 
-/* Add a variable; no two files of an index may have one of that name. */
+/* Add *item, which the caller has placed behind the last one of s->items, to the list and to s->names. INVALID_ARGUMENT: another
+ * file has a tensor of this name too. */
 static ps_status add_item(struct psi_file_source *s, const struct psi_file_item *item, struct psi_err *err)
 {
     void *other = NULL;
@@ -443,7 +444,7 @@ static void close_parts(struct psi_file_source *s)
     }
 }
 
-/* Add a part: the file itself (name NULL), or file `name` beside it. */
+/* Add a file to s->parts: name NULL: the caller's path itself; else file `name` in that path's directory. */
 static ps_status add_part(struct psi_file_source *s, const char *name, struct psi_err *err)
 {
     const char *slash = strrchr(s->path, '/');
@@ -460,16 +461,15 @@ static ps_status add_part(struct psi_file_source *s, const char *name, struct ps
     return PS_OK;
 }
 
-/* State of reading an index. */
 struct index {
     struct psi_file_source *source;
-    struct psi_map files; /* names of files with a tensor that is meant; each is its own value */
-    size_t tensors;       /* number of tensors that are meant */
-    bool mapped;          /* it has a weight_map */
-    bool names_some;      /* the weight_map has a tensor, perhaps one that is left out */
+    struct psi_map files; /* a set: names of the files with a selected tensor */
+    size_t tensors;       /* number of selected tensors */
+    bool mapped;          /* the index has the member weight_map */
+    bool names_some;      /* the weight_map has a tensor, selected or not */
 };
 
-/* Add the file of an entry, once, if its tensor is meant. */
+/* Read one entry of the weight_map, "tensor": "file". For a selected tensor add its file to the list, if it is not there. */
 static ps_status add_entry(void *ctx, const char *tensor, const char *value, size_t bytes, struct psi_err *err)
 {
     struct index *index = ctx;
@@ -503,7 +503,7 @@ static ps_status add_member(void *ctx, const char *key, const char *value, size_
     return psi_json_each("weight_map", value, bytes, add_entry, index, err);
 }
 
-/* Read a whole file that is not safetensors. *out_text: psi_free(). */
+/* Read the index (JSON) into memory. *out_text: psi_free(). */
 static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *out_bytes, struct psi_err *err)
 {
     ps_status st = add_part(s, NULL, err);
@@ -521,7 +521,7 @@ static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *
     return st;
 }
 
-/* Read the index. *out_tensors: number of tensors in it that are meant. */
+/* Read the index and make the list of files with selected tensors. *out_tensors: how many tensors are selected. */
 static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, struct psi_err *err)
 {
     struct index index = {.source = s};
@@ -542,7 +542,7 @@ static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, stru
     return st;
 }
 
-/* Check that the files have all tensors of the index that are meant. */
+/* Check that the files have at least as many tensors as the index names selected ones. */
 static ps_status check_parts(const struct psi_file_source *s, size_t tensors, struct psi_err *err)
 {
     size_t found = 0;
@@ -590,6 +590,24 @@ ps_status psi_file_source_read(struct psi_file_source *source, const struct psi_
     ps_status st = use_part(source, item->part, err);
     st = st == PS_OK ? read_item(source, item, dst, err) : st;
     if (st != PS_OK) {
+        say_part(source, item->part, err);
+    }
+    return st;
+}
+
+ps_status psi_file_source_read_part(struct psi_file_source *source, const struct psi_file_item *item, const struct psi_parts *cut,
+                                    uint32_t index, void *dst, struct psi_err *err)
+{
+    const ps_shape shape = psi_part_shape(cut, index);
+    const size_t each = ps_dtype_bytes(item->dtype);
+    const uint64_t bytes = (uint64_t)ps_shape_elements(&shape) * each;
+    ps_status st = use_part(source, item->part, err);
+    for (uint64_t at = 0, n = 0, from = 0; st == PS_OK && at < bytes; at += n) {
+        n = psi_files_run(cut, index, each, at, bytes - at, &from);
+        st = read_at(source, (uint8_t *)dst + at, n, item->offset + from, err);
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor '%s'", item->name);
         say_part(source, item->part, err);
     }
     return st;

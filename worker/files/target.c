@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A file that appears whole or not at all.
- *
- * Happy path: a file without a name in the target's directory (O_TMPFILE), so that even a killed program leaves nothing; written;
- * fdatasync; linked to its name, or to a temporary name that is renamed over an older file; fsync of the directory. If the file
- * system has no files without a name, or /proc is not mounted, it has the temporary name from the start. Failure modes: no such
- * directory, no permission, no space, no regular file at path; an older file stays unchanged. A write beyond RLIMIT_FSIZE raises
- * SIGXFSZ, which would end the program: it is blocked during the writes, and a pending one is consumed.
- */
+/* A file that appears whole or not at all: a file without a name in the target's directory (O_TMPFILE), so that even a killed
+ * program leaves nothing; fdatasync; linked to its name, or to a temporary one that is renamed over an older file; fsync of the
+ * directory. Without O_TMPFILE or /proc the file has the temporary name from the start. Failure modes: no such directory, no
+ * permission, no space, no regular file at path; an older file stays unchanged. A write beyond RLIMIT_FSIZE raises SIGXFSZ, which
+ * would end the program: it is blocked during the writes, and a pending one is consumed. */
 #include "files.h"
 
 #include "common/mem.h"
@@ -24,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HINT_BYTES = 8 << 20 }; /* after so many bytes the kernel is asked to start writing to disk */
+enum { HINT_BYTES = 8 << 20 }; /* after each so many bytes ask the kernel to begin writing them to disk */
 
 bool psi_files_hold_signal(void)
 {
@@ -45,12 +41,12 @@ void psi_files_release_signal(bool held)
     sigemptyset(&one);
     sigaddset(&one, SIGXFSZ);
     while (sigtimedwait(&one, NULL, &now) == SIGXFSZ) {
-        /* one of ours, raised while it was blocked; EFBIG was reported */
+        /* remove the pending SIGXFSZ before it is unblocked: it comes from a write above, which has failed with EFBIG */
     }
     PSI_IGNORE(pthread_sigmask(SIG_UNBLOCK, &one, NULL)); /* cannot fail with these arguments */
 }
 
-/* path with the link at its end followed; NULL and errno. *out_mode: permissions of an existing file; -1: none. */
+/* Find the file at path, through symbolic links. Returns its path, free(); NULL: errno. *out_mode: permissions; -1: no file. */
 static char *resolve(const char *path, int *out_mode)
 {
     struct stat st;
@@ -72,7 +68,6 @@ static char *resolve(const char *path, int *out_mode)
     return real;
 }
 
-/* Split "a/b/c" into "a/b" and "c". */
 static ps_status split(struct psi_file_target *t, const char *real, struct psi_err *err)
 {
     const char *slash = strrchr(real, '/');
@@ -144,7 +139,7 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
         return psi_fail_errno(err, errno, "a new file in its directory", path);
     }
     if (mode >= 0) {
-        PSI_IGNORE(fchmod(t->fd, (mode_t)mode)); /* an error is ignored: the file system has no permissions */
+        PSI_IGNORE(fchmod(t->fd, (mode_t)mode)); /* no check: some file systems have no permissions */
     }
     t->held = psi_files_hold_signal();
     return PS_OK;
@@ -174,7 +169,7 @@ ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t
     return PS_OK;
 }
 
-/* Give the file without a name a name. 0, or -1 and errno. */
+/* Give the nameless file of t (O_TMPFILE) this name in its directory. Returns 0; -1: errno. */
 static int link_to(const struct psi_file_target *t, const char *name)
 {
     char proc[64];
@@ -207,7 +202,7 @@ static ps_status put_in_place(struct psi_file_target *t, struct psi_err *err)
 
 ps_status psi_file_target_commit(struct psi_file_target *t, struct psi_err *err)
 {
-    if (fdatasync(t->fd) != 0 && errno != EINVAL) { /* EINVAL: a file system that keeps nothing on disk */
+    if (fdatasync(t->fd) != 0 && errno != EINVAL) { /* EINVAL: the file system does not support fdatasync() */
         return psi_fail_errno(err, errno, "fdatasync", t->path);
     }
     ps_status st = put_in_place(t, err);
@@ -222,7 +217,7 @@ void psi_file_target_close(struct psi_file_target *t)
     psi_files_release_signal(t->held);
     t->held = false;
     if (t->temporary[0] != '\0') {
-        PSI_IGNORE(unlinkat(t->directory_fd, t->temporary, 0)); /* an error is ignored: nothing can be done */
+        PSI_IGNORE(unlinkat(t->directory_fd, t->temporary, 0)); /* no check: at worst a temporary file stays */
     }
     if (t->fd >= 0) {
         (void)close(t->fd);

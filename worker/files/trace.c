@@ -3,11 +3,11 @@
  * A trace as a file in Chrome's trace event format (Google, "Trace Event Format", JSON object form), for Perfetto and
  * chrome://tracing; and ps_trace_next_step(), which traces the next step of a session.
  *
- * Happy path: a new file in the file's directory -> the recorder (worker/api/trace.h) -> ps_step_done() ends it -> all events
- * into a buffer -> the file appears. A run of a plan writes its own trace by psi_trace_write(). Every span is a complete event
- * ("X"); times are microseconds since the trace began. Events of one track (pid and tid) must nest, or viewers drop some. A
- * thread is a track, because its spans nest. Requests to a task overlap, so they get several tracks ("lanes"); each request takes
- * the first free one.
+ * Happy path: ps_trace_next_step() checks that the file can be made, and starts the recorder (worker/api/trace.h). ps_step_done()
+ * ends it; all events are written into a buffer, and the file appears. A run of a plan writes its own trace by psi_trace_write().
+ * Every span is a complete event ("X"); times are microseconds since the trace began. Events of one track (pid and tid) must
+ * nest, or viewers drop some. A thread is a track, because its spans nest. Requests to a task overlap, so they get several tracks
+ * ("lanes"); each request takes the first free one.
  *
  * Failure modes: the file cannot be made: an error at once; the disk is full in the end: ps_trace_status(), a log line, no file.
  */
@@ -27,7 +27,7 @@ struct writer {
     struct psi_trace *trace;
     struct psi_buf out;
     struct psi_err err;
-    ps_status st; /* the first failure, of memory */
+    ps_status st; /* PS_OK until memory is lacking */
     bool comma;
 };
 
@@ -38,13 +38,13 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *w, const ch
     va_start(ap, format);
     const int n = vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    PSI_ASSERT(n >= 0 && (size_t)n < sizeof(text)); /* only numbers and constants; other texts use put_text() */
+    PSI_ASSERT(n >= 0 && (size_t)n < sizeof(text)); /* fits: it has only numbers and constants; other texts go to put_text() */
     if (w->st == PS_OK) {
         w->st = psi_buf_append(&w->out, text, (size_t)n, &w->err);
     }
 }
 
-/* Write a JSON string. Bytes that are no printable ASCII become '?', as in messages. */
+/* Write text as a JSON string. Each byte that is not printable ASCII becomes '?', as in messages. */
 static void put_text(struct writer *w, const char *text)
 {
     put(w, "\"");
@@ -71,7 +71,6 @@ static double us(const struct writer *w, uint64_t ns)
     return ns > w->trace->begun_ns ? (double)(ns - w->trace->begun_ns) / 1000 : 0;
 }
 
-/* Write a span, without its closing brace. */
 static void span(struct writer *w, uint32_t pid, uint32_t tid, const char *cat, const char *name, uint64_t from, uint64_t to)
 {
     event(w, 'X', pid, tid, name);
@@ -84,7 +83,6 @@ static void leaf(struct writer *w, uint32_t pid, uint32_t tid, const char *cat, 
     put(w, "}");
 }
 
-/* Name a process or thread for viewers. */
 static void name_of(struct writer *w, const char *what, uint32_t pid, uint32_t tid, const char *name)
 {
     event(w, 'M', pid, tid, what);
@@ -93,7 +91,7 @@ static void name_of(struct writer *w, const char *what, uint32_t pid, uint32_t t
     put(w, "}}");
 }
 
-/* By thread; among spans of a thread those that contain others come first. */
+/* qsort(): by thread; then by begin, and a span before those that it contains. */
 static int by_thread(const void *a, const void *b)
 {
     const struct psi_span *x = a, *y = b;
@@ -106,14 +104,15 @@ static int by_thread(const void *a, const void *b)
     return (x->ended_ns < y->ended_ns) - (x->ended_ns > y->ended_ns);
 }
 
-/* A span of the track that has not ended at this point, and the time up to which its children cover it. */
+/* A span some of whose inner spans are still to be written, and the time up to which its inner spans are written. */
 struct open {
     const struct psi_span *span;
     uint64_t covered_ns;
     bool parent;
 };
 
-/* Write the gap between two children of a span as a span of its own, so that leaves cover nearly all of a step. */
+/* Write a span "self" for the gap between the inner spans of `of` written so far and time `to`, so that the time of a step is
+ * covered by innermost spans. */
 static void fill(struct writer *w, const struct open *of, bool root, uint64_t to)
 {
     if (of->parent && to > of->covered_ns + GAP_NS) {
@@ -158,7 +157,7 @@ static void put_threads(struct writer *w)
     close_spans(w, stack, &depth, UINT64_MAX);
 }
 
-/* Cut spans to the trace, and add a span for the whole trace on its thread. */
+/* Cut all spans to the trace's begin and end, and add a span for the whole trace to its thread. */
 static void add_root(struct writer *w)
 {
     struct psi_trace *t = w->trace;
@@ -189,8 +188,8 @@ static int by_task(const void *a, const void *b)
     return x->begun_ns != y->begun_ns ? (x->begun_ns < y->begun_ns ? -1 : 1) : 0;
 }
 
-/* Write the task's durations, one behind the other, in the middle of the request's span, because clocks are not compared. If
- * the task's clock runs faster they may exceed the span, and are cut. */
+/* Write the durations that the ps task has reported, one behind the other, in the middle of the request's span: the clocks of two
+ * machines cannot be compared. If the task's clock runs faster they may exceed the span, and are cut. */
 static void put_parts(struct writer *w, uint32_t pid, uint32_t lane, const struct psi_exchange *x, uint64_t from, uint64_t to)
 {
     uint64_t left = to - from, sum = 0;
@@ -231,11 +230,11 @@ static void put_exchange(struct writer *w, uint32_t pid, uint32_t lane, const st
         leaf(w, pid, lane, "client", "not sent yet", begun, sent);
     }
     if (x->part_names != NULL) {
-        put_parts(w, pid, lane, x, sent, end); /* the sum as reported is in args */
+        put_parts(w, pid, lane, x, sent, end); /* may cut durations; server_us above is the uncut sum */
     }
 }
 
-/* Name the process of a task: "/job:ps/task:0 127.0.0.1:2222". */
+/* Give a task's row in the viewer its name: "/job:ps/task:0 127.0.0.1:2222". */
 static void name_task(struct writer *w, uint32_t pid, const struct psi_exchange *x)
 {
     ps_session *s = w->trace->session;
@@ -254,7 +253,7 @@ static void name_task(struct writer *w, uint32_t pid, const struct psi_exchange 
 static void put_tasks(struct writer *w)
 {
     struct psi_exchanges *e = &w->trace->exchanges;
-    uint64_t lanes[LANES_MAX]; /* end of the last request in each lane */
+    uint64_t lanes[LANES_MAX]; /* [lane_count]: when the last request of each lane ended */
     uint32_t lane_count = 0;
     if (e->count > 0) {
         qsort(e->at, e->count, sizeof(*e->at), by_task);
@@ -271,7 +270,7 @@ static void put_tasks(struct writer *w)
             lane++;
         }
         if (lane == LANES_MAX) {
-            e->left_out++; /* more requests at a time than a session sends to a task */
+            e->left_out++; /* no lane is free: unexpected, because no session has so many requests under way at one task */
             continue;
         }
         if (lane == lane_count) {
@@ -325,7 +324,7 @@ ps_status psi_trace_write(struct psi_trace *t, const char *path, uint64_t *out_b
     return st;
 }
 
-/* psi_trace_over_fn: ctx is the path, owned by it. */
+/* A psi_trace_over_fn, called when the traced step has ended: writes the trace to the path in t->ctx, and frees the path. */
 static void step_over(struct psi_trace *t)
 {
     ps_session *s = t->session;

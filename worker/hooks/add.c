@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds a hook of the library, or reports what is wrong with its arguments. */
+/* Adds one of the library's own hooks to a session, or reports an error in its arguments. */
 #include "hooks.h"
 
 #include "common/mem.h"

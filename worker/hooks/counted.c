@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Numbers of a session's training that tasks count. Happy path: lists of administration, in which the entry of the model's
- * container is used. Failure modes: a task does not answer: no number this time; a restarted task counts from 0 again.
- */
+/* Numbers that tasks count about a session's training: learning rate, age of gradients, lead of workers. Happy path: a function
+ * asks for a list, for example by ps_rounds(), and uses the entry of the model's container. Failure modes: if a task does not
+ * answer, the function returns false; a restarted task counts from 0 again. */
 #include "counted.h"
 
 #include <stdio.h>
@@ -10,7 +9,6 @@
 
 enum { TIMEOUT_MS = 1000 };
 
-/* The first parameter with an optimizer. */
 struct trained {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
@@ -62,7 +60,7 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
     const int tasks = find_trained(s, &look.trained) ? ps_cluster_tasks(s) : 0;
     for (int i = 0; i < tasks; i++) {
         if (of_task(look.trained.device, ps_cluster_task_name(s, i))) {
-            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* without an answer there is no rate */
+            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* on failure look.rate stays unset */
         }
     }
     *out_rate = look.rate;
@@ -71,7 +69,7 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
 
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean)
 {
-    bool again = false; /* the task has started to count from 0 again */
+    bool again = false; /* true: a task was restarted, and counts from 0 again */
     double sum = 0;
     double total = 0;
     for (int i = 0; i < PS_HISTOGRAM; i++) {

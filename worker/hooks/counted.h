@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of a session's training that tasks count, for its summaries. Each function asks tasks, until one has not answered for
- * a second. False: there is no number, or a task did not answer. Called in a hook. */
+/* What tasks count about a session's training, for its summaries. Each function asks tasks, and waits at most a second for a task
+ * that does not answer. False: there is no number, or a task did not answer. Called in a hook. */
 #ifndef PSI_WORKER_COUNTED_H
 #define PSI_WORKER_COUNTED_H
 
 #include "worker/api/api.h"
 
 struct psi_counted {
-    uint64_t counts[PS_HISTOGRAM]; /* at the last call */
+    uint64_t counts[PS_HISTOGRAM]; /* counts at the last call */
 };
-/** Learning rate in force of the first parameter with an optimizer. */
+/** Get the learning rate in force of the first parameter with an optimizer. */
 bool psi_counted_rate(ps_session *s, double *out_rate);
-/** Mean age of the gradients that tasks have applied since the last call. */
+/** Get the mean age of the gradients applied since the last call: updates of a parameter between pull and push. */
 bool psi_counted_age(ps_session *s, struct psi_counted *c, double *out_mean);
-/** With bounded staleness: mean lead of the workers' steps over the slowest since the last call. */
+/** With bounded staleness: by how many steps workers were ahead of the slowest one, on average since the last call. */
 bool psi_counted_lead(ps_session *s, struct psi_counted *c, double *out_mean);
-/** Mean of what was counted since the last call; the last class counts as one above the others. Pure. */
+/** Get the mean of the values counted since the last call. counts[i]: how often value i was counted; the last entry also has
+ * larger values, which count as its index. Pure. */
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean);
 
 #endif

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N.
- *
- * Bytes: records of TensorFlow's TFRecord, each a length (u64, little-endian), the masked CRC32C of these 8 bytes (u32), an Event
- * (event.proto), and the masked CRC32C of that (u32); masked: rotated right by 15, plus 0xa282ead8. The first Event has the text
- * "brain.Event:2". Happy path: records gather in a buffer -> one write. Failure mode: the disk is full, or a limit on file sizes:
- * a record that was written in part is cut off, so that the file ends with a whole record.
- */
+/* A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N. Records of TensorFlow's TFRecord: a length (u64,
+ * little-endian), the masked CRC32C of these 8 bytes (u32), an Event (event.proto), and the masked CRC32C of the Event (u32);
+ * masked: rotated right by 15, plus 0xa282ead8. The first Event has the text "brain.Event:2". Records gather in a buffer for one
+ * write. Failure modes: the disk is full, or a limit on file sizes is reached; a record written in part is cut off. */
 #include "events.h"
 
 #include "common/crc32c.h"
@@ -38,7 +34,6 @@ static void put_le(uint8_t *dst, uint64_t v, size_t bytes)
     }
 }
 
-/* Make the directory and its parents. */
 static ps_status make_dir(const char *dir, struct psi_err *err)
 {
     char path[PSI_EVENTS_DIR_BYTES_MAX + 1];
@@ -61,13 +56,13 @@ static ps_status make_dir(const char *dir, struct psi_err *err)
 
 ps_status psi_events_open(struct psi_events *e, const char *dir, uint64_t unix_ms, struct psi_err *err)
 {
-    static atomic_uint count; /* number of files of this process */
+    static atomic_uint count;
     char host[64] = "localhost";
     ps_status st = make_dir(dir, err);
     if (st != PS_OK) {
         return st;
     }
-    (void)gethostname(host, sizeof(host) - 1); /* on failure it stays "localhost" */
+    (void)gethostname(host, sizeof(host) - 1); /* on failure the name stays "localhost" */
     (void)snprintf(e->path, sizeof(e->path), "%s/events.out.tfevents.%010llu.%s.%ld.%u", dir,
                    (unsigned long long)(unix_ms / 1000), host, (long)getpid(), atomic_fetch_add(&count, 1));
     e->fd = open(e->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE_FILE);
@@ -124,7 +119,7 @@ ps_status psi_events_flush(struct psi_events *e, struct psi_err *err)
     psi_files_release_signal(held);
     e->used = 0;
     if (why != 0) {
-        PSI_IGNORE(ftruncate(e->fd, (off_t)e->written)); /* readers take a cut record for one that is still being written */
+        PSI_IGNORE(ftruncate(e->fd, (off_t)e->written)); /* removes the part of a record, for whose rest a reader would wait */
         return psi_fail_errno(err, why, "write", e->path);
     }
     e->written += done;
@@ -134,7 +129,7 @@ ps_status psi_events_flush(struct psi_events *e, struct psi_err *err)
 void psi_events_close(struct psi_events *e)
 {
     if (e->open) {
-        (void)close(e->fd); /* nothing is lost: what was flushed is written */
+        (void)close(e->fd); /* an error is ignored: psi_events_flush() has reported those of writes */
         psi_free(e->buffer);
         e->buffer = NULL;
         e->open = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of events for TensorBoard that is being written. */
+/* Writes a file of events for TensorBoard. */
 #ifndef PSI_WORKER_EVENTS_H
 #define PSI_WORKER_EVENTS_H
 
@@ -12,9 +12,9 @@ struct psi_events {
     bool open;
     int fd;
     char path[4096];
-    uint8_t *buffer;  /* records that are not in the file yet */
-    size_t used;      /* bytes of buffer in use */
-    uint64_t written; /* size of the file, in whole records */
+    uint8_t *buffer; /* records that psi_events_flush() has not written yet */
+    size_t used;
+    uint64_t written; /* bytes of the file: whole records only */
 };
 
 /** Make the directory with its parents, and a new file in it with the version record. e is zeroed, or closed. Errors: of the

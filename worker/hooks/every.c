@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An interval in global steps or seconds. Workers share the global step, so a session sees only some of its values: the
- * interval ends when so many steps have passed, not at multiples. */
+/* An interval in global steps or seconds. An interval of n steps ends when at least n steps have passed, not at a multiple of n:
+ * all workers increase the global step, so one session may never see the multiple. */
 #include "hooks.h"
 
 #include <math.h>
@@ -44,6 +44,6 @@ bool psi_every_due(struct psi_every *e, int64_t step, uint64_t now_ms)
 double psi_every_seconds_now(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }

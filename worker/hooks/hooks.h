@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the hooks of the library share: intervals, and the values that were reported since the last time. */
+/* What the hooks of the library share: intervals, and the last value that was reported of each name. */
 #ifndef PSI_WORKER_HOOKS_H
 #define PSI_WORKER_HOOKS_H
 
@@ -7,9 +7,9 @@
 
 /* ---- add.c ---- */
 /**
- * Add a hook of the library. Its ctx becomes a copy of ctx [ctx_bytes], which psi_free() frees unless the hook has a release().
+ * Add a hook of the library, with a copy of ctx [ctx_bytes]. psi_free() frees the copy unless the hook has a release().
  *
- * err   PS_OK, or what is wrong with the arguments of `call`: sticks to the session.
+ * err: PS_OK; or an error in the arguments of the public function `call`: the session keeps it, and no hook is added.
  */
 ps_status psi_hooks_add(ps_session *s, const struct psi_hook *hook, const void *ctx, size_t ctx_bytes, const char *call,
                         struct psi_err *err);
@@ -21,28 +21,27 @@ struct psi_every {
     int64_t last_step;
     uint64_t last_ms;
 };
-/** INVALID_ARGUMENT: one of them is negative or no number, or both are 0. */
+/** Set an interval of steps or seconds; 0: not used. INVALID_ARGUMENT: one of them is negative or NaN, or both are 0. */
 ps_status psi_every_init(struct psi_every *e, int64_t steps, double seconds, struct psi_err *err) PSI_MUST;
-/** Begin the interval. */
 void psi_every_begin(struct psi_every *e, int64_t step, uint64_t now_ms);
-/** True if the interval is over; the next one begins. Also true the first time, and when the step has gone back. */
+/** True if the interval is over, if none has begun, or if the step is lower than last_step. Then the next interval begins. */
 bool psi_every_due(struct psi_every *e, int64_t step, uint64_t now_ms);
 
 /** Seconds of a clock that does not jump, for rates. */
 double psi_every_seconds_now(void);
 
-/* ---- kept.c: the last value of each name ---- */
+/* ---- kept.c: the last value that steps reported under each name ---- */
 struct psi_kept_value {
     char name[PS_STEP_NAME_BYTES_MAX + 1];
     double value;
-    int64_t step;     /* step and time_ms of the value */
+    int64_t step;
     uint64_t time_ms; /* any clock */
 };
 struct psi_kept {
     uint32_t count;
     struct psi_kept_value of[PS_STEP_VALUES_MAX];
 };
-/** False: there is no room for another name, and the value is not kept. */
+/** Store the value, in place of the last one of that name. False: there is no room for another name, and nothing was stored. */
 bool psi_kept_take(struct psi_kept *k, const char *name, double value, int64_t step, uint64_t time_ms);
 
 #endif

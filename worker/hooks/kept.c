@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last value of each name, with its step. Failure mode: no room for another name. Pure. */
+/* A table of the last value that was reported under each name, with its step. Failure mode: no room for another name. Pure. */
 #include "hooks.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of steps, in the log.
+ * Writes the values that steps report to the log.
  *
- * Happy path: each step's values replace those of the same name -> at the end of an interval one line has all values that were
- * reported since the last line, so that values which are measured rarely are not missed. Failure mode: no room for another name:
- * a line at once.
+ * Happy path: on_step() stores each step's values, in place of older ones of the same name. At the end of an interval one line
+ * has all values that were reported since the last line, also those that only some steps report. Failure mode: no room for
+ * another name: a line is written at once.
  */
 #include "hooks.h"
 
@@ -50,7 +50,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
         if (wanted(h, values->names[i]) &&
             !psi_kept_take(&h->kept, values->names[i], values->values[i], values->global_step, 0)) {
             line(h, s, values->global_step);
-            /* there is room now */
+            /* cannot fail, because line() has removed all names */
             PSI_IGNORE(psi_kept_take(&h->kept, values->names[i], values->values[i], values->global_step, 0));
         }
     }
@@ -86,7 +86,7 @@ ps_status ps_add_logging_hook(ps_session *s, const char *const *names, uint32_t 
     if (h == NULL) {
         (void)psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for a hook");
     } else if (psi_every_init(&h->every, every_steps, every_seconds, &err) == PS_OK) {
-        PSI_IGNORE(names_copy(h, names, count, &err)); /* the error is in err */
+        PSI_IGNORE(names_copy(h, names, count, &err)); /* psi_hooks_add() reports err */
     }
     const ps_status st = psi_hooks_add(s, &hook, h, sizeof(*h), "ps_add_logging_hook", &err);
     psi_free(h);

@@ -2,9 +2,9 @@
 /*
  * Checkpoints that the training asks for, in intervals.
  *
- * Happy path: the interval is over, and this session is the chief -> the directory is asked (worker/api/saver.c), which saves in
- * the background -> the hook waits for wait_ms. Failure modes: it is not saved by then: the directory goes on; it cannot be
- * saved, or nobody answers: training goes on.
+ * Happy path: when the interval is over and this session is the chief, the hook asks the directory for a checkpoint
+ * (worker/api/saver.c) and waits at most wait_ms for the answer. Failure modes: if the checkpoint is not made by then, the
+ * directory goes on making it. If the checkpoint cannot be made, or the directory does not answer, training goes on.
  */
 #include "hooks.h"
 
@@ -14,7 +14,7 @@ struct saver {
     struct psi_saver saver;
 };
 
-/* The first time, as TensorFlow does. After a recovery the global step decides. */
+/* Ask for a checkpoint before the session's first step, as TensorFlow does; after a recovery only at the end of an interval. */
 static ps_status on_created(void *ctx, ps_session *s)
 {
     struct saver *h = ctx;

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Steps per second in the log.
- *
- * Happy path: the interval begins after the session's first step, as in TensorFlow's StepCounterHook, so that the work of a first
- * step (connections, buffers) is in no rate. A line has the global steps of all workers and the steps of this session since the
- * last line, divided by the time. Failure mode: the global step has gone back, because the model was lost: no line, and the
- * interval begins again.
- */
+/* Steps per second in the log. The interval begins after the session's first step, as in TensorFlow's StepCounterHook: the work
+ * of a first step (connections, buffers) is in no rate. A line has the global steps of all workers and the steps of this session,
+ * divided by the time. Failure mode: the global step has gone back, because the model was lost: no line, a new interval. */
 #include "hooks.h"
 
 #include <stdio.h>
 
 struct counter {
     struct psi_every every;
-    int64_t own;    /* steps of this session in the interval */
-    double began_s; /* begin of the interval */
+    int64_t own;
+    double began_s; /* begin of the interval, psi_every_seconds_now() */
 };
 
 static const char *rate(char buf[32], int64_t steps, double seconds)
@@ -51,6 +46,6 @@ ps_status ps_add_step_counter_hook(ps_session *s, int64_t every_steps, double ev
     static const struct psi_hook hook = {.name = "step_counter", .hook = {.after_run = on_step}};
     struct counter h = {.own = 0};
     struct psi_err err = {0};
-    PSI_IGNORE(psi_every_init(&h.every, every_steps, every_seconds, &err)); /* the error is in err */
+    PSI_IGNORE(psi_every_init(&h.every, every_steps, every_seconds, &err)); /* psi_hooks_add() reports err */
     return psi_hooks_add(s, &hook, &h, sizeof(h), "ps_add_step_counter_hook", &err);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Stop at a global step.
- *
- * Happy path: after each step of this session the hook gets the global step; if that has reached the goal, no further step
- * begins. In rounds all workers see the step at once. Workers that train asynchronously see it after their next step at the
- * latest. Failure mode: a session that recovers at an older step goes on to its goal.
- */
+/* A hook that ends training at a global step: each session checks the global step after its own steps, and begins no further step
+ * when the limit is reached. In rounds all workers end with the same step. Failure mode: a session that recovers at an older step
+ * continues until the limit is reached again. */
 #include "hooks.h"
 
 struct stop_at {

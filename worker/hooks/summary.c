@@ -2,10 +2,11 @@
 /*
  * Summaries: the values of steps, in event files for TensorBoard.
  *
- * Happy path: the chief becomes ready: a file, and a record with the first step -> each step's values replace those of the same
- * name -> in each interval they are written, at their steps, with what the tasks have counted -> the rest is written when the
- * session ends, also after an error. When another session becomes chief this one stops writing. Failure modes: no file when the
- * session becomes ready: its error; a later failure: one line, and no further summaries.
+ * Happy path: when the chief becomes ready, on_created() makes a file with a record of the first step. on_step() stores each
+ * step's values, in place of older ones of the same name; at the end of each interval it writes them with their steps, and what
+ * the tasks have counted. The rest is written when the session ends, also after an error. When another session becomes chief,
+ * this session stops writing. Failure modes: no file can be made in the first on_created(): the session fails; a later failure:
+ * one line in the log, and no further summaries.
  */
 #include "hooks.h"
 
@@ -29,21 +30,20 @@ struct summary {
     struct psi_every every;
     struct psi_kept kept;
     struct psi_events events;
-    bool begun, lost;       /* begun: a file was made before; lost: no further summaries */
+    bool begun, lost;       /* begun: on_created() was called before; lost: a write has failed, and no more summaries are made */
     bool theirs[OWN_COUNT]; /* the program reports the value itself */
     struct psi_counted ages, leads;
-    int64_t at_step; /* of the last write; 0: none */
+    int64_t at_step; /* step of the last write; 0: none */
     double at_s;
 };
 
 static uint64_t wall_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* Add a record with all values of one step. */
 static ps_status put_step(struct summary *h, int64_t step, struct psi_err *err)
 {
     psi_events_Event event = {.step = step, .which_what = psi_events_Event_summary_tag};
@@ -61,7 +61,6 @@ static ps_status put_step(struct summary *h, int64_t step, struct psi_err *err)
     return psi_events_put(&h->events, &event, err);
 }
 
-/* Add all kept values, step after step. */
 static ps_status put_kept(struct summary *h, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -89,9 +88,9 @@ static ps_status keep(struct summary *h, const char *name, double value, int64_t
     if (psi_kept_take(&h->kept, name, value, step, now_ms)) {
         return PS_OK;
     }
-    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* a session that is not chief keeps the last values */
+    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* only the chief has a file; others drop the kept values */
     h->kept.count = 0;
-    return st != PS_OK || psi_kept_take(&h->kept, name, value, step, now_ms) ? st : PS_INTERNAL; /* there is room now */
+    return st != PS_OK || psi_kept_take(&h->kept, name, value, step, now_ms) ? st : PS_INTERNAL;
 }
 
 static ps_status keep_values(struct summary *h, const ps_step_values *values, struct psi_err *err)
@@ -124,7 +123,7 @@ static bool own_value(struct summary *h, ps_session *s, enum own own, int64_t st
     return false;
 }
 
-/* Write the kept values, and those that tasks have counted. */
+/* Store the hook's own values (enum own), except those that the program itself reports, and write all stored values. */
 static ps_status write_step(struct summary *h, ps_session *s, int64_t step, struct psi_err *err)
 {
     const double now_s = psi_every_seconds_now();
@@ -141,7 +140,7 @@ static ps_status write_step(struct summary *h, ps_session *s, int64_t step, stru
     return st == PS_OK ? psi_events_flush(&h->events, err) : st;
 }
 
-/* A write has failed: training goes on without summaries. */
+/* After a failed write: log the error, and make no more summaries. Returns PS_OK, because training goes on. */
 static ps_status lost(struct summary *h, ps_session *s, const struct psi_err *err)
 {
     h->lost = true;
@@ -150,7 +149,7 @@ static ps_status lost(struct summary *h, ps_session *s, const struct psi_err *er
     return PS_OK;
 }
 
-/* This session is chief: open its file, which begins with the next step. */
+/* Unless a file is open, make one for this session, the chief. Its first record says that values begin at step + 1. */
 static ps_status start(struct summary *h, int64_t step, struct psi_err *err)
 {
     const uint64_t now_ms = wall_ms();
@@ -176,7 +175,7 @@ static ps_status on_created(void *ctx, ps_session *s)
     return first ? psi_api_stick_final(s, &err) : lost(h, s, &err);
 }
 
-/* Asks who is chief only at the end of an interval. */
+/* Store the values of a step, and at the end of an interval write all, if this session is the chief then. */
 static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
 {
     struct summary *h = ctx;
@@ -185,7 +184,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
     if (h->lost || (st == PS_OK && !psi_every_due(&h->every, values->global_step, psi_io_now_ms()))) {
         return PS_OK;
     }
-    if (!ps_is_chief(s)) { /* another session writes */
+    if (!ps_is_chief(s)) { /* the chief's session writes */
         h->kept.count = 0;
         h->at_step = 0;
         psi_events_close(&h->events);
@@ -196,7 +195,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
     return st == PS_OK ? PS_OK : lost(h, s, &err);
 }
 
-/* Values that were reported after the last step belong to it. */
+/* Write the values that on_step() has stored, and those that the program has reported after its last step. */
 static ps_status on_end(void *ctx, ps_session *s)
 {
     struct summary *h = ctx;
@@ -215,8 +214,8 @@ static void release(void *ctx)
 {
     struct summary *h = ctx;
     struct psi_err err = {0};
-    if (h->events.open && put_kept(h, &err) == PS_OK) { /* of a session that has failed */
-        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* nobody would get the error */
+    if (h->events.open && put_kept(h, &err) == PS_OK) { /* open: the session has failed, so on_end() was not called */
+        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* an error is ignored: no caller is left to get it */
     }
     psi_events_close(&h->events);
     psi_free(h);

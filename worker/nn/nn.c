@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_nn.h, plain pointers: the arguments become tensors, which one call checks by the table of operations and computes.
- *
- * Happy path on the CPU: the operation works in the caller's memory. For a device with its own memory inputs are copied there and
- * outputs back, and the call waits: for tests and occasional computations. Failure modes: a wrong argument (named, outputs
- * untouched), a device that cannot be opened or fails. The text of the last error is kept per thread.
- */
+/* ps_nn.h, plain pointers: each function makes tensors of its arguments; kernels/host.h checks them by the table of operations,
+ * and computes. Happy path on the CPU: the operation works in the caller's memory. For a device with its own memory inputs are
+ * copied there and outputs back, and the call waits: for tests and occasional use. Failure modes: a wrong argument (named,
+ * outputs untouched), a device that cannot be opened or fails. The text of the last error is kept per thread. */
 #include "nn.h"
 
 #include "worker/nn/kernels/host.h"
@@ -175,7 +172,8 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
         const char *name;
         const struct psk_tensor *t;
     } all[] = {{"dw", &to_w[2]}, {"db", &to_w[3]}, {"dx", &to_x[3]}, {"x", &to_w[0]}, {"w", &to_x[1]}, {"dy", &to_x[0]}};
-    for (size_t i = 0; i < 3 * 6 && st == PS_OK; i++) { /* an output of one operation may overlap what only the other one reads */
+    for (size_t i = 0; i < 3 * 6 && st == PS_OK;
+         i++) { /* no output of the operation dw, db may overlap an argument of the operation dx, and vice versa */
         const size_t o = i / 6;
         if (i % 6 > o && all[o].t->address != 0 && all[i % 6].t->address != 0 && !psk_tensors_apart(all[o].t, all[i % 6].t)) {
             st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, all[o].name, all[i % 6].name);
@@ -184,13 +182,12 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
     return st == PS_OK ? run_all(fn, ops, count) : st;
 }
 
-/* Make the first three arguments of a sparse operation. */
 static void csr_args(const ps_csr *x, struct psk_tensor *args)
 {
     args[0] = vector(x->ends, x->rows, PS_I32);
     args[1] = vector(x->columns, psi_csr_count(x), PS_I32);
     args[2] = vector(x->values, psi_csr_count(x), PS_F32);
-    for (size_t i = 0; i < 3; i++) { /* none of them is optional, but without elements they need no memory */
+    for (size_t i = 0; i < 3; i++) { /* arguments without elements get a dtype too: dtype NONE means a missing argument */
         args[i].dtype = args[i].shape.dims[0] == 0 ? (i < 2 ? PS_I32 : PS_F32) : args[i].dtype;
     }
 }
@@ -225,7 +222,6 @@ ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, flo
     return run(fn, PSK_SPARSE_DW, args, NULL);
 }
 
-/* Defines ps_nn_OP_forward() and ps_nn_OP_backward(). */
 #define ELEMENTWISE(op, act)                                                                                                     \
     ps_status ps_nn_##op##_forward(const float *x, float *y, int64_t count)                                                      \
     {                                                                                                                            \
@@ -268,7 +264,6 @@ static ps_status loss(const char *fn, const float *x, const float *t, float *dx,
     return run(fn, PSK_LOSS, args, attrs);
 }
 
-/* Defines ps_nn_NAME(). */
 #define LOSS(name, kind)                                                                                                         \
     ps_status ps_nn_##name(const float *x, const float *t, float *dx, int64_t batch, int64_t cols, double *out_loss)             \
     {                                                                                                                            \
@@ -329,7 +324,8 @@ uint64_t psi_padding(int64_t padding)
     return padding < 0 ? 0 : (uint64_t)padding + 1;
 }
 
-/* A tensor that is there even where it has no elements and no memory. */
+/* Return t. A tensor without elements may have no memory, and so no dtype; it gets this dtype, because without a dtype an
+ * argument counts as missing. */
 static struct psk_tensor present(struct psk_tensor t, ps_dtype dtype)
 {
     t.dtype = ps_shape_elements(&t.shape) == 0 ? dtype : t.dtype;
@@ -338,7 +334,6 @@ static struct psk_tensor present(struct psk_tensor t, ps_dtype dtype)
 
 enum { INDICES, BAG_ENDS, WEIGHTS, BAG_ARGS };
 
-/* The three arguments that say what is in which bag. */
 static ps_status bag_args(const char *fn, const ps_bags *bags, struct psk_tensor out[BAG_ARGS], struct psk_attrs *attrs)
 {
     if (bags == NULL) {
@@ -354,7 +349,7 @@ static ps_status bag_args(const char *fn, const ps_bags *bags, struct psk_tensor
     return PS_OK;
 }
 
-/* Bags of one index each have no weights and no combiner. */
+/* Check bags without ends, which have one index each: they have neither weights nor a combiner. */
 static ps_status single_check(const char *fn, const ps_bags *bags, ps_combiner combiner)
 {
     if (bags->bags != bags->count) {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_nn.h, tensors and parameters: each call makes the arguments of one operation from them and gives it to their device.
- *
- * Happy path: inputs are valid; the device is that of the parameter's session, or of the first input; shapes fit; the operation
- * is submitted; the output's status is cleared. Failure modes: errors are written into the output tensor (status and text),
- * travel from tensor to tensor, and become sticky in a session at the first call with a parameter. A session that has failed
- * computes nothing; its error then travels in the same way.
- */
+/* ps_nn.h, tensors and parameters: each function submits one operation on its arguments to a device. Happy path: inputs are
+ * valid; the device is that of the parameter's session, or of the first input; shapes fit; the operation is submitted; the
+ * output's status is cleared. Failure modes: errors are written into the output tensor (status and text), travel
+ * from tensor to tensor, and become sticky in a session at the first call with a parameter. A session that has failed computes
+ * nothing; its error then travels in the same way. */
 #include "common/limits.h"
 #include "common/mem.h"
 #include "nn.h"
@@ -40,7 +37,7 @@ static void note_place(ps_tensor *t)
     t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_index(place);
 }
 
-/* Store the outcome of a call in its output tensor; out NULL: it has none. */
+/* Store st, and unless PS_OK this thread's error text, in the call's output tensor. out NULL: there is none. Returns st. */
 static ps_status settle(ps_tensor *out, ps_status st)
 {
     if (out != NULL) {
@@ -50,7 +47,7 @@ static ps_status settle(ps_tensor *out, ps_status st)
     return st;
 }
 
-/* PS_OK, or the session's first error, which becomes this thread's error. */
+/* Return PS_OK, or the session's first error, whose text then becomes this thread's (ps_nn_error()). */
 static ps_status session_check(ps_param *p)
 {
     ps_session *s = ps_param_session(p);
@@ -70,7 +67,7 @@ static ps_status shape_fail(const char *fn, int64_t rows, int64_t cols)
     return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: (%" PRId64 ", %" PRId64 ") is not a size", fn, rows, cols);
 }
 
-/* Give the tensor another shape for new values; its memory is reused. */
+/* Give the tensor a new shape for new values; memory that is large enough is used again. */
 static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
 {
     t->dtype = (uint32_t)dtype;
@@ -80,7 +77,7 @@ static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
     block_of(t)->room_bytes = bytes_of(t);
 }
 
-/* reshape() only where the tensor has no room for the rows as it is. */
+/* Give the tensor this shape. If dtype and columns stay, and the memory suffices, only the number of rows changes. */
 static void give_shape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
 {
     if (t->dtype != (uint32_t)dtype || t->cols != cols || t->rows_capacity < rows) {
@@ -89,7 +86,6 @@ static void give_shape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
     t->rows = rows;
 }
 
-/* Drop the values: they are zeros then. */
 static void empty(ps_tensor *t)
 {
     block_of(t)->on_host = false;
@@ -143,9 +139,9 @@ static void wrap(ps_tensor *t, const void *data, ps_dtype dtype, int64_t rows, i
     empty(t);
     t->flags |= SHAPED;
     if (!shape_ok(rows, cols, dtype)) {
-        PSI_IGNORE(settle(t, shape_fail(fn, rows, cols))); /* uses of t get the error */
+        PSI_IGNORE(settle(t, shape_fail(fn, rows, cols))); /* every use of t reports the error */
     } else if (data == NULL && rows > 0) {
-        PSI_IGNORE(settle(t, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: data is NULL", fn))); /* uses of t get the error */
+        PSI_IGNORE(settle(t, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: data is NULL", fn))); /* every use of t reports the error */
     } else {
         reshape(t, dtype, rows, cols);
         t->wrapped = data;
@@ -193,7 +189,6 @@ void ps_tensor_free(ps_tensor *t)
     }
 }
 
-/* Copy all rows of the program's memory into the tensor's own. */
 static ps_status take_wrapped(ps_tensor *t, struct psk_place *place, struct psi_err *err)
 {
     void *memory = NULL;
@@ -220,7 +215,7 @@ static ps_status valid(const char *fn, const char *name, const ps_tensor *t)
     return t->status == PS_OK ? PS_OK : psi_nn_fail((ps_status)t->status, "%s", t->error);
 }
 
-/* At least one byte, so that NULL means an error. */
+/* Bytes to allocate for the values of t: at least 1, so that NULL always means an error. */
 static size_t some_bytes(const ps_tensor *t)
 {
     return bytes_of(t) > 0 ? bytes_of(t) : 1;
@@ -247,9 +242,7 @@ void *ps_tensor_write(ps_tensor *t)
     struct psi_err err = {0};
     void *memory = NULL;
     if (t == NULL || t->dtype == PS_DTYPE_NONE) {
-        PSI_IGNORE(
-            psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor %s", fn, t == NULL ? "is NULL" : "has no shape yet")); /* NULL tells
-                                                                                                                 * the caller */
+        PSI_IGNORE(psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor %s", fn, t == NULL ? "is NULL" : "has no shape yet"));
         return NULL;
     }
     const ps_status st = psk_block_write(block_of(t), NULL, some_bytes(t), &memory, &err);
@@ -281,7 +274,7 @@ double ps_tensor_scalar(ps_tensor *t)
     }
 }
 
-/* An argument: a tensor, a parameter's value or gradient, or the program's memory; if all are NULL it is missing. */
+/* An argument: a tensor, a parameter's value or gradient, or the program's memory; all NULL: a missing argument. */
 struct arg {
     ps_tensor *t;
     ps_param *value, *grad;
@@ -297,7 +290,7 @@ struct call {
 
 enum { NAME_BYTES = PS_NAME_BYTES_MAX + 16 };
 
-/* A tensor's shape for the operation: a column may have one dimension, a single value none. */
+/* A tensor's shape in the rank that the operation wants: rank 1 for a tensor of one column, rank 0 for a single value. */
 static ps_shape shape_of(const ps_tensor *t, size_t rank)
 {
     ps_shape shape = {.rank = 2, .dims = {t->rows, t->cols}};
@@ -309,7 +302,7 @@ static ps_shape shape_of(const ps_tensor *t, size_t rank)
     return shape;
 }
 
-/* Outputs without a shape of their own get it from the inputs; if these leave it open, the check reports what is wrong. */
+/* Give each output without a shape the shape that follows from the inputs. If none follows, psk_op_check() fails later. */
 static void shape_outputs(const struct call *c, struct psk_use *uses)
 {
     struct psk_tensor known[PSK_ARGS_MAX] = {0};
@@ -386,7 +379,7 @@ static ps_status use_arg(const struct call *c, size_t i, struct psk_use *use, ch
     return PS_OK;
 }
 
-/* Run an operation but for the session's error: check statuses and shapes, choose the device, submit. */
+/* Check statuses and shapes, choose the device and submit; the caller has checked the session's error. */
 static ps_status run(const struct call *c)
 {
     struct psk_use uses[PSK_ARGS_MAX] = {0};
@@ -420,7 +413,7 @@ static ps_status run(const struct call *c)
     return psi_nn_say(st, c->fn, &err);
 }
 
-/* Store the outcome of a call with a parameter in its output and in the session, unless the session has an error already. */
+/* Store st, the outcome of a call with a parameter, in *out. An error also becomes the session's, unless the session has one. */
 static ps_status settle_param(ps_param *p, ps_tensor *out, ps_status st)
 {
     if (st != PS_OK && ps_session_status(ps_param_session(p)) == PS_OK) {
@@ -451,7 +444,7 @@ ps_status ps_dense_act(ps_tensor *x, ps_param *w, ps_param *b, ps_activation act
     return dense("ps_dense_act", x, w, b, act, y);
 }
 
-/* Check w, x and dy before anything is computed or waited for. */
+/* Check the arguments of a layer's backward before anything is computed or waited for. */
 static ps_status dense_backward_check(const char *fn, ps_tensor *x, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
 {
     struct psi_err err = {0};
@@ -492,10 +485,10 @@ static ps_status dense_backward(const char *fn, ps_tensor *x, ps_activation x_ac
     ps_status st = session_check(w);
     st = st == PS_OK ? dense_backward_check(fn, x, dy, w, b, dx) : st;
     st = st == PS_OK ? psi_nn_say(psi_param_place(w, &place, &err), fn, &err) : st;
-    if (st == PS_OK && psk_place_has_host_memory(place)) { /* dw last: the last push may still use its buffer */
+    if (st == PS_OK && psk_place_has_host_memory(place)) { /* dw last: the previous push may still read dw's buffer */
         st = dx != NULL ? run(&dx_call) : PS_OK;
         st = st == PS_OK ? run(&dw_call) : st;
-    } else if (st == PS_OK) { /* dw first: it leaves the device while dx is computed */
+    } else if (st == PS_OK) { /* dw first: a push can copy dw from the device while dx is computed */
         st = run(&dw_call);
         st = st == PS_OK && dx != NULL ? run(&dx_call) : st;
     }
@@ -514,7 +507,7 @@ ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy
 
 enum { ENDS, COLUMNS, VALUES, PARTS };
 
-/* Blocks of the program's memory; only what the operation adds to them is freed. */
+/* Blocks whose host memory is the arrays of a ps_csr, which the program owns and frees. Memory on a device is the blocks' own. */
 struct rows {
     struct psk_block blocks[PARTS];
     struct psk_use uses[PARTS];
@@ -541,7 +534,7 @@ static void rows_fini(struct rows *r)
     }
 }
 
-/* rest: the arguments behind those of x. */
+/* Run an operation on the sparse matrix x and the parameter w. rest: the operation's arguments behind the three of x. */
 static ps_status run_sparse(const char *fn, psk_op op, const ps_csr *x, ps_param *w, const struct arg rest[PARTS],
                             const struct psk_attrs *attrs)
 {
@@ -590,7 +583,6 @@ static ps_status run_tensors(const char *fn, psk_op op, const struct arg *args, 
     return settle(out, run(&(struct call){fn, op, args, attrs}));
 }
 
-/* Defines ps_OP() and ps_OP_backward(). */
 #define ELEMENTWISE(op, act)                                                                                                     \
     ps_status ps_##op(ps_tensor *x, ps_tensor *y)                                                                                \
     {                                                                                                                            \
@@ -641,7 +633,6 @@ static ps_status loss_of(const char *fn, ps_tensor *x, ps_tensor *t, ps_tensor *
     return settle(loss, run_tensors(fn, PSK_LOSS, args, attrs, dx));
 }
 
-/* Defines ps_NAME(). */
 #define LOSS(name, kind)                                                                                                         \
     ps_status ps_##name(ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss)                                              \
     {                                                                                                                            \
@@ -757,7 +748,7 @@ ps_status ps_dot_interaction(ps_tensor *x, uint32_t fields, ps_tensor *y)
     const struct arg args[] = {{.t = x}, {.t = y}};
     const int64_t pairs = (int64_t)fields * ((int64_t)fields - 1) / 2;
     if (x != NULL && y != NULL && x != y && (y->flags & SHAPED) == 0 && fields >= 2 && shape_ok(x->rows, pairs, PS_F32)) {
-        give_shape(y, PS_F32, x->rows, pairs); /* the inputs' shapes do not say it */
+        give_shape(y, PS_F32, x->rows, pairs); /* run_tensors() cannot infer the shape: no input has the number of fields */
     }
     return run_tensors("ps_dot_interaction", PSK_DOT, args, &attrs, y);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows that move bytes and compute nothing: const, placeholder, identity, split, concat and stack. A stack is a concat of values
- * with one more dimension of 1. Failure modes: a placeholder that was not fed; a constant without its bytes.
- */
+/* Operations that move bytes and compute nothing: const, placeholder, identity, split, concat and stack. A stack is a concat of
+ * values with one more dimension of 1. Failure modes: a placeholder that was not fed; a constant without its bytes. */
 #include "rows.h"
 
 #include <string.h>
@@ -49,10 +47,10 @@ PSI_RUN(identity)
     return PS_OK;
 }
 
-/* Copies between a whole, of consecutive rows, and one part of each row. */
+/* Copies one part of each row between two arrays: `whole` has whole rows one after the other, `part` only these parts. */
 struct rows {
     char *whole, *part;
-    size_t whole_bytes, part_bytes; /* per row */
+    size_t whole_bytes, part_bytes;
     int64_t count;
     bool to_whole;
 };
@@ -90,7 +88,7 @@ PSI_RUN(split)
     return st;
 }
 
-/* Concat and stack: everything behind the axis is one part of a row of the result, whether the axis is new or not. */
+/* Concat and stack. The result is seen as one row for each index before the axis; each input has one part of every row. */
 PSI_RUN(concat)
 {
     (void)out_count;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cast, and the feeding of placeholders. They differ in what they refuse: cast truncates fractions and refuses only numbers
- * without an integer near them; feeding refuses every number that would become another one, except that floats are rounded to
- * narrower floats. Failure mode: INVALID_ARGUMENT with the first element that does not fit.
- */
+/* Conversions between dtypes: the operation cast, and values that a program gives for placeholders. cast truncates fractions, and
+ * refuses only NaN and numbers outside the range of an integer dtype. For a placeholder every number that would become another
+ * number is refused, except that floats are rounded to narrower floats. Failure mode: INVALID_ARGUMENT with the first element
+ * that does not fit. */
 #include "rows.h"
 
 #include "common/half.h"
@@ -13,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A number of any dtype: an integer, or a double with its exact value. */
+/* The exact value of a number of any dtype: the integer i, or the double f. */
 struct number {
     bool is_float;
     int64_t i;

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * add, sub, mul, div with NumPy's broadcasting.
- *
- * Happy path: dimensions along which both inputs advance evenly are merged. The last dimension is an inner loop, in which each
- * input advances by one element or none; the others are counted like an odometer. Two values of one shape are one loop. Integers
- * wrap (they are computed without a sign); a quotient of integers is rounded down. Failure mode: an integer divided by 0, which
- * is named.
- */
+/* add, sub, mul, div with NumPy's broadcasting. Neighbouring dimensions are merged where both inputs allow one stride for them.
+ * The last dimension is an inner loop, in which each input advances by one element or none; the other indices count like an
+ * odometer. Integers wrap, because they are computed as unsigned; a quotient of integers is rounded down. Failure mode: an
+ * integer is divided by 0; the error names its element. */
 #include "rows.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Compute n elements of a and b, each advancing by its step (0 or 1). Returns n, or the index of an element that cannot be
- * computed. */
+/* Compute n elements from a and b. A step is 1, or 0 for an input of one element. Returns n, or the index of the first
+ * failure. */
 typedef int64_t (*loop_fn)(const void *a, const void *b, void *out, int64_t n, int64_t a_step, int64_t b_step);
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* Each combination of steps has its own loop, because compilers vectorise constant strides. */
 #define LOOP(name, type, expression)                                                                                             \
     static int64_t name(const void *pa, const void *pb, void *po, int64_t n, int64_t a_step, int64_t b_step)                     \
@@ -54,7 +50,7 @@ LOOPS(mul, *)
 LOOP(div_f32, float, x / y)
 LOOP(div_f64, double, x / y)
 
-/* The least integer divided by -1 does not fit its dtype: it wraps to itself. */
+/* Quotients of integers, rounded down. The least integer divided by -1 does not fit its dtype, and wraps to itself. */
 #define FLOOR_DIV(name, type, unsigned_type)                                                                                     \
     static int64_t name(const void *pa, const void *pb, void *po, int64_t n, int64_t a_step, int64_t b_step)                     \
     {                                                                                                                            \
@@ -77,18 +73,18 @@ LOOP(div_f64, double, x / y)
 FLOOR_DIV(div_i32, int32_t, uint32_t)
 FLOOR_DIV(div_i64, int64_t, uint64_t)
 
-/* How two inputs and the result are walked together; the result's elements are consecutive. */
+/* How the elements of two inputs and of the result are visited together. The result's elements are consecutive. */
 struct walk {
-    uint32_t rank;                          /* at least 1 */
-    int64_t size[PS_RANK_MAX];              /* without dimensions of 1; dimensions that can be walked as one are merged */
-    int64_t a[PS_RANK_MAX], b[PS_RANK_MAX]; /* step of the inputs per dimension, in elements */
+    uint32_t rank;                          /* number of dimensions, at least 1 */
+    int64_t size[PS_RANK_MAX];              /* [rank] last dimension first; those of size 1 are left out, and neighbours merged */
+    int64_t a[PS_RANK_MAX], b[PS_RANK_MAX]; /* elements that each input advances for a step in each dimension */
     int64_t at[PS_RANK_MAX];
 };
 
 static struct walk walk_of(const ps_shape *a, const ps_shape *b, const ps_shape *out)
 {
     struct walk w = {.rank = 0};
-    int64_t a_stride = 1, b_stride = 1; /* of the present dimension, from the last to the first */
+    int64_t a_stride = 1, b_stride = 1; /* strides of the present dimension; the loop begins with the last dimension */
     for (uint32_t back = 1; back <= out->rank; back++) {
         const int64_t size = out->dims[out->rank - back];
         const int64_t x = back <= a->rank ? a->dims[a->rank - back] : 1;
@@ -99,7 +95,7 @@ static struct walk walk_of(const ps_shape *a, const ps_shape *b, const ps_shape 
         if (size == 1) {
             continue;
         }
-        const uint32_t inner = w.rank - 1; /* of the previous dimension: here they are stored from the last to the first */
+        const uint32_t inner = w.rank - 1; /* index of the dimension merged last; the innermost has index 0 */
         if (w.rank > 0 && a_step == w.a[inner] * w.size[inner] && b_step == w.b[inner] * w.size[inner]) {
             w.size[inner] *= size;
             continue;
@@ -116,7 +112,7 @@ static struct walk walk_of(const ps_shape *a, const ps_shape *b, const ps_shape 
     return w;
 }
 
-/* Advance to the next row of the inner dimension. False: there is none. */
+/* Advance indices *a and *b of the inputs to the next row of the inner dimension. False: all rows were visited. */
 static bool step(struct walk *w, int64_t *a, int64_t *b)
 {
     for (uint32_t d = 1; d < w->rank; d++) {

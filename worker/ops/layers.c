@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows that use the training kernels: activations, layers, their backwards, the loss, dropout. Their rules are those of ps_nn.h,
- * except that every size may be 0; what no kernel accepts is computed here. Activations of float64 and integers have loops here.
- * Failure modes: no kernel plugin; a device that fails; a label that is no class.
- */
+/* Operations that use the training kernels: activations, layers, their backwards, the loss, dropout. Their rules are those of
+ * ps_nn.h, except that every size may be 0; kernels refuse sizes of 0, so such rows are computed here. Activations of float64,
+ * and relu of integers, are loops here. Failure modes: no kernel plugin; a device that fails; a label that is no class. */
 #include "rows.h"
 
 #include "worker/nn/kernels/host.h"
@@ -12,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* All inputs and the output have one shape. */
+/* Infer the output's type of operations whose inputs and output all have one shape. */
 ps_status psi_infer_alike(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
                           struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -36,7 +34,7 @@ ps_status psi_infer_alike(const struct psi_op *op, const struct psi_op_attrs *at
     return st;
 }
 
-/* Check x (B, I) and w (I, O): ranks, and that I agrees. */
+/* Check the ranks of x (batch, in) and w (in, out), and that both have the same `in`. */
 static ps_status layer(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
                        struct psi_err *err)
 {
@@ -77,7 +75,7 @@ ps_status psi_infer_dense(const struct psi_op *op, const struct psi_op_attrs *at
     return st;
 }
 
-/* attrs->outputs, of at most `most`; 0: all. */
+/* Set *out to the number of outputs to compute: attrs->outputs, which may be at most `most`; 0 stands for `most`. */
 static ps_status outputs_of(const struct psi_op *op, const struct psi_op_attrs *attrs, uint32_t most, uint32_t *out,
                             struct psi_err *err)
 {
@@ -89,7 +87,7 @@ static ps_status outputs_of(const struct psi_op *op, const struct psi_op_attrs *
     return PS_OK;
 }
 
-/* x (B, I), w (I, O), dy (B, O) -> dw (I, O), db (O), dx (B, I). */
+/* Types of the outputs: x (batch, in), w (in, out), dy (batch, out) -> dw (in, out), db (out), dx (batch, in). */
 ps_status psi_infer_dense_backward(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                                    uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -110,10 +108,10 @@ ps_status psi_infer_dense_backward(const struct psi_op *op, const struct psi_op_
     out[1] = (struct psi_type){PS_F32, {.rank = 1, .dims = {columns}}};
     out[2] = (struct psi_type){PS_F32, {.rank = 2, .dims = {rows, inner}}};
     *out_count = count;
-    return PS_OK; /* no output is larger than an input */
+    return PS_OK; /* no check of sizes: no output is larger than an input */
 }
 
-/* logits (B, C) float32, labels (B) int32 -> loss () float64, dlogits (B, C) float32. */
+/* Types of the outputs: logits (batch, classes) float32, labels (batch) int32 -> loss (one float64), dlogits as logits. */
 ps_status psi_infer_softmax_xent(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                                  uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -135,7 +133,7 @@ ps_status psi_infer_softmax_xent(const struct psi_op *op, const struct psi_op_at
     return st;
 }
 
-/* x, t of one shape, float32 -> loss () float64, dx float32 of that shape. */
+/* Types of the outputs: x and t of one shape, float32 -> loss (one float64), dx as x. */
 ps_status psi_infer_loss(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
                          struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -182,7 +180,7 @@ static ps_status kernel(const struct psi_op *op, const struct psi_op_context *ct
     return st;
 }
 
-/* As the kernel for float32: a NaN stays NaN. */
+/* relu as the kernel for float32 computes it: a NaN stays NaN. */
 static void relu_f64(const double *x, double *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -279,13 +277,13 @@ ACTIVATION(relu, PSK_RELU)
 ACTIVATION(sigmoid, PSK_SIGMOID)
 ACTIVATION(tanh, PSK_TANH)
 
-/* The activation of a row; linear if the row has no such attribute. */
+/* Attributes for the kernel: the activation of op, linear if op has no such attribute. */
 static struct psk_attrs layer_attrs(const struct psi_op *op, const struct psi_op_attrs *attrs)
 {
     return (struct psk_attrs){.activation = (op->attrs & PSI_OP_ACTIVATION) != 0 ? attrs->activation : (uint32_t)PSK_LINEAR};
 }
 
-/* A layer without inputs: each row of y is act(b), b NULL: zeros. */
+/* Compute a layer whose x has 0 columns, which the kernel does not accept: each row of y is act(b). b NULL: act of zeros. */
 static ps_status dense_of_nothing(const struct psi_op *op, const struct psi_op_context *ctx, const float *b,
                                   const struct psi_value *y, const struct psk_attrs *attrs, struct psi_err *err)
 {
@@ -316,7 +314,7 @@ PSI_RUN(dense)
     return kernel(op, ctx, PSK_DENSE, args, &all, err);
 }
 
-/* Compute dw and, if asked for, db. */
+/* Compute the gradients of a layer's weights: dw and, if out_count > 1, db of the bias. */
 static ps_status dense_weights(const struct psi_op *op, const struct psi_op_context *ctx, const struct psi_value *in,
                                struct psi_value *out, uint32_t out_count, struct psi_err *err)
 {

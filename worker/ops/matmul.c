@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * matmul: c (m, n) = a (m, k) b (k, n), where a or b may be transposed in memory.
- *
- * float32 uses the training kernels' product (CBLAS, oneDNN, cuBLAS), some rows of c at a time so that a run can be cancelled; a
- * transposed a is turned around for them, also some rows at a time. Other dtypes are multiplied here as in GotoBLAS (Goto and van
- * de Geijn 2008): a block of b is packed so that it stays in the L2 cache, COLUMNS columns side by side; then ROWS rows of a are
- * packed; a tile of ROWS times COLUMNS sums stays in registers. Packed copies are padded with zeros. Integers wrap. Failure
- * modes: no memory for the packed copies; no kernel plugin.
- */
+/* matmul: c (m, n) = a (m, k) b (k, n), where a or b may be transposed in memory. float32 uses the training kernels' product
+ * (CBLAS, oneDNN, cuBLAS), some rows of c at a time so that a run can be cancelled; if a is transposed in memory, its rows are
+ * first copied into order. Other dtypes are multiplied here as in GotoBLAS (Goto and van de Geijn 2008): a block of b is packed
+ * so that it stays in the L2 cache, COLUMNS columns side by side; then ROWS rows of a are packed; a tile of ROWS times COLUMNS
+ * sums stays in registers. Packed copies are padded with zeros. Integers wrap. Failure modes: no memory for the packed copies; no
+ * kernel plugin. */
 #include "rows.h"
 
 #include "common/clones.h"
@@ -17,15 +14,15 @@
 #include <string.h>
 
 enum {
-    INNER_BLOCK = 256,  /* along k */
-    COLUMN_BLOCK = 256, /* along n: a packed block of 8-byte elements has 512 KiB */
-    ROWS = 6,           /* of a tile */
+    INNER_BLOCK = 256,  /* length of a block along k */
+    COLUMN_BLOCK = 256, /* length of a block along n; a packed block of 8-byte elements has 512 KiB */
+    ROWS = 6,           /* rows of a tile */
     VECTOR_BYTES = 64,
-    TURNED_ELEMENTS_MAX = 1 << 22 /* elements of a that are turned around at a time: 16 MiB */
+    TURNED_ELEMENTS_MAX = 1 << 22 /* elements of a that are transposed at a time: 16 MiB */
 };
-#define PRODUCTS_MAX ((int64_t)1 << 31) /* multiplications of one product of the kernels: 0.1 s */
+#define PRODUCTS_MAX ((int64_t)1 << 31) /* multiplications that one call of the kernels makes at most: 0.1 s */
 
-/* Element (row, column) is at row * by_row + column * by_column. */
+/* A matrix in memory: element (row, column) has index row * by_row + column * by_column. */
 struct matrix {
     const void *data;
     int64_t by_row, by_column;
@@ -37,13 +34,13 @@ struct product {
     int64_t m, n, k;
 };
 
-/* A block of the product: rows of a from i on, columns of b from j on, along k from p on. */
+/* A block of the product: rows of a from i on, `columns` columns of b from j on, `inner` products along k from p on. */
 struct block {
     int64_t i, j, p;
     int64_t columns, inner;
 };
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* Sums of a tile over `inner`: a is [inner][ROWS], b [inner][COLUMNS]. A row of the tile is one vector of VECTOR_BYTES, which
  * the compiler splits for CPUs with shorter ones. From plain loops gcc 12 makes code that keeps the sums in memory. */
 #define TILE(name, type, COLUMNS)                                                                                                \
@@ -63,7 +60,9 @@ struct block {
         memcpy(sums, s, sizeof(s));                                                                                              \
     }
 
-/* Multiply one block of b, packed at `packed`, by all rows of a. */
+/* Functions for one dtype. NAME_pack() copies block `at` of b to `packed`. NAME() packs ROWS rows of a from row at->i on (fewer
+ * at the end of a) at packed_a, multiplies them by the packed block of b, and adds the products to c. If at->p is 0, it sets c
+ * to the products. */
 #define MULTIPLY(name, type, COLUMNS, tile)                                                                                      \
     static void name##_pack_b(const struct matrix *b, const struct block *at, type *packed)                                      \
     {                                                                                                                            \
@@ -139,7 +138,7 @@ static ps_status multiply_here(const struct psi_op *op, const struct psi_op_cont
             for (; at.i < x->m && st == PS_OK; at.i += ROWS) {
                 by.multiply(x, &at, packed + b_bytes, packed);
                 since += at.columns * at.inner;
-                if (since >= 16 * PSI_OP_SLICE) { /* a multiplication costs less than the work of other rows on an element */
+                if (since >= 16 * PSI_OP_SLICE) { /* 16: a product takes less time than an element of other operations */
                     since = 0;
                     st = psi_op_go_on(op, ctx, err);
                 }
@@ -156,7 +155,7 @@ static struct psk_tensor tensor(const void *data, int64_t rows, int64_t columns)
         .address = (psk_address)(uintptr_t)data, .shape = {.rank = 2, .dims = {rows, columns}}, .dtype = PS_F32};
 }
 
-/* Copy rows first .. first + rows - 1 of a transposed a as rows. */
+/* Copy rows first .. first + rows - 1 of a, which is transposed in memory, to `to`, one row after the other. */
 static void turn(const struct product *x, int64_t first, int64_t rows, float *to)
 {
     enum { SQUARE = 32 };

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * print: returns its first input, and writes a line about the other inputs where the row runs.
- *
- * The line is TensorFlow's: the message, then each value in brackets, "portion is[500]". The first `summarize` elements of a
- * value are shown, with "..." if there are more; from two dimensions on each row has its own brackets, "[[1 2 3][4...]...]".
- * Source: TF 1.15 core/kernels/logging_ops.cc PrintOp, core/framework/tensor.cc SummarizeValue (PrintOneDim), float formats of
- * core/lib/strings/numbers.cc. Failure mode: no memory for the line.
- */
+/* print: returns its first input, and writes a line about the other inputs where the row runs. The line is TensorFlow's: the
+ * message, then each value in brackets, "portion is[500]". The first `summarize` elements of a value are shown, with "..." if
+ * there are more; from two dimensions on each row has its own brackets, "[[1 2 3][4...]...]". Source: TF 1.15
+ * core/kernels/logging_ops.cc PrintOp, core/framework/tensor.cc SummarizeValue (PrintOneDim), float formats of
+ * core/lib/strings/numbers.cc. Failure mode: no memory for the line. */
 #include "rows.h"
 
 #include "common/blob.h"
@@ -40,8 +37,7 @@ static void append_text(struct line *l, const char *text)
     append(l, text, strlen(text));
 }
 
-/* Append a number with the smaller of two precisions that reads back as the value: 6 or 8 digits for a float, 15 or 17 for a
- * double. */
+/* Append a float with 6 digits, or a double with 15; if these do not read back as the number, with 8 or 17 digits. */
 static void append_float(struct line *l, double value, bool is_double)
 {
     char text[40];
@@ -98,19 +94,20 @@ static void append_element(struct line *l, const struct psi_value *v, int64_t i)
     case PS_I64:
         (void)snprintf(text, sizeof(text), "%" PRId64, ((const int64_t *)v->data)[i]);
         break;
-    default: /* a bool, 0 or 1 */
+    default: /* a bool, as 0 or 1 */
         (void)snprintf(text, sizeof(text), "%d", ((const uint8_t *)v->data)[i]);
         break;
     }
     append_text(l, text);
 }
 
-/* Number of dimensions, from the last, that begin (end) at element i: those of whose size i is a multiple. */
+/* Number of slices that begin at element i: its row, the matrix of that row, and so on outwards. As many slices end with
+ * element i - 1, so between the two elements this many brackets are closed, and as many opened. */
 static uint32_t edges(const ps_shape *shape, int64_t i)
 {
     uint32_t count = 0;
     int64_t size = 1;
-    /* the first dimension has no brackets of its own: print has some around each value */
+    /* not the first dimension, which gets no brackets of its own: the line has brackets around each value */
     for (uint32_t d = shape->rank; d-- > 1;) {
         size *= shape->dims[d];
         if (i % size != 0) {
@@ -141,7 +138,7 @@ static void append_value(struct line *l, const struct psi_value *v, int64_t summ
     append_text(l, limit < elements ? "..." : "");
 }
 
-/* Errors are ignored: a stderr that nobody reads must not change the result. */
+/* Write a line to stderr. Errors are ignored: the result must not depend on whether anybody reads stderr. */
 static void write_stderr(const char *line, size_t bytes)
 {
     while (bytes > 0) {

@@ -3,10 +3,11 @@
  * reduce_sum, reduce_mean, argmax, softmax.
  *
  * A value is seen as (outer, count, inner) around the axis; "all axes" is one axis of all elements. If inner is 1 the elements of
- * a sum are consecutive, and LANES sums run beside each other; otherwise TILE columns are summed at a time, row after row.
+ * a sum are consecutive, and LANES partial sums are made at the same time; otherwise TILE columns are summed at a time, row after
+ * row.
  * float32 is summed in double. float64 is summed with the error of each addition kept beside the sum (Knuth, TAOCP 4.2.2, theorem
  * B; Ogita, Rump, Oishi 2005, algorithm 4.4), as if with twice the digits; if the sum is not finite the error is meaningless and
- * left out. Integers wrap in sums; a mean is that of the exact sum. Failure mode: the mean of no integers.
+ * left out. Integers wrap in sums; a mean is made from the exact sum. Failure mode: the mean of no integers.
  */
 #include "rows.h"
 
@@ -17,7 +18,7 @@
 enum { LANES = 8, TILE = 256 };
 _Static_assert(PSI_OP_SLICE % LANES == 0, "a slice ends with all lanes");
 
-__extension__ typedef __int128 wide; /* exact sum of integers: 2^63 of them do not overflow it */
+__extension__ typedef __int128 wide; /* exact sum of int32 or int64 values: even 2^63 of them do not overflow it */
 
 /* A sum with its error: the exact sum is sum + rest. */
 struct exact {
@@ -98,11 +99,11 @@ LANES_OF(lanes_i64, i64, int64_t)
 LANES_OF(lanes_exact_i32, exact, int32_t)
 LANES_OF(lanes_exact_i64, exact, int64_t)
 
-/* A reduction: dtype and size of its sums, and whether they become means. */
+/* A reduction: dtype and number of terms of each sum, and whether the sums become means. */
 struct reduction {
     ps_dtype dtype;
     bool mean;
-    int64_t count; /* elements of each sum */
+    int64_t count;
 };
 
 static void add_lanes(const struct reduction *r, union lanes *l, const void *x, int64_t n)
@@ -171,7 +172,6 @@ static void store_lanes(const struct reduction *r, const union lanes *l, void *o
     }
 }
 
-/* Running sums of TILE columns. */
 union tile {
     double f32[TILE];
     struct {
@@ -234,7 +234,6 @@ static struct psi_around around(const struct psi_op_attrs *attrs, const ps_shape
     return psi_around_axis(shape, psi_op_axis_of(attrs, shape->rank));
 }
 
-/* Sums of consecutive elements. */
 static ps_status reduce_rows(const struct psi_op *op, const struct psi_op_context *ctx, const struct reduction *r,
                              const struct psi_value *in, int64_t rows, struct psi_value *out, struct psi_err *err)
 {
@@ -262,7 +261,7 @@ static ps_status reduce_rows(const struct psi_op *op, const struct psi_op_contex
     return PS_OK;
 }
 
-/* Sums of elements at distance inner, of TILE neighbours at a time. */
+/* Reduce an axis with inner > 1: elements of one sum are `inner` apart. TILE neighbouring sums are made at a time. */
 static ps_status reduce_columns(const struct psi_op *op, const struct psi_op_context *ctx, const struct reduction *r,
                                 const struct psi_value *in, int64_t outer, int64_t inner, struct psi_value *out,
                                 struct psi_err *err)
@@ -328,7 +327,7 @@ PSI_RUN(reduce_mean)
         const type *x = data;                                                                                                    \
         int64_t best = 0;                                                                                                        \
         for (int64_t i = 1; i < n && x[best * step] == x[best * step]; i++) {                                                    \
-            best = x[i * step] <= x[best * step] ? best : i; /* also false for a NaN */                                          \
+            best = x[i * step] <= x[best * step] ? best : i; /* a NaN compares false, so it becomes the best */                  \
         }                                                                                                                        \
         return best;                                                                                                             \
     }
@@ -345,7 +344,7 @@ PSI_RUN(argmax)
     const struct psi_around a = psi_around_axis(&in[0].shape, psi_op_axis_of(attrs, in[0].shape.rank));
     const size_t bytes = ps_dtype_bytes(in[0].dtype);
     int64_t *to = out[0].data, since = 0;
-    for (int64_t o = 0; o < a.outer && out[0].bytes > 0; o++) { /* bytes > 0, because there may be very many empty rows */
+    for (int64_t o = 0; o < a.outer && out[0].bytes > 0; o++) { /* 0 bytes: no loop, because a.outer may be huge */
         for (int64_t i = 0; i < a.inner; i++) {
             *to++ = of[in[0].dtype - PS_F32]((const char *)in[0].data + (size_t)(o * a.count * a.inner + i) * bytes, a.count,
                                              a.inner);
@@ -362,8 +361,8 @@ PSI_RUN(argmax)
     return PS_OK;
 }
 
-/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
-/* One row of n, summed in double; x may be y. */
+/* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+/* Softmax of one row of n values, summed in double; `to` may be `from`. */
 #define SOFTMAX(name, type)                                                                                                      \
     static void name(const void *from, void *to, int64_t n)                                                                      \
     {                                                                                                                            \

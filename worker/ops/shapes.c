@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Dtypes and shapes of outputs, for each row. An unknown dimension (-1) fits any, and dimensions computed from it are unknown.
- * Failure mode: INVALID_ARGUMENT that shows all inputs and names the sizes that do not fit.
- */
+/* Rules by which dtypes and shapes of outputs follow from the inputs, for each row of the table of operations (table.c). An
+ * unknown dimension (-1) fits any, and dimensions computed from it are unknown. Failure mode: INVALID_ARGUMENT that shows all
+ * inputs and names the sizes that do not fit. */
 #include "rows.h"
 
 #include "common/shape.h"
@@ -48,7 +47,7 @@ ps_status psi_op_axis(const struct psi_op *op, const struct psi_op_attrs *attrs,
     return PS_OK;
 }
 
-/* Set the one output and check its size. */
+/* Set out[0] and *out_count for an operation with one output of this type. Fails if the output would be too large. */
 static ps_status one(const struct psi_op *op, const struct psi_type *in, uint32_t in_count, const struct psi_type *type,
                      struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -238,7 +237,8 @@ ps_status psi_infer_split(const struct psi_op *op, const struct psi_op_attrs *at
     return PS_OK;
 }
 
-/* Check that all inputs agree in all dimensions except `without` (PS_RANK_MAX: in all). *out gets the known sizes. */
+/* Check that all inputs agree in all dimensions but `without` (PS_RANK_MAX: in all dimensions). *out: their common shape; a size
+ * is known there if any input knows it. */
 static ps_status all_agree(const struct psi_op *op, const struct psi_type *in, uint32_t in_count, uint32_t without, ps_shape *out,
                            struct psi_err *err)
 {

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rows, and what all of them share: arity, dtypes, sizes in bytes.
- *
- * Happy path: psi_op_infer() checks the inputs by the row, then calls the row's rule for the outputs; psi_op_run() infers,
- * compares with the given values, and calls the row's body. Failure modes: INVALID_ARGUMENT before any data is touched; errors of
- * the body about data.
- */
+/* The table of operations, and the checks that all its rows share: arity, dtypes, sizes in bytes. Happy path: psi_op_infer()
+ * checks the inputs by the row, then calls the row's rule for the outputs; psi_op_run() infers, compares with the given values,
+ * and calls the row's body. Failure modes: INVALID_ARGUMENT before any data is touched; errors of the body about data. */
 #include "rows.h"
 
 #include "common/blob.h"
@@ -23,7 +19,7 @@
 #define NUMBERS (FLOATS | INTEGERS)
 #define ANY (NUMBERS | BIT(PS_BOOL) | BIT(PS_STRING))
 
-/* clang-format off: a row a paragraph */
+/* clang-format off: each row is a paragraph */
 static const struct psi_op table[] = {
     {.name = "const",
      .type = "Const",
@@ -423,7 +419,6 @@ static ps_status arity_check(const struct psi_op *op, uint32_t in_count, struct 
                     op->inputs_max);
 }
 
-/* Write the names of the dtypes, "float32 float64". */
 static const char *dtypes_format(uint32_t dtypes, char *buf, size_t n)
 {
     size_t used = 0;
@@ -449,7 +444,7 @@ static ps_status input_check(const struct psi_op *op, const struct psi_type *in,
             return psi_op_misfit(op, in, in_count, err, "dimension %" PRIu32 " of input %" PRIu32 " is negative", d, i);
         }
     }
-    const bool free = op->own_dtypes != 0 && i >= op->own_dtypes; /* checked by the row's rule */
+    const bool free = op->own_dtypes != 0 && i >= op->own_dtypes; /* op->infer() checks this input */
     const bool known = (unsigned)in[i].dtype <= PS_STRING;
     if (!known || (!free && (op->dtypes & BIT(in[i].dtype)) == 0)) {
         return psi_op_misfit(op, in, in_count, err, "it takes %s", dtypes_format(op->dtypes, text, sizeof(text)));
@@ -481,7 +476,7 @@ size_t psi_op_output_bytes(const struct psi_op *op, const struct psi_op_attrs *a
     return from != NULL ? from->bytes : 0;
 }
 
-/* Check that the value has the bytes of its type. */
+/* Check that v's dimensions are known, that it has memory, and that it has the bytes of its shape (strings: see blob_check()). */
 static ps_status value_check(const struct psi_op *op, const char *what, uint32_t i, const struct psi_value *v,
                              struct psi_err *err)
 {
@@ -526,7 +521,7 @@ static ps_status run_checked(const struct psi_op *op, const struct psi_op_attrs 
     ps_status st = arity_check(op, in_count, err);
     for (uint32_t i = 0; i < in_count && st == PS_OK; i++) {
         in_types[i] = (struct psi_type){in[i].dtype, in[i].shape};
-        /* otherwise inference reports it */
+        /* psi_op_infer() below refuses a rank that is too large */
         st = in[i].shape.rank <= PS_RANK_MAX ? value_check(op, "input", i, &in[i], err) : PS_OK;
     }
     st = st == PS_OK ? psi_op_infer(op, attrs, in_types, in_count, out_types, &expected, err) : st;

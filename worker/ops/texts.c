@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of operations' errors: types and shapes, all sides of a misfit. */
+/* Error texts for inputs that do not fit each other: they show the dtypes and shapes of all inputs. */
 #include "rows.h"
 
 #include <inttypes.h>
@@ -8,7 +8,6 @@
 
 enum { SHOWN_INPUTS = 4 };
 
-/* Write a shape: "(2, ?)". */
 static const char *dims_format(const ps_shape *shape, char *buf, size_t n)
 {
     char text[PSI_TYPE_TEXT_MAX] = "(";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes rows: their inputs, names, devices and types.
+ * Makes the rows of a plan, each with its inputs, name, device and types.
  *
- * Happy path: the inputs are values of the plan -> the operation's rule infers the output types, as far as they are known (ops.h)
- * -> the session's scopes give name and device -> the row is appended to the list. Nothing is sent. Failure modes:
- * INVALID_ARGUMENT, with the row's name if it has one; the plan keeps its first error.
+ * Happy path: a function checks that the inputs are values of the plan, infers the output types by the operation's rule, as far
+ * as they are known (ops.h), takes name and device from the session's open scopes, and appends the row to the plan. Nothing is
+ * sent. Failure modes: INVALID_ARGUMENT, with the row's name if it has one; the plan keeps its first error.
  */
 #include "plan.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Make a name that is unique in the plan: prefix + base, or else prefix + base + _1, _2 ... */
+/* Make a name that no other row of the plan has: prefix + base, or prefix + base + _1, _2 and so on. *out: psi_free(). */
 static ps_status name_make(ps_plan *p, const char *prefix, const char *base, char **out, struct psi_err *err)
 {
     char name[2 * (PS_NAME_BYTES_MAX + 1) + 16];
@@ -47,7 +47,7 @@ static ps_status name_make(ps_plan *p, const char *prefix, const char *base, cha
     return st;
 }
 
-/* Set name and device of a row from the open scopes. */
+/* Set the row's name and device from the scopes that the program has entered; a VARIABLE row gets the variable's name. */
 static ps_status scopes_ask(ps_plan *p, const struct psi_plan_spec *spec, struct psi_plan_row *row, struct psi_err *err)
 {
     char prefix[PS_NAME_BYTES_MAX + 1];
@@ -138,7 +138,7 @@ static ps_value value_of(ps_plan *p, const struct psi_plan_row *row)
     return row != NULL ? (ps_value){.plan = p, .row = row->number} : (ps_value){0};
 }
 
-/* Default name of a row: the name that TensorFlow 1.15's functions use. */
+/* Name of a row that the program does not name: as in TensorFlow 1.15. */
 static const char *base_of(const struct psi_op *op)
 {
     static const char *const LOWER[] = {"add", "sub", "mul", "div", "split", "concat", "stack", "dropout"};
@@ -330,7 +330,6 @@ ps_value ps_plan_placeholder(ps_plan *p, const char *name, ps_dtype dtype, ps_sh
     return psi_plan_leave(p, value_of(p, row), &err);
 }
 
-/* Make a row of a constant; copies data. */
 static ps_status const_row(ps_plan *p, ps_dtype dtype, const ps_shape *shape, const void *data, size_t bytes,
                            struct psi_plan_row **out, struct psi_err *err)
 {
@@ -390,7 +389,7 @@ ps_value ps_plan_const(ps_plan *p, ps_dtype dtype, ps_shape shape, const void *d
     if (!psi_plan_enter(p)) {
         return (ps_value){0};
     }
-    PSI_IGNORE(const_row(p, dtype, &shape, data, bytes, &row, &err)); /* the plan keeps the error */
+    PSI_IGNORE(const_row(p, dtype, &shape, data, bytes, &row, &err)); /* psi_plan_leave() makes err the plan's error */
     return psi_plan_leave(p, value_of(p, row), &err);
 }
 
@@ -439,7 +438,7 @@ ps_value ps_plan_variable(ps_plan *p, ps_variable *v)
     ps_status st = variable_check(p, v, &err);
     if (st == PS_OK) {
         const struct psi_type type = {v->dtype, v->shape};
-        /* setters see the type Identity, with which TensorFlow reads a variable, and so give it no device in turn */
+        /* "Identity", as in TensorFlow, which reads variables by this operation: device setters leave it where it is */
         const struct psi_plan_spec spec = {
             .kind = PSI_PLAN_VARIABLE, .base = v->name, .type = "Identity", .types = &type, .output_count = 1};
         st = psi_plan_row_new(p, &spec, &row, &err);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How values travel from one run to another: in calls, or in variables of the session.
+ * How values get from one run to another: in the call that sends a run to its task, or in variables of the session (keeps).
  *
  * Happy path: before the first level a way is chosen for each value that leaves its run. A value that a task makes and another
  * run needs stays in a variable at that task, and its readers read the variable: the client is not involved. A value that the
  * client has and a run needs travels in the run's call while all such values fit; the largest ones go into variables at the task
- * that uses them first. A large feed that only one run needs also travels in that run's call: it arrives with the call, and
- * nobody waits for an assignment before. Constants do not, because a variable keeps them for all further runs. A fetched value
- * comes in the answer if it fits, else the client pulls it from a variable. All variables are made at once, at the first run with
- * these types (keep.c). Failure modes: errors of making, assigning and pulling variables, with the row's name.
+ * that uses them first. A large feed that only one run needs also travels in that run's call, which saves the assignment of a
+ * variable before the run. A large constant is put into a variable, which keeps it for all further runs. A fetched value comes in
+ * the answer if it fits, else the client pulls it from a variable. All variables are made at once, at the first run with these
+ * types (keep.c). Failure modes: errors of making, assigning and pulling variables, with the row's name.
  */
 #include "keep.h"
 
@@ -18,16 +18,16 @@
 #include <string.h>
 
 enum {
-    /* most bytes of large feeds in a call: the task holds the memory of a call's input until the run is over */
+    /* most bytes of large values given by the program (feeds) in a call: the task keeps a call's input until the run is over */
     FEEDS_BYTES_MAX = 1 << 20,
-    FEED_BYTES_MIN = 16 << 10, /* a feed is large above this many bytes */
-    ALWAYS_INLINE = 1024,      /* a value of at most this many bytes never needs a variable */
+    FEED_BYTES_MIN = 16 << 10, /* a value given by the program is large from this many bytes on */
+    ALWAYS_INLINE = 1024,      /* a value of at most this many bytes is always sent in the call, and needs no variable */
     ROW_BYTES = 96,            /* largest encoded row without its texts and inputs */
     INPUT_BYTES = 192,         /* largest encoded input without its value and texts, with the padding before the value */
     VARIABLE_BYTES = PS_CONTAINER_BYTES_MAX + PS_JOB_BYTES_MAX + 24 /* largest encoded variable without its name */
 };
 
-/* Largest number of bytes of a value. Strings that the client does not have: bytes_most. */
+/* Most bytes that value `number` can have. For strings that a task will make, strings_bound() has set the bound. */
 static uint64_t value_bytes(const struct psi_trip *t, uint32_t number)
 {
     const struct psi_trip_value *v = &t->values[number];
@@ -38,7 +38,8 @@ static uint64_t value_bytes(const struct psi_trip *t, uint32_t number)
     return v->type.dtype != PS_STRING ? elements * ps_dtype_bytes(v->type.dtype) : v->bytes_most;
 }
 
-/* Set bytes_most of strings. An operation passes its input's strings on, so its output has the input's bytes. */
+/* Set bytes_most of all string values that needed rows make: operations only copy strings, so that an output has at most the
+ * bytes of the first input. */
 static void strings_bound(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;
@@ -54,11 +55,11 @@ static void strings_bound(struct psi_trip *t)
     }
 }
 
-/* Bytes of a run's call without the values in it. */
+/* Upper bound on the encoded size of a run's call, without the values in it. */
 static size_t rows_bytes(const struct psi_trip *t, uint32_t run)
 {
     const ps_plan *p = t->plan;
-    size_t bytes = INPUT_BYTES; /* RunHead */
+    size_t bytes = INPUT_BYTES;
     for (uint32_t i = 0; i < p->row_count; i++) {
         const struct psi_plan_row *row = p->rows[i];
         if (t->run_of[i] == run) {
@@ -84,12 +85,11 @@ static ps_status keep_value(struct psi_trip *t, uint32_t number, uint32_t place,
     return v->keep != NULL ? PS_OK : err->code;
 }
 
-/* True if the client has the value and run `run` needs it. */
 static bool is_from_client(const struct psi_trip *t, uint32_t run, struct psi_plan_ref ref)
 {
     const struct psi_plan_row *maker = t->plan->rows[psi_plan_maker(t->plan, ref).row];
     const uint32_t made = t->run_of[maker->number];
-    const bool sum = maker->kind == PSI_PLAN_ADD; /* the client gets the sum of an addition in the answer */
+    const bool sum = maker->kind == PSI_PLAN_ADD; /* the answer brings the client the sum */
     return made != run && !psi_trip_reads_itself(t, maker) && (sum || !is_remote(t, made));
 }
 
@@ -113,7 +113,7 @@ static bool is_used_by(const struct psi_trip *t, uint32_t number, uint32_t row)
     return false;
 }
 
-/* True if the value is no constant and no other run on a task needs it. */
+/* True if value `number` is to be sent in the call of run `run`: no other run on a task needs it, and it is no constant. */
 static bool travels(const struct psi_trip *t, uint32_t number, uint32_t run)
 {
     bool alone = !is_constant(t, number);
@@ -123,13 +123,12 @@ static bool travels(const struct psi_trip *t, uint32_t number, uint32_t run)
     return alone;
 }
 
-/* Bytes of the values in a run's call: large feeds, and all other values. */
 struct inlined {
     uint64_t feeds_bytes, rest_bytes;
 };
 
-/* Number of the largest value in the run's call, among large feeds or among the others. UINT32_MAX: none is above
- * ALWAYS_INLINE. */
+/* Find the largest value of more than ALWAYS_INLINE bytes that is to be sent in the run's call, among large feeds (feeds true) or
+ * all other values. Returns its index, or UINT32_MAX. *total gets the bytes of both groups; seen [value_count] is overwritten. */
 static uint32_t largest_inline(const struct psi_trip *t, uint32_t run, bool feeds, bool *seen, struct inlined *total)
 {
     const ps_plan *p = t->plan;
@@ -155,7 +154,7 @@ static uint32_t largest_inline(const struct psi_trip *t, uint32_t run, bool feed
     return largest;
 }
 
-/* Mark the large feeds of a run. Small feeds share the room with the rows. */
+/* Set psi_trip_value.travels for the inputs of run `run`: true for a large value of the client that no other run needs. */
 static void inputs_travel(struct psi_trip *t, uint32_t run)
 {
     for (uint32_t i = 0; i < t->plan->row_count; i++) {
@@ -225,15 +224,15 @@ ps_status psi_trip_carry(struct psi_trip *t, struct psi_err *err)
     return st == PS_OK ? psi_plan_keeps_make(t, err) : st;
 }
 
-/* One transfer between the client's memory and a keep. */
+/* One transfer of value `number` between the client's memory and the variable that carries it (its keep). */
 struct moved {
     struct psi_api_call call;
     enum psi_request_kind kind;
     uint32_t number;
 };
 
-/* Set the kind only now: psi_api_call_start() would refuse an ASSIGN of a session that only evaluates, and such a session may
- * feed. */
+/* psi_api_call.prepare(): set the request's kind only now, because psi_api_calls_start() refuses an ASSIGN of a session that only
+ * evaluates. Such a session may still assign values of its plans to its own variables. */
 static ps_status moved_prepare(struct psi_api_call *call, struct psi_err *err)
 {
     (void)err;

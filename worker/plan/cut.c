@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Cuts a list of rows into runs (cut.h).
- *
- * Happy path: one pass finds the level of each row, a sort puts the rows of a run together, a second pass numbers the runs.
- * Rows that wait for each other's tasks in turn, A0 and B0, A1 (needs B0) and B1 (needs A0), become four runs: with two runs each
- * task's run would wait for the other task's run. Failure mode: no memory.
- */
+/* Cuts a list of rows into runs (cut.h): one pass finds the level of each row, a sort puts the rows of a run together, a second
+ * pass numbers the runs. An example: task A has rows A0 and A1, task B has B0 and B1; A1 needs B0, and B1 needs A0. These become
+ * four runs. With a single run for each task, the two runs would wait for each other. Failure mode: no memory. */
 #include "cut.h"
 
 #include "common/mem.h"
@@ -28,7 +24,7 @@ static int by_level_place_row(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Level of a row; the levels of all earlier rows are known. */
+/* Lowest level on which a row can run. levels: those of all earlier rows. */
 static uint32_t level_of(const struct psi_cut_row *rows, uint32_t row, const uint32_t *levels)
 {
     uint32_t level = 0;

@@ -7,16 +7,16 @@
 
 /** Place of a row that is not executed: its value exists before the first run. */
 #define PSI_CUT_NOWHERE UINT32_MAX
-/** Run number of a row that is in no run. */
+/** In place of a run's index: the row is in no run. */
 #define PSI_CUT_NO_RUN UINT32_MAX
 
-/* A row that another row waits for. */
 struct psi_cut_edge {
     uint32_t row; /* an earlier row of the list. Edges to rows at PSI_CUT_NOWHERE are ignored */
     bool strict;  /* true: the earlier row's run must have ended; false: at the same place, both rows may be in one run */
 };
 struct psi_cut_row {
-    uint32_t place; /* number of a task, a number of the caller's for the client, or PSI_CUT_NOWHERE */
+    /* where the row runs: index of a task, another number for the client (the caller chooses it), or PSI_CUT_NOWHERE */
+    uint32_t place;
     const struct psi_cut_edge *edges;
     uint32_t edge_count;
 };
@@ -27,14 +27,12 @@ struct psi_cut_run {
     uint32_t row_count;
 };
 
-/**
- * Cut the list. Each row gets the lowest level that its edges allow, so the number of levels is the smallest possible; a level
+/** Cut the list. Each row gets the lowest level that its edges allow, so the number of levels is the smallest possible; a level
  * has one run for each place that has rows on it. A row that an edge names is in a run of an earlier level, or earlier in the
  * same run. No run waits for another run of its level, so no two tasks wait for each other.
  *
  * out_run    [count] number of each row's run, or PSI_CUT_NO_RUN.
- * out_runs   [count] runs sorted by level, then by place.
- */
+ * out_runs   [count] runs sorted by level, then by place. */
 PSI_MUST ps_status psi_cut(const struct psi_cut_row *rows, uint32_t count, uint32_t *out_run, struct psi_cut_run *out_runs,
                            uint32_t *out_run_count, struct psi_err *err);
 

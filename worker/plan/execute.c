@@ -2,10 +2,11 @@
 /*
  * Runs a plan: ps_plan_run(), ps_plan_eval().
  *
- * Happy path: the rows that the fetches need and the types of their values (trip.c) -> where each row runs (place.c) -> the cut
- * into runs (cut.c) -> level after level: calls to tasks, and the client's own rows (remote.c, local.c) -> the values of the
- * fetches. Failure modes: an error before the first level has changed nothing; after a later error the runs of its level still
- * end, and the error says whether variables may have changed. The plan keeps no error of a run.
+ * Happy path: execute() finds the rows that the fetches need, and the types of their values (trip.c). It chooses where each row
+ * runs (place.c), and cuts the rows into runs (cut.c). It executes one level of runs after the other, by calls to tasks
+ * (remote.c) and in the client (local.c), and gives the fetched values to the program. Failure modes: an error before the first
+ * level has changed nothing. When a run fails, the other runs of its level still end, and the error says whether variables may
+ * have changed. The plan keeps no error of a run.
  */
 #include "keep.h"
 
@@ -19,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Allocate memory that the plan owns until its next run. */
+/* Allocate memory for a value that the program fetches. The plan frees it at its next run, or with itself. NULL: no memory. */
 static void *gift_make(ps_plan *p, size_t bytes)
 {
     void **gifts = psi_realloc(p->gifts, (p->gift_count + 1) * sizeof(*gifts));
@@ -94,7 +95,7 @@ static ps_status fetch_give(struct psi_trip *t, size_t index, struct psi_err *er
     return text ? offsets_give(p, v->value.data, elements, out, err) : PS_OK;
 }
 
-/* Give out all fetches, even if one buffer is too small; returns the first error. */
+/* Copy the fetched values to the program. One that does not fit its buffer does not stop the others. Returns the first error. */
 static ps_status fetches_give(struct psi_trip *t, struct psi_err *err)
 {
     ps_status first = PS_OK;
@@ -138,8 +139,8 @@ static void rows_ran(struct psi_trip *t)
     }
 }
 
-/* Drop all keeps of the plan if the session has recovered since: the session then has another container. The recovery count
- * shows it even without keeps. */
+/* If the session has recovered since the plan last ran (psi_monitor_life() has changed), its own container is another one: forget
+ * the old name, and free the records of the plan's variables in it. */
 static void keeps_check(ps_plan *p)
 {
     struct psi_list *it = NULL;
@@ -185,7 +186,7 @@ static ps_status execute(struct psi_trip *t, struct psi_err *err)
     return st;
 }
 
-/* Run with a trace. A run that fails still writes the trace of its parts, and returns the run's error. */
+/* execute() with a trace, which is written to its file even if the run fails. Returns the run's error, else that of writing. */
 static ps_status execute_traced(struct psi_trip *t, struct psi_err *err)
 {
     struct psi_trace trace;

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Session variables of a plan (keep.h): volatile variables in the session's container, which only the session and the executors
- * of its runs can open.
- *
- * Happy path: the first run with these types makes all variables that it needs, with one list to the directory and one to each
- * task; later runs with the same types reuse them. A name has the numbers of the plan and of the value, and a number that is
- * never reused. Failure modes: after a run that failed, an assignment may still be on its way and would overwrite what a later
- * run assigns. Therefore the variables are given up, and the next run makes others. A recovered session has another container:
- * its keeps are gone (psi_api_plans_forget()).
- *
- * Giving up: the loop thread asks the directory to delete the variables, and nobody waits for the answers. A variable whose
- * deletion fails exists until the end of the session.
- */
+/* Session variables of a plan (keep.h): volatile variables in the session's container, which only the session and the executors
+ * of its runs can open. Happy path: the first run with these types makes all variables that it needs, with one list to the
+ * directory and one to each task; later runs with the same types reuse them. A name has the numbers of the plan and of the value,
+ * and a number that is never reused. Failure modes: after a run that failed, an assignment may still be on its way and would
+ * overwrite what a later run assigns. Therefore the variables are given up, and the next run makes others. A recovered session
+ * has another container: its keeps are gone (plans_forget() in object.c). Giving up: the loop thread asks the directory to delete
+ * the variables, and nobody waits for the answers. A variable whose deletion fails exists until the end of the session. */
 #include "keep.h"
+
+#include "worker/api/lock.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -21,8 +17,9 @@
 #include <string.h>
 
 enum {
-    TYPES_MAX = 4,    /* keeps per value: a program's feeds may alternate between so many shapes */
-    DELETE_MS = 10000 /* deletions run in the background */
+    /* most variables of one value at one place: a program's inputs may alternate between so many dtypes or shapes */
+    TYPES_MAX = 4,
+    DELETE_MS = 10000 /* timeout of a deletion, which runs in the background */
 };
 
 static bool same_type(const struct psi_plan_keep *k, const struct psi_type *type)
@@ -75,7 +72,8 @@ static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
     ps_variable_spec_init(&spec);
     spec.dtype = v->dtype;
     spec.shape = v->shape;
-    spec.wire_dtype = v->dtype == PS_F32 ? PS_F32 : PS_DTYPE_NONE; /* exact, whatever the session's is */
+    /* the session may send float32 as bfloat16, but a plan's values must stay exact */
+    spec.wire_dtype = v->dtype == PS_F32 ? PS_F32 : PS_DTYPE_NONE;
     const struct psi_var_scope scope = {.container = v->container, .name = v->name, .apart = true, .place = &place};
     st = st == PS_OK ? psi_client_variable_in(call->client, &spec, &scope, false, &v->var, err) : st;
     call->req.kind = PSI_REQ_GET;
@@ -90,7 +88,7 @@ static void finish(struct psi_api_call *call)
     k->made = true;
 }
 
-/* Ask for the session's container, unless the plan knows it. */
+/* Set p->container and p->key, unless they are set, to the session's own container and its key. Blocks. */
 static ps_status container_know(ps_plan *p, struct psi_err *err)
 {
     return p->container[0] != '\0' ? PS_OK : psi_session_container(p->session, p->container, p->key, err);
@@ -142,8 +140,7 @@ ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err)
     return st;
 }
 
-/* Loop thread: end k. The core's record of the variable is freed now, or with the session if an operation on the variable is in
- * progress. */
+/* Loop thread: free k. The core's record of its variable is freed too, or, while an operation uses it, with the session. */
 static void keep_gone(struct psi_plan_keep *k, struct psi_client *c)
 {
     ps_session *s = k->variable.session;
@@ -151,19 +148,16 @@ static void keep_gone(struct psi_plan_keep *k, struct psi_client *c)
         PSI_IGNORE(psi_client_variable_drop(c, k->variable.var)); /* false: the record is freed with the session */
     }
     psi_free(k);
-    (void)pthread_mutex_lock(&s->lock);
-    s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_landed(s, NULL, NULL);
 }
 
-/* End the keep after its deletion, even if that failed: the variable then ends with the session. */
+/* The deletion has ended. If it failed, the variable exists until the session ends. */
 static void deleted(struct psi_request *req)
 {
     keep_gone(PSI_CONTAINER_OF(req, struct psi_plan_keep, call.req), req->owner);
 }
 
-/* Loop thread: delete the variable, and then end its keep. */
+/* Loop thread: ask the directory to delete the keep's variable; keep_gone() follows. */
 static void let_go(struct psi_io_work *work, struct psi_client *c)
 {
     struct psi_plan_keep *k = PSI_CONTAINER_OF(work, struct psi_plan_keep, call.work);
@@ -177,7 +171,7 @@ static void let_go(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* Number of keeps of the same value and place that were used later. */
+/* Number of keeps for the value and place of `of` that have another type and were used after `of`. */
 static uint32_t later_ones(const ps_plan *p, const struct psi_plan_keep *of)
 {
     struct psi_list *it = NULL;
@@ -195,7 +189,7 @@ void psi_plan_keeps_forget(ps_plan *p, bool all)
     struct psi_list works;
     struct psi_list *it = NULL, *tmp = NULL;
     psi_list_init(&works);
-    /* under the lock, so that no recovery frees the core's records before the keeps are counted as in flight */
+    /* under the lock: a recovery must not free the core's records before the deletions count as in flight */
     (void)pthread_mutex_lock(&s->lock);
     const bool goes_on = psi_api_may_clear(s, NULL) == PS_OK;
     PSI_LIST_FOREACH_SAFE(it, tmp, &p->keeps) {
@@ -209,7 +203,7 @@ void psi_plan_keeps_forget(ps_plan *p, bool all)
             psi_list_push_back(&works, &k->call.work.link);
             s->in_flight++;
         } else {
-            psi_free(k); /* the session ends or recovers, which also ends its variables and records */
+            psi_free(k); /* the session is ending or recovering, and the variable ends with it */
         }
     }
     (void)pthread_mutex_unlock(&s->lock);

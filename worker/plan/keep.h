@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Session variables of a plan, for values that are in no call (keep.c). */
+/* Variables in the session's own container that carry values from one run of a plan to another (keep.c). */
 #ifndef PSI_PLAN_KEEP_H
 #define PSI_PLAN_KEEP_H
 
 #include "worker/plan/plan.h"
 
-/* A variable in the session's container, at the task that makes or first uses a value of the plan: it holds the value for other
- * runs. */
+/* A keep: such a variable. It lies at the task that makes the value, or that uses the value first. */
 struct psi_plan_keep {
     struct psi_list link; /* in plan->keeps */
     ps_variable variable; /* the plan's own record, in no list of the session */
-    uint32_t number;      /* number of the value */
-    uint32_t place;       /* place of the task */
-    uint64_t used;        /* number of the last run that used it */
-    bool made;            /* the variable exists */
-    bool holds;           /* the variable already has its value, a constant */
+    uint32_t number;
+    uint32_t place;
+    uint64_t used; /* plan->runs when the variable was last used, to find those that are no longer needed */
+    bool made;
+    bool holds; /* the value is a constant, and the variable already has it */
     struct psi_api_call call;
     struct psi_var_name full; /* argument of the deletion */
 };
 
-/** Find the keep of a value of this type at this place, from an earlier run, or add a keep that psi_plan_keeps_make() will make.
- * The type of value `number` in this run is known. NULL: no memory, RESOURCE_EXHAUSTED. */
+/** Find the keep of value `number` at this place for the type that the value has in this run; or add one, whose variable
+ * psi_plan_keeps_make() will make. Call when the types of the trip are known. NULL: no memory, RESOURCE_EXHAUSTED. */
 struct psi_plan_keep *psi_plan_keep_for(struct psi_trip *t, uint32_t number, uint32_t place, struct psi_err *err);
-/** Make the variables of all new keeps, in one list. Blocks. */
+/** Make the variables of all new keeps: the directory gets one request for all of them, and each task gets one. Blocks. */
 ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err) PSI_MUST;
-/** Give up keeps: all of them, or those whose value has had TYPES_MAX later types. Their variables are deleted in the
- * background. all: the plan is freed, or a run has failed, after which an assignment may still reach a variable. */
+/** Free keeps, and delete their variables in the background. all: every keep, because the plan is freed, or because assignments
+ * of a failed run may still arrive. Otherwise only keeps whose value has had TYPES_MAX other types since their last use. */
 void psi_plan_keeps_forget(ps_plan *p, bool all);
 /** Free the records of all keeps, without deleting variables. For a plan that is freed or whose session has recovered. */
 void psi_plan_keeps_free(ps_plan *p);

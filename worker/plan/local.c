@@ -2,9 +2,9 @@
 /*
  * Executes a run in the client, on the thread that runs the plan.
  *
- * Happy path: the variables that the run reads are pulled together -> the rows run one after the other, each with its own memory
- * for its outputs -> assignments, additions and pushes, in the order of the list. Failure modes: the first error ends the run,
- * with the row's name.
+ * Happy path: psi_trip_local() pulls all variables that the run reads at the same time, runs the rows one after the other, each
+ * with its own memory for its outputs, and makes assignments, additions and pushes in the order of the list. Failure modes: the
+ * first error ends the run, with the row's name.
  */
 #include "plan.h"
 
@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-/* A variable that the run reads. */
 struct reading {
     struct psi_api_call call;
     uint32_t row; /* number of the variable's row */
@@ -46,7 +45,6 @@ static ps_status reading_start(struct psi_trip *t, struct reading *r, struct psi
     return PS_OK;
 }
 
-/* Wait for all reads that were started; *err is the first error. */
 static ps_status readings_wait(const struct psi_trip *t, struct reading *readings, uint32_t count, struct psi_err *err)
 {
     ps_status first = PS_OK;
@@ -79,7 +77,7 @@ static void reading_add(const struct psi_trip *t, uint32_t row, struct reading *
     }
 }
 
-/* Find the variables that the run reads. readings has room for all rows of the plan. */
+/* List the variables that the run reads in `readings`, which has room for all VARIABLE rows of the plan. Returns their number. */
 static uint32_t readings_find(const struct psi_trip *t, uint32_t run, struct reading *readings)
 {
     const ps_plan *p = t->plan;
@@ -111,7 +109,7 @@ static uint32_t variables_of(const ps_plan *p)
     return count;
 }
 
-/* Read them. Their values stay in the trip until the run has ended; another run reads again. */
+/* Read the variables of a run into values of the trip, all at the same time. readings_end() frees these values after the run. */
 static ps_status readings_make(struct psi_trip *t, uint32_t run, struct reading *readings, uint32_t *out_count,
                                struct psi_err *err)
 {
@@ -133,7 +131,7 @@ static ps_status readings_make(struct psi_trip *t, uint32_t run, struct reading 
     return st;
 }
 
-/* Free values that were read for this run only; values that a row of the client has read stay. */
+/* Free the values that readings_make() has read, except values of rows that are in a run: the trip frees these. */
 static void readings_end(struct psi_trip *t, struct reading *readings, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -2,8 +2,9 @@
 /*
  * Making and freeing plans (ps_plan.h).
  *
- * Happy path: ps_plan_new() -> rows (build.c, rows.c) -> ps_plan_run() (execute.c), any number of times -> ps_plan_free(), or the
- * end of the session, which calls plans_free() and plans_forget() once it has a plan. Failure modes: no memory, no session.
+ * Happy path: ps_plan_new() makes a plan, build.c and rows.c add rows, ps_plan_run() (execute.c) runs it any number of times, and
+ * ps_plan_free() frees it. A plan that the program does not free is freed with its session, by plans_free(). Failure modes:
+ * without memory or a session ps_plan_new() returns NULL, and ps_last_error() says why.
  */
 #include "keep.h"
 
@@ -19,7 +20,6 @@ void psi_plan_gifts_free(ps_plan *p)
     p->gift_count = 0;
 }
 
-/* No thread runs or builds the plan. */
 static void plan_destroy(ps_plan *p)
 {
     psi_plan_gifts_free(p);
@@ -39,10 +39,10 @@ void ps_plan_free(ps_plan *p)
 {
     struct psi_err err = {0};
     if (p == NULL || !psi_api_here(p->session)) {
-        return; /* like ps_session_close(), a child of fork() frees nothing */
+        return; /* a child process after fork() frees nothing, as in ps_session_close() */
     }
     if (psi_plan_run_begin(p, true, &err) != PS_OK) {
-        return; /* called in a callback: the plan stays until the session ends */
+        return; /* in a callback, which cannot wait for a run, the plan stays until its session is freed */
     }
     (void)pthread_mutex_lock(&p->lock);
     while (p->calling > 0) {
@@ -56,7 +56,7 @@ void ps_plan_free(ps_plan *p)
     plan_destroy(p);
 }
 
-/* Free all plans of a session that is freed; no thread runs or builds one. */
+/* Free the plans that the program has not freed. Called when session s is freed, and no thread uses its plans. */
 static void plans_free(ps_session *s)
 {
     struct psi_list *it = NULL;
@@ -70,7 +70,7 @@ static void plans_forget(ps_session *s)
 {
     struct psi_list *it = NULL, *k = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    s->target_asked = false; /* another program may serve at the target from now on */
+    s->target = PSI_TARGET_UNKNOWN; /* ask again: another program may answer at the target's address now */
     PSI_LIST_FOREACH(it, &s->plans) {
         PSI_LIST_FOREACH(k, &PSI_CONTAINER_OF(it, ps_plan, link)->keeps) {
             PSI_CONTAINER_OF(k, struct psi_plan_keep, link)->variable.var = NULL;
@@ -81,7 +81,8 @@ static void plans_forget(ps_session *s)
 
 ps_plan *ps_plan_new(ps_session *s)
 {
-    static const uint64_t SEED[2] = {0x706c616e, 0x726f7773}; /* a fixed seed is safe: the program itself chooses the keys */
+    /* a fixed hash seed is safe, because the names come from the program itself */
+    static const uint64_t SEED[2] = {0x706c616e, 0x726f7773};
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, false, &err);
     ps_plan *p = st == PS_OK ? psi_calloc(1, sizeof(*p)) : NULL;
@@ -97,7 +98,7 @@ ps_plan *ps_plan_new(ps_session *s)
     psi_list_init(&p->link);
     psi_list_init(&p->keeps);
     psi_map_init(&p->names, SEED);
-    (void)pthread_mutex_init(&p->lock, NULL); /* cannot fail with default attributes */
+    (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->changed, NULL);
     (void)pthread_mutex_lock(&s->lock);
     p->number = s->plan_count++;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where rows run: a task and its device, from the requests of the scopes.
+ * Where rows run: on which task, and on which device of the task, as the program's device scopes request.
  *
- * Happy path: the cluster is known -> the core's table gives the task of each row whose device names one -> when the first row
- * names no task, the session's target is asked once, by an empty run, whether it executes runs; if it does not, or is not in the
- * cluster, the client executes these rows -> tasks list their devices other than CPU:0 -> a placement line for each new row. A
- * row's place never changes. Failure modes: INVALID_ARGUMENT with the row's name, for a task that the cluster lacks, or a device
- * that the task lacks; errors of the questions.
+ * Happy path: once the cluster is known, the core's table gives the task of each row whose device names a task. The other rows
+ * run at the session's target. The target is asked once, by an empty run, whether it executes runs; if not, or if it is not in
+ * the cluster, the client executes these rows. A task is asked whether it has a device other than CPU:0. New rows are logged.
+ * A row's place never changes. Failure modes: INVALID_ARGUMENT with the row's name, for a task that the cluster lacks, or a
+ * device that the task lacks; errors of the requests to the target and the tasks.
  */
 #include "plan.h"
+
+#include "worker/api/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +18,10 @@
 struct search {
     struct psi_trip *trip;
     struct psi_err err;
-    bool needs_home; /* a row names no task */
+    bool needs_home; /* a row's device names no task: it runs at p->home, the session's target or the client */
 };
 
-/* True if the device names a task; a device with a job only means the job's task 0. */
+/* True if the device names a task. A job without a task counts: it means the job's task 0. */
 static bool names_task(const struct psi_plan_row *row)
 {
     return row->device.has_job || row->device.has_task;
@@ -44,7 +46,7 @@ static ps_status task_find(struct psi_client *c, const struct psi_plan_row *row,
     return psi_api_find_task(c, job, d->has_task ? d->task : 0, out, err);
 }
 
-/* Loop thread: find the target, and the tasks of all rows that name one. */
+/* Loop thread: find the session's target (the task at its address), and the task of each row whose device names one. */
 static ps_status search_tasks(struct psi_api_call *call, struct psi_err *err)
 {
     struct search *search = call->arg;
@@ -75,30 +77,36 @@ static ps_status search_tasks(struct psi_api_call *call, struct psi_err *err)
             psi_err_prefix(err, "row '%s'", row->name);
         }
     }
-    return st; /* no request was started, so there is nothing to wait for */
+    return st;
 }
 
-/* Ask whether the target executes runs, once per session. */
+/* Ask the target whether it executes runs of plans, unless the session knows the answer already. */
 static ps_status target_ask(struct psi_trip *t, bool *out_executes, struct psi_err *err)
 {
     ps_session *s = t->plan->session;
-    (void)pthread_mutex_lock(&s->lock);
-    const bool asked = s->target_asked;
-    *out_executes = s->target_executes;
-    (void)pthread_mutex_unlock(&s->lock);
-    ps_status st = asked ? PS_OK : psi_trip_probe(t, t->plan->home, out_executes, err);
+    enum psi_target target = PSI_TARGET_UNKNOWN;
+    /* keep a recovery away until the answer is stored, because a recovery resets s->target */
+    ps_status st = psi_api_go_inside(s, err);
     if (st != PS_OK) {
-        psi_err_prefix(err, "the session's target");
         return st;
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->target_asked = true;
-    s->target_executes = *out_executes;
-    (void)pthread_mutex_unlock(&s->lock);
-    return PS_OK;
+    psi_api_copy(s, &target, &s->target, sizeof(target));
+    if (target == PSI_TARGET_UNKNOWN) {
+        st = psi_trip_probe(t, t->plan->home, out_executes, err);
+        target = *out_executes ? PSI_TARGET_EXECUTES : PSI_TARGET_EXECUTES_NOT;
+    }
+    *out_executes = target == PSI_TARGET_EXECUTES;
+    if (st == PS_OK) {
+        psi_api_copy(s, &s->target, &target, sizeof(target));
+    } else {
+        psi_err_prefix(err, "the session's target");
+    }
+    psi_api_go_outside(s);
+    return st;
 }
 
-/* Find the place of rows without a task, once per plan. */
+/* Decide, once per plan, where rows run whose device names no task: at the session's target if it executes runs, else in the
+ * client. Errors: those of target_ask(). */
 static ps_status home_find(struct psi_trip *t, struct psi_err *err)
 {
     ps_plan *p = t->plan;
@@ -135,8 +143,7 @@ static bool is_default(const struct psi_device *d)
     return (!d->has_type || strcmp(d->type, "CPU") == 0) && (!d->has_index || d->index == 0);
 }
 
-/* Check that the row's task, or the client, has the requested device. Otherwise the row gets CPU:0 (soft placement) or an
- * error. */
+/* Check that the row's task, or the client, has the device that the row asks for. If not: CPU:0 (soft placement), or an error. */
 static ps_status device_find(struct psi_trip *t, struct psi_plan_row *row, struct psi_err *err)
 {
     ps_session *s = t->plan->session;
@@ -204,7 +211,8 @@ static ps_status rows_place(struct psi_trip *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* Place each change with the value that it takes: at the run that makes the value or reads it. */
+/* Place each assign, add and push where its value is made. A value that the program gives or that is constant has no such place:
+ * the client makes the change. For a value that is another variable's, p->home (target or client) makes the change. */
 static void changes_place(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;
@@ -215,7 +223,7 @@ static void changes_place(struct psi_trip *t)
         }
         row->place = PSI_CUT_NOWHERE;
         if (row->kind == PSI_PLAN_VARIABLE) {
-            row->place = PSI_PLAN_CLIENT; /* used only for the reads that psi_trip_find_reads() gives to the client */
+            row->place = PSI_PLAN_CLIENT; /* used only if the client reads the variable (psi_trip_find_reads()) */
         } else if (row->kind == PSI_PLAN_ASSIGN || row->kind == PSI_PLAN_ADD || row->kind == PSI_PLAN_PUSH) {
             const struct psi_plan_row *maker = p->rows[psi_plan_maker(p, row->inputs[0]).row];
             const bool nowhere = maker->place == PSI_CUT_NOWHERE;
@@ -224,7 +232,7 @@ static void changes_place(struct psi_trip *t)
     }
 }
 
-/* True if the value of a variable goes straight to another variable: that happens at home. */
+/* True if a needed row assigns, adds or pushes one variable's value to a variable: such a row runs at p->home. */
 static bool copies(const struct psi_trip *t)
 {
     const ps_plan *p = t->plan;
@@ -238,7 +246,7 @@ static bool copies(const struct psi_trip *t)
     return false;
 }
 
-/* Write TensorFlow's placement line for each row that runs for the first time. */
+/* For each row that runs for the first time, log where it runs, in the form of TensorFlow's log_device_placement. */
 static void lines_write(struct psi_trip *t)
 {
     ps_plan *p = t->plan;

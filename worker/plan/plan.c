@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Common to building and running a plan: one thread at a time, the plan's first error, facts about its values.
- * Failure modes: after the first error of building, later calls do nothing; NULL is no plan.
- */
+/* For the functions that build a plan and those that run it: the lock, by which only one of them is active at a time; the first
+ * error of building; questions about the plan's values. Failure mode: after an error of building, later calls do nothing. */
 #include "plan.h"
 
 bool psi_plan_enter(ps_plan *p)
@@ -44,7 +42,7 @@ ps_status psi_plan_run_begin(ps_plan *p, bool waits, struct psi_err *err)
         (void)pthread_cond_wait(&p->changed, &p->lock);
     }
     const bool busy = p->running;
-    p->running = true; /* no change if the plan is busy */
+    p->running = true; /* busy: it was true already */
     (void)pthread_mutex_unlock(&p->lock);
     return busy ? psi_fail(err, PS_FAILED_PRECONDITION, "the plan runs already; another run begins when it has ended") : PS_OK;
 }

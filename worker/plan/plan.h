@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of worker/plan share: a plan, its rows, and a trip, which is one ps_plan_run().
- *
- * Threads: a plan is built and run under its lock, or by the one thread that has set `running`.
- */
+/* What the files of worker/plan share: a plan, its rows (operations), and a trip, which is one ps_plan_run(). A plan is built
+ * under its lock, by any thread; it is run by the one thread that has set `running`. */
 #ifndef PSI_PLAN_PLAN_H
 #define PSI_PLAN_PLAN_H
 
@@ -12,7 +9,7 @@
 #include "worker/plan/cut.h"
 #include "worker/plan/run.h"
 
-/** Place of rows that the client executes; other places are numbers of tasks in the core's table. */
+/** Place of rows that the client executes. A row's place is otherwise the index of a task in the core's table of tasks. */
 #define PSI_PLAN_CLIENT (PSI_CUT_NOWHERE - 1u)
 /** Bytes for the device of a task: "GPU:0". */
 #define PSI_PLAN_DEVICE_BYTES (PSI_RUN_DEVICE_BYTES_MAX + 1)
@@ -22,49 +19,49 @@ enum psi_plan_kind {
     PSI_PLAN_OP = 1,
     PSI_PLAN_PLACEHOLDER,
     PSI_PLAN_CONST,
-    PSI_PLAN_VARIABLE, /* reads a variable when the run that uses the value begins */
-    PSI_PLAN_PART,     /* rows `part` of `parts` of a batch */
-    PSI_PLAN_WEIGHT,   /* float32 or float64: rows of the PART / rows of the batch */
-    PSI_PLAN_ASSIGN,   /* its result is its input */
+    PSI_PLAN_VARIABLE, /* reads a variable at the beginning of the run that uses the value */
+    PSI_PLAN_PART,     /* part number `part` of a batch that is divided among replicas into `parts` parts */
+    PSI_PLAN_WEIGHT,   /* float32 or float64: share of the batch's rows that a PART has */
+    PSI_PLAN_ASSIGN,   /* the row's result is its input */
     PSI_PLAN_ADD,
     PSI_PLAN_PUSH,
     PSI_PLAN_GROUP
 };
 
-/* Output `output` of row `row` of one plan. */
 struct psi_plan_ref {
     uint32_t row, output;
 };
 
 struct psi_plan_row {
     enum psi_plan_kind kind;
-    uint32_t number;      /* number in the plan */
-    uint32_t first_value; /* number of output 0 among all values of the plan */
+    uint32_t number;
+    uint32_t first_value; /* index of the row's first output among all values of the plan */
     uint32_t input_count, output_count;
     struct psi_plan_ref *inputs; /* [input_count] */
-    struct psi_type *types;      /* [output_count] types as known while building. dtype NONE: the row has no result */
+    struct psi_type *types;      /* [output_count] types, as far as known before a run. dtype NONE: the row has no result */
     char *name;                  /* full name, unique in the plan; of a VARIABLE row the variable's name */
     const char *type;            /* TensorFlow's type of the operation: "Add" */
     const struct psi_op *op;     /* set for OP */
     struct psi_op_attrs attrs;   /* set for OP and PLACEHOLDER */
-    char *message;               /* attrs.message; NULL: none */
+    char *message;               /* owns the text of attrs.message; NULL: none */
     struct psi_value value;      /* set for CONST: owned by the row */
-    ps_variable *variable;       /* set for VARIABLE, ASSIGN, ADD, PUSH */
+    ps_variable *variable;       /* set for VARIABLE (which it reads), ASSIGN, ADD, PUSH (which change it) */
     float scale;                 /* set for PUSH */
-    /* PART, WEIGHT: part of input 0, which has as many rows as input 1; a WEIGHT may have no inputs */
+    /* PART, WEIGHT: input 0 is a batch, whose data rows are divided into `parts` parts; this is for number `part`. Input 1 is the
+     * replication's first batch: all its batches have an equal number of data rows. A WEIGHT without a batch has no inputs */
     uint32_t part, parts;
-    uint32_t replica; /* 1 + number of the replica that has the row; 0: no replica */
-    /* PUSH of an asynchronous replica: the reads of other replicas do not wait for it, and it does not wait for them */
+    uint32_t replica; /* 1 + index of the replica for which the row was made; 0: no replica */
+    /* PUSH of an asynchronous replica: reads of the variable by other replicas need not wait for the push, nor it for them */
     bool alone;
-    struct psi_device device; /* device requested by the scopes */
+    struct psi_device device; /* device that the program's device scopes ask for */
     char requested[PSI_DEVICE_BYTES];
     char assigned[PSI_DEVICE_BYTES]; /* "": not known yet */
-    /* where the row runs, valid if `placed` (rows of operations keep their place); PSI_CUT_NOWHERE: the row is not executed */
+    /* where the row runs; valid if `placed`, and then fixed for operations. PSI_CUT_NOWHERE: the row is not executed */
     bool placed;
     uint32_t place;
     char local[PSI_PLAN_DEVICE_BYTES]; /* device at its task: "CPU:0" */
-    bool shown;                        /* its placement line was written */
-    uint64_t ran;                      /* successful runs that needed the row */
+    bool shown;                        /* the log line about the row's placement is written */
+    uint64_t ran;                      /* number of successful runs in which the row was executed */
 };
 
 struct ps_plan {
@@ -72,101 +69,101 @@ struct ps_plan {
     struct psi_list link; /* in session->plans */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signals a change of running or calling */
-    /* the members below: under the lock, or used by the thread that has set running */
+    /* the fields below: used under the lock, or by the thread that has set `running` */
     bool running;
-    uint32_t calling;     /* callbacks of started runs that run or will run */
+    uint32_t calling;     /* callbacks of ps_plan_start() that are due and have not returned; ps_plan_free() waits for 0 */
     struct psi_err error; /* first error of building */
     struct psi_plan_row **rows;
     uint32_t row_count;
     size_t row_capacity;
     uint32_t value_count;
-    struct psi_map names; /* name -> next number to try, stored as a pointer */
-    char *next_name;      /* from ps_plan_name(); NULL: none */
-    uint32_t replica;     /* replica of the rows that are being made; 0: none */
-    uint64_t runs;        /* runs that have begun */
+    struct psi_map names; /* name -> N: the suffix with which name_make() makes name_N when the name is given again */
+    char *next_name;      /* name that ps_plan_name() gives to the next row; NULL: none */
+    uint32_t replica;     /* index + 1 of the replica for which rows are being made; 0: none */
+    uint64_t runs;
     bool home_known;
-    uint32_t home; /* place of rows whose device names no task */
+    uint32_t home; /* place (index of a task, or the client) of rows whose device names no task */
     struct psi_device home_device;
     char home_name[PSI_TASK_NAME_MAX];
-    uint32_t number;       /* number of the plan in its session */
+    uint32_t number;
     struct psi_list keeps; /* struct psi_plan_keep: keep.c */
     uint64_t keeps_made;
-    uint32_t life;                              /* psi_monitor_life() when keeps and container were found */
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's container; "": not known, also after a recovery of the session */
+    uint32_t life; /* number of the session's recoveries when keeps and container were set: a later recovery invalidates them */
+    /* container of the session's own variables; "": not asked for yet, or no longer valid after a recovery */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
     uint8_t key[PSI_RUN_KEY_BYTES];
-    void **gifts; /* memory of the last run's fetches, owned */
+    void **gifts; /* [gift_count] memory of the values that the last run returned to the program; freed by the plan */
     size_t gift_count;
 };
 
 /* ---- object.c ---- */
-/** Free the memory of the last run's fetches. */
 void psi_plan_gifts_free(ps_plan *p);
 
 /* ---- plan.c ---- */
-/** Begin to build; waits until no run is in progress. False: the plan is NULL or has failed: build nothing, and do not call
- * psi_plan_leave(). */
+/** Begin to build; waits until no run is in progress. False: the plan is NULL, has failed, or belongs to the parent process
+ * (after fork()): build nothing, and do not call psi_plan_leave(). */
 bool psi_plan_enter(ps_plan *p);
-/** End building. The plan keeps an error in *err. Returns the value, or no value after an error. */
+/** End building. An error in *err becomes the plan's. Returns the value; after an error a value that belongs to no plan. */
 ps_value psi_plan_leave(ps_plan *p, ps_value value, const struct psi_err *err);
-/** Begin a run. If another run is in progress: waits for its end, or fails if !waits. */
+/** Begin a run; psi_plan_run_end() must follow. waits: wait for the end of a run in progress. FAILED_PRECONDITION: a run is in
+ * progress and `waits` is false, or `waits` is true in a callback of the library. */
 ps_status psi_plan_run_begin(ps_plan *p, bool waits, struct psi_err *err) PSI_MUST;
 void psi_plan_run_end(ps_plan *p);
-/** psi_plan_run_end() before a callback gets the plan: the plan is not freed until psi_plan_called(). */
+/** psi_plan_run_end() before a callback of ps_plan_start(): ps_plan_free() waits until psi_plan_called() follows. */
 void psi_plan_run_end_calling(ps_plan *p);
 void psi_plan_called(ps_plan *p);
 /** Check that the value belongs to the plan and can be an input. INVALID_ARGUMENT begins with `what`: "input 1". */
 ps_status psi_plan_value_check(const ps_plan *p, ps_value v, const char *what, struct psi_err *err) PSI_MUST;
-/** The row of a value; the value was checked. */
 static inline struct psi_plan_row *psi_plan_row_of(const ps_plan *p, uint32_t row)
 {
     return p->rows[row];
 }
-/** Number of a value among all values of the plan; the result of an assignment has the number of the assigned value. */
+/** Index of a value among all values of the plan. The result of an assignment has the index of the assigned value. */
 uint32_t psi_plan_number(const ps_plan *p, struct psi_plan_ref ref);
-/** The row and output that make the value, looking through assignments. */
+/** The row and output that make the value. The result of an assignment is its input, so it is made by the input's row. */
 struct psi_plan_ref psi_plan_maker(const ps_plan *p, struct psi_plan_ref ref);
 
 /* ---- build.c ---- */
-/* Description of a row to make. */
 struct psi_plan_spec {
     enum psi_plan_kind kind;
-    const char *name;   /* the program's name for the row; NULL or "": base */
-    const char *base;   /* default name */
-    const char *type;   /* type of the operation, passed to setters and shown in placement lines */
+    const char *name; /* the program's name for the row; NULL or "": base */
+    const char *base; /* default name */
+    /* type of the operation: shown in logs; a device setter chooses the device by it */
+    const char *type;
     const char *device; /* innermost device scope; NULL: none */
     const ps_value *inputs;
     size_t input_count;
     const struct psi_type *types;
     uint32_t output_count;
 };
-/** Make a row; fields that spec does not have are 0. Between psi_plan_enter() and psi_plan_leave(); the inputs were checked. */
+/** Make a row, between psi_plan_enter() and psi_plan_leave(). Its inputs must be checked before. Fields that spec lacks are 0. */
 ps_status psi_plan_row_new(ps_plan *p, const struct psi_plan_spec *spec, struct psi_plan_row **out_row,
                            struct psi_err *err) PSI_MUST;
 void psi_plan_row_free(struct psi_plan_row *row);
-/** Check that the value has the variable's dtype and, as far as known, its shape. INVALID_ARGUMENT begins with `who`. */
+/** Check that a value of this type fits the variable: dtype and known dimensions. INVALID_ARGUMENT begins with `who`. */
 ps_status psi_plan_fits_check(const ps_variable *v, const struct psi_type *type, const char *who, struct psi_err *err) PSI_MUST;
 
-/* ---- trip.c: what one run of the plan needs ---- */
+/* ---- trip.c: a trip is one run of the plan, and has what the run needs ---- */
 struct psi_plan_keep;
-/* One value of the plan during a trip. */
 struct psi_trip_value {
-    struct psi_type type;   /* its shape is complete, from this trip's feeds */
-    struct psi_value value; /* in the client's memory; data is NULL and bytes is 0 unless `here` */
+    struct psi_type type;   /* the shape is complete: the program gave the inputs of this run */
+    struct psi_value value; /* the value in the client's memory; data is NULL and bytes is 0 unless `here` */
     bool here;
-    bool owned;                 /* the trip frees value.data */
-    bool fetched;               /* the program fetches it, or the client needs it */
-    bool wanted;                /* a run at another place or a later run needs it */
-    bool pulled;                /* it is fetched, by pulling its keep */
-    bool travels;               /* only one run needs it: without a keep it is in that run's call, whatever its size */
-    bool kept;                  /* the keep has the value of this trip */
-    uint64_t bytes_most;        /* largest number of bytes of strings that are not here */
-    struct psi_plan_keep *keep; /* NULL: the value travels in calls */
+    bool owned;          /* the trip frees value.data */
+    bool fetched;        /* the client needs the value: for the program, or for a row that the client executes */
+    bool wanted;         /* a run at another place, or a later run at this place, uses the value */
+    bool pulled;         /* the client reads the value from the variable of its keep */
+    bool travels;        /* a large value of the client that only one run uses: without a keep it is sent with that run's call */
+    bool kept;           /* the variable of the keep has this trip's value */
+    uint64_t bytes_most; /* strings that are not `here`: most bytes that they may have */
+    /* session variable that holds the value; NULL: calls carry it */
+    struct psi_plan_keep *keep;
 };
 /* Which runs get the value of a variable from the client. */
 enum psi_trip_read {
     PSI_READ_NONE,       /* none: the runs that use the value read the variable */
-    PSI_READ_FOR_CLIENT, /* none, but the client reads the variable too, for a fetch */
-    PSI_READ_FOR_ALL     /* all: a row that uses the value may run after a later change, so the client reads before the change */
+    PSI_READ_FOR_CLIENT, /* none, but the client reads the variable too, because the program asks for its value */
+    PSI_READ_FOR_ALL     /* all: the client reads the value first, because a later row of the trip changes the variable */
 };
 struct psi_trip {
     ps_plan *plan;
@@ -176,29 +173,28 @@ struct psi_trip {
     size_t fetch_count;
     ps_fetched *outs;
     ps_run_options options;
-    uint64_t until_ms;     /* absolute time of the trip's end; 0: psi_plan_execute() computes it from options.timeout_ms */
+    uint64_t until_ms;     /* absolute deadline; 0: not known before psi_plan_execute() adds options.timeout_ms to the time */
     bool *needed;          /* [row_count] */
     uint8_t *client_reads; /* [row_count] enum psi_trip_read, for VARIABLE rows */
     struct psi_trip_value *values; /* [value_count] */
     uint32_t *run_of;              /* [row_count] */
     struct psi_cut_run *runs;      /* [run_count] */
     uint32_t run_count;
-    struct psi_trace *trace; /* NULL: the run is not traced */
-    bool changed;            /* a run that was sent or executed here may have changed variables */
+    struct psi_trace *trace;
+    bool changed; /* a run that began may have changed variables: a later error of the trip says so (err->applied) */
 };
-/** Find the needed rows, take the feeds and infer all types. Nothing is sent. */
+/** Find the rows that the fetches need, take the program's inputs, and infer all types. Nothing is sent. */
 ps_status psi_trip_prepare(struct psi_trip *t, struct psi_err *err) PSI_MUST;
-/** Find the variables that the client reads itself. */
 void psi_trip_find_reads(struct psi_trip *t);
-/** True if the row is a VARIABLE that the runs read which use its value. */
+/** True if the row is a VARIABLE, and no run that uses its value gets the value from the client: each reads the variable. */
 static inline bool psi_trip_reads_itself(const struct psi_trip *t, const struct psi_plan_row *row)
 {
     return row->kind == PSI_PLAN_VARIABLE && t->client_reads[row->number] != PSI_READ_FOR_ALL;
 }
-/** Cut the needed rows, which are all placed, into runs. */
+/** Cut the needed rows into runs: rows at one place that are sent together. Each must have its place. */
 ps_status psi_trip_cut(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 void psi_trip_fini(struct psi_trip *t);
-/** Allocate memory for value `number`: `bytes` bytes for strings; 0: the bytes of its shape. */
+/** Allocate memory for value `number`: `bytes` bytes if it has strings, else the bytes of its dtype and shape. */
 ps_status psi_trip_room(struct psi_trip *t, uint32_t number, size_t bytes, struct psi_err *err) PSI_MUST;
 /** Now in nanoseconds, for spans of the trace; 0: the run is not traced. Any thread. */
 static inline uint64_t psi_trip_now(const struct psi_trip *t)
@@ -212,37 +208,35 @@ static inline void psi_trip_span(struct psi_trip *t, const char *cat, const char
         psi_trace_add(t->trace, t->trace->thread, cat, name, from_ns, psi_io_now_ns());
     }
 }
-/** Milliseconds until the trip's end, at least 1. */
-int64_t psi_trip_left_ms(const struct psi_trip *t);
+int64_t psi_trip_left_ms(const struct psi_trip *t); /* milliseconds until t->until_ms, at least 1 */
 
 /* ---- carry.c: how values come from one run to another ---- */
-/** Choose a way for each value that leaves its run, and make the variables that it needs. */
+/** Choose for each value that leaves its run whether calls or a session variable (a keep) carry it; make these variables. */
 ps_status psi_trip_carry(struct psi_trip *t, struct psi_err *err) PSI_MUST;
-/** Assign the client's values to the variables that the runs [first, end) read. */
+/** Assign values that the client has to the keeps' variables that the runs [first, end) read. */
 ps_status psi_trip_give(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
-/** Pull the values that the runs [first, end) have left in variables for the client. */
+/** Read values that the client needs from the keeps' variables to which the runs [first, end) have assigned them. */
 ps_status psi_trip_fetch(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
 
 /* ---- place.c ---- */
-/** Find the place of each needed row. Asks the cluster, once for each row of the plan. */
+/** Choose the place of each needed row that has none; this asks the cluster's tasks for their devices. */
 ps_status psi_plan_place(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 
 /* ---- local.c ---- */
-/** Execute a run in the client, on this thread. */
 ps_status psi_trip_local(struct psi_trip *t, uint32_t run, struct psi_err *err) PSI_MUST;
 
 /* ---- remote.c ---- */
-/** Send the runs [first, end) of a level to their tasks, execute the client's run meanwhile, and wait for all. */
+/** Execute the runs [first, end) of one level: send a call to each task that has a run, execute the client's run on this thread
+ * meanwhile, and wait for all answers. */
 ps_status psi_trip_level(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
-/** Ask by an empty run whether the task executes runs. A task without the call: false and PS_OK. */
+/** Ask by an empty run whether the task executes runs. A task without PSI_RUN_CALL: *out_executes is false, PS_OK. */
 ps_status psi_trip_probe(const struct psi_trip *t, uint32_t task, bool *out_executes, struct psi_err *err) PSI_MUST;
-/** Write the names of a run's rows, for errors: "'add', 'mul' and 3 more". Returns buf. */
+/** Write into buf [n] the names of a run's rows, for errors: "'add', 'mul' and 3 more". Returns buf. */
 const char *psi_trip_names(const struct psi_trip *t, uint32_t run, char *buf, size_t n);
 
 /* ---- execute.c ---- */
-/** Check the arguments of a run, and take the options. */
 ps_status psi_plan_arguments(struct psi_trip *t, const ps_run_options *options, struct psi_err *err) PSI_MUST;
-/** Run the plan; the caller has called psi_plan_run_begin(). Ends the trip. */
+/** Run the plan; the caller has called psi_plan_run_begin(). Also calls psi_trip_fini(), so the caller must not. */
 ps_status psi_plan_execute(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 
 #endif

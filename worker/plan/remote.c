@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs on tasks: the calls that carry them, and their answers.
- *
- * Happy path: the runs of a level are encoded as calls (run.h). Inputs are values that the client has, and variables, which the
- * executing task reads; outputs are values that the client or a later run needs, and values to assign, add and push. All calls
- * are sent in one event of the loop. Meanwhile the client executes its own run, if the level has one. Then the trip waits for all
- * answers, and their results become values of the trip.
- *
- * Failure modes: the error of a call names its rows and its task; of several errors the trip reports the first run's. A lost task
- * is ABORTED with outcome unknown. A task without the call is UNIMPLEMENTED.
- */
+/* Runs on tasks. The runs of a level are encoded as calls (run.h). Inputs are values that the client has, and variables, which
+ * the executing task reads; outputs are values that the client or a later run needs, and values to assign, add and push. All
+ * calls are sent in one event of the loop; meanwhile the client executes its own run. Then the trip waits for all answers, whose
+ * results become its values. Failure modes: the error of a call names its rows and its task; if several runs fail, the first
+ * one's error is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
 #include "keep.h"
 
 #include "common/mem.h"
@@ -18,23 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    LEND_BYTES = 32 << 10
-}; /* values from so many bytes on are sent from where they lie: a part of a call costs less than a copy */
-enum { NO_NUMBER = UINT16_MAX }; /* larger than all numbers below PSI_RUN_VALUES_MAX */
+/* a value of at least so many bytes is sent from the trip's memory: one more buffer to send costs less than copying the value */
+enum { LEND_BYTES = 32 << 10 };
+enum { NO_NUMBER = UINT16_MAX }; /* no value has this number in a run, because numbers are below PSI_RUN_VALUES_MAX */
 
-/* The call of one run. */
 struct sent {
     struct psi_api_call call;
     struct psi_call_io io;
     struct psi_buf in;
-    struct psi_lent *lents; /* values that the call's input takes from the trip; NULL: none */
+    struct psi_lent *lents; /* values that are sent from the trip's memory, not from `in`; NULL: none */
     uint32_t lent_count;
     uint8_t *out;
-    uint32_t run;  /* number of the run in the trip */
-    uint32_t task; /* number of the task in the core's table */
+    uint32_t run;
+    uint32_t task; /* index of the task in the core's table */
     char device[PSI_TASK_NAME_MAX];
-    uint32_t *results; /* [result_count] number of the plan's value for each result of the answer */
+    uint32_t *results; /* [result_count] index, among the plan's values, of each result in the answer */
     uint32_t result_count;
     uint64_t sent_ns, ended_ns; /* for a traced run; ended_ns 0: the call failed */
     struct psi_run_times times; /* for a traced run: the task's report */
@@ -63,12 +55,12 @@ struct writer {
     const struct psi_trip *trip;
     uint32_t run;
     struct psi_run to;
-    uint16_t *numbers; /* [value_count] number in the run of each value of the plan */
-    uint16_t *refs;    /* inputs of all rows, one row after the other */
+    uint16_t *numbers; /* [value_count] index in the run of each value of the plan; NO_NUMBER: the run has no such value */
+    uint16_t *refs;    /* inputs of all rows, one row after the other, as indices of values in the run */
     uint32_t ref_count;
-    char (*jobs)[PS_JOB_BYTES_MAX + 1]; /* jobs of the variables */
+    char (*jobs)[PS_JOB_BYTES_MAX + 1];
     uint32_t job_count;
-    size_t feeds_bytes; /* bytes of the values that travel whatever their size */
+    size_t feeds_bytes; /* bytes of the program's large input values in the call (psi_trip_value.travels) */
 };
 
 static bool in_run(const struct writer *w, uint32_t row)
@@ -86,7 +78,7 @@ static void variable_of(struct writer *w, const ps_variable *v, struct psi_run_v
     *to = (struct psi_run_variable){.container = v->container, .name = v->name, .job = job, .task = (uint32_t)v->task};
 }
 
-/* Make a value from another place or an earlier run an input of the run, once. */
+/* Make the value an input of the run being encoded, unless a row of the run makes it, or it is an input already. */
 static void input_add(struct writer *w, struct psi_plan_ref ref)
 {
     const struct psi_trip *t = w->trip;
@@ -103,12 +95,12 @@ static void input_add(struct writer *w, struct psi_plan_ref ref)
         in->from = PSI_RUN_FROM_VARIABLE;
         variable_of(w, row->variable, &in->variable);
     } else if (v->keep != NULL) {
-        PSI_ASSERT(v->kept); /* an earlier level or the client has put the value into the keep */
+        PSI_ASSERT(v->kept); /* a run of an earlier level, or the client, has assigned the value */
         in->from = PSI_RUN_FROM_VARIABLE;
         variable_of(w, &v->keep->variable, &in->variable);
         w->to.container = w->trip->plan->container;
     } else {
-        PSI_ASSERT(v->here); /* an earlier level has made the value */
+        PSI_ASSERT(v->here); /* the client has the value, from a run of an earlier level */
         in->from = PSI_RUN_FROM_CALL;
         in->data = v->value.data;
         in->bytes = v->value.bytes;
@@ -202,7 +194,6 @@ static ps_status parts_add(struct writer *w, struct sent *sent, struct psi_err *
     return PS_OK;
 }
 
-/* Upper bounds of the numbers of inputs and outputs of a run. */
 static void bounds_of(const struct psi_trip *t, uint32_t run, size_t *inputs, size_t *outputs)
 {
     *inputs = *outputs = 0;
@@ -231,7 +222,7 @@ static ps_status run_write(const struct psi_trip *t, struct sent *sent, struct p
                       w.to.outputs != NULL && sent->results != NULL && sent->lents != NULL;
     ps_status st = room ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a run of %zu inputs", inputs);
     if (st == PS_OK) {
-        memset(w.numbers, 0xff, ((size_t)t->plan->value_count + 1) * sizeof(*w.numbers)); /* all numbers: NO_NUMBER */
+        memset(w.numbers, 0xff, ((size_t)t->plan->value_count + 1) * sizeof(*w.numbers));
         st = parts_add(&w, sent, err);
     }
     if (w.to.container[0] != '\0') {
@@ -262,7 +253,7 @@ static ps_status call_prepare(struct psi_api_call *call, struct psi_err *err)
     return PS_OK;
 }
 
-/* Loop thread. Records when the answer came, because the waiting thread may be late. */
+/* Loop thread: note the answer's time for the trace now, because the thread that runs the plan may wake up much later. */
 static void call_finish(struct psi_api_call *call)
 {
     struct sent *sent = call->arg;
@@ -302,7 +293,7 @@ static void sent_fini(struct sent *sent)
     psi_free(sent->lents);
 }
 
-/* True if the task has no such call and so ran nothing. When a row fails with NOT_FOUND, the run has begun. */
+/* True if the task lacks the function PSI_RUN_CALL, so it executes no rows. NOT_FOUND of a row itself has another `applied`. */
 static bool is_absent(const struct psi_err *err)
 {
     return err->code == PS_NOT_FOUND && err->applied == PS_NOTHING_APPLIED;
@@ -315,7 +306,7 @@ static ps_status call_error(const struct psi_trip *t, const struct sent *sent, s
         (void)psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_NONE,
                           "%s executes no operations; `pstrain --serve` does, and programs with ps_ops_table()", sent->device);
     } else if (err->applied == PS_OUTCOME_UNKNOWN && err->code != PS_DEADLINE_EXCEEDED && err->code != PS_CANCELLED) {
-        err->code = PS_ABORTED; /* the task or its record of the session was lost */
+        err->code = PS_ABORTED; /* the task, or its record of the session, is lost: a monitored session recovers from ABORTED */
     }
     psi_err_prefix(err, "rows %s at %s", psi_trip_names(t, sent->run, names, sizeof(names)), sent->device);
     for (uint32_t i = 0; i < t->plan->row_count; i++) {
@@ -346,7 +337,6 @@ static ps_status result_take(struct psi_trip *t, uint32_t number, const struct p
     return st;
 }
 
-/* Note the values that the run has left in keeps. */
 static void keeps_note(struct psi_trip *t, uint32_t run)
 {
     for (uint32_t i = 0; i < t->plan->row_count; i++) {
@@ -375,13 +365,13 @@ static ps_status answer_take(struct psi_trip *t, struct sent *sent, struct psi_e
     return st;
 }
 
-/* In a traced run: add the call as an exchange with its task, which has reported how long each part of the run took. */
+/* In a traced run: add the call to the trace, with the times that the task has reported for the parts of the run. */
 static void call_trace(struct psi_trip *t, const struct sent *sent, ps_status status)
 {
     static const char *const PARTS[PSI_EXCHANGE_PARTS] = {"queue", "inputs", "rows", "outputs"};
     struct psi_exchange *x =
-        t->trace != NULL && sent->device[0] != '\0' ? psi_exchanges_add(&t->trace->exchanges) : NULL; /* "": the call was not
-                                                                                                       * sent */
+        /* device "": the call was not sent */
+        t->trace != NULL && sent->device[0] != '\0' ? psi_exchanges_add(&t->trace->exchanges) : NULL;
     if (x == NULL) {
         return;
     }
@@ -449,7 +439,6 @@ static ps_status calls_make(struct psi_trip *t, uint32_t first, uint32_t end, st
     return PS_OK;
 }
 
-/* Execute the client's run of the level while the calls are in progress. */
 static ps_status client_run(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err)
 {
     ps_status st = PS_OK;

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * In-graph replication (ps_replicate): the same rows on several tasks, each with its part of the batch.
- *
- * Happy path: for each replica its device scope is opened, its parts of the batches become values, and the program's function
- * makes the rows and returns the gradients. Averaged: for each variable the gradients are multiplied by the weights of their
- * replicas and summed in order, on the device of the scopes outside of the replicas, and the sum is pushed once. Asynchronous:
- * each gradient is pushed by the run that made it. Parts and weights depend on the batch of each run: the client makes them from
- * the feeds (trip.c), so that each replica receives its own rows only. Failure modes: the plan keeps the first error, which names
- * the replica.
- */
+/* In-graph replication (ps_replicate): the same rows on several tasks, each with its part of the batch. Happy path: for each
+ * replica its device scope is opened, its parts of the batches become values, and the program's function makes the rows and
+ * returns the gradients. Averaged: for each variable the gradients are multiplied by the weights of their replicas and summed in
+ * order, on the device of the scopes outside of the replicas, and the sum is pushed once. Asynchronous: each gradient is pushed
+ * by the run that made it. Parts and weights depend on the batch of each run: the client makes them from the feeds (trip.c), so
+ * that each replica receives its own rows only. Failure modes: the plan keeps the first error, which names the replica. */
 #include "plan.h"
 
 #include "common/abi.h"
@@ -30,7 +26,7 @@ struct replication {
     ps_plan *plan;
     ps_replicate_options o;
     uint32_t replicas;
-    ps_value *inputs;    /* [batch_count] inputs of the replica being built */
+    ps_value *inputs;    /* [batch_count] parts of the batches for the replica whose rows are being made */
     ps_value *gradients; /* [replicas x variable_count] */
 };
 
@@ -53,7 +49,7 @@ static ps_status batch_check(const struct replication *r, size_t i, struct psi_e
     return PS_OK;
 }
 
-/* Make a row that the client computes from a batch: PART or WEIGHT. */
+/* Make a PART or WEIGHT row, which the client computes from a batch at each run. */
 static ps_value client_row(const struct replication *r, enum psi_plan_kind kind, const ps_value *batch, uint32_t part,
                            const struct psi_type *type, struct psi_err *err)
 {
@@ -74,7 +70,6 @@ static ps_value client_row(const struct replication *r, enum psi_plan_kind kind,
     return (ps_value){.plan = r->plan, .row = row->number};
 }
 
-/* Make the inputs of one replica: its parts of all batches. */
 static void parts_make(struct replication *r, uint32_t part)
 {
     struct psi_err err = {0};
@@ -114,7 +109,6 @@ static void replica_set(ps_plan *p, uint32_t replica)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-/* Check the status and the gradients that the function of replica k returned. */
 static void replica_check(struct replication *r, uint32_t k, ps_status returned)
 {
     struct psi_err err = {0};
@@ -173,10 +167,9 @@ static void replica_build(struct replication *r, uint32_t k)
         }
     }
     replica_set(r->plan, 0);
-    PSI_IGNORE(ps_device_pop(s)); /* cannot fail: the scope was pushed above */
+    PSI_IGNORE(ps_device_pop(s)); /* cannot fail: this function has entered the scope */
 }
 
-/* Push the weighted sum of all gradients of variable i. */
 static ps_value average_push(const struct replication *r, size_t i)
 {
     ps_plan *p = r->plan;

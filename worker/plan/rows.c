@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of ps_plan.h that make a row of one operation each: ps_plan_row() with options. */
+/* Functions of ps_plan.h that add a row of one certain operation to a plan, such as ps_plan_add(), by ps_plan_row(). */
 #include "plan.h"
 
 static ps_value unary(ps_plan *p, const char *op, ps_value x)
@@ -13,7 +13,6 @@ static ps_value binary(ps_plan *p, const char *op, ps_value a, ps_value b)
     return ps_plan_row(p, op, inputs, 2, NULL, NULL, 0);
 }
 
-/* Make a row of an operation along an axis. */
 static ps_value along(ps_plan *p, const char *op, const ps_value *xs, size_t count, int axis, bool keep_dims)
 {
     ps_row_options o;

@@ -2,11 +2,11 @@
 /*
  * Encodes and decodes runs and their answers (run.h has the format).
  *
- * Happy path: each part is a message with its length; some messages are followed by bytes whose number the message has. A decoder
- * reads the input once: the head has the numbers of parts, whose arrays are the beginning of the run's memory; texts and value
- * numbers follow in it, and go on in further chunks when a chunk is full. Failure modes: a count, a value number, a size, a text
- * or a dtype that is not allowed is refused, and the error names the part; nothing stays allocated. Memory is bounded by the
- * input, because each counted part has at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes in it.
+ * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder
+ * reads the input once. The head has the number of inputs, rows and outputs: their arrays are allocated first. Texts and value
+ * numbers are put after the arrays, and into further chunks of memory when a chunk is full. Failure modes: a count, a value
+ * number, a size, a text or a dtype that is not allowed is refused, and the error names the part; nothing stays allocated. Memory
+ * is bounded by the input, because each counted part has at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes in it.
  */
 #include "run.h"
 
@@ -28,9 +28,9 @@ enum {
     RESULT_BYTES_MIN = 3, /* a length, dtype */
     LENGTH_BYTES_MAX = 2  /* length of a message, as psi_list_append() writes it */
 };
-enum { CHUNK_BYTES = 4096, PART_TEXT_BYTES = 64 }; /* later chunks; texts of a part, usually */
+/* CHUNK_BYTES: size of each chunk of memory but the first. PART_TEXT_BYTES: enough for the texts of most parts */
+enum { CHUNK_BYTES = 4096, PART_TEXT_BYTES = 64 };
 
-/* Check that n more bytes fit; otherwise the run or the answer is too large. */
 static ps_status room_check(const struct psi_buf *out, size_t n, struct psi_err *err)
 {
     return n <= out->max - out->len
@@ -51,15 +51,14 @@ static ps_status append_bytes(struct psi_buf *out, const void *bytes, size_t n, 
 static ps_status append_message(struct psi_buf *out, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
 {
     size_t bytes = PS_LIST_ITEM_BYTES_MAX;
-    if (out->max - out->len < bytes + LENGTH_BYTES_MAX) { /* only near the end of the buffer is the exact size needed */
+    if (out->max - out->len < bytes + LENGTH_BYTES_MAX) { /* measure only if the largest message might not fit */
         PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: every field is bounded */
     }
     ps_status st = room_check(out, bytes + LENGTH_BYTES_MAX, err);
-    st = st == PS_OK ? psi_buf_reserve(out, bytes + LENGTH_BYTES_MAX, err) : st; /* psi_list_append() then needs no measuring */
+    st = st == PS_OK ? psi_buf_reserve(out, bytes + LENGTH_BYTES_MAX, err) : st; /* so psi_list_append() need not measure */
     return st == PS_OK ? psi_list_append(out, d, m, err) : st;
 }
 
-/* Copy a text into a field of cap bytes. */
 static ps_status text_set(pb_bytes_array_t *field, size_t cap, const char *text, const char *what, struct psi_err *err)
 {
     const size_t bytes = strlen(text);
@@ -122,7 +121,8 @@ static ps_status input_encode(const struct psi_run_input *in, struct psi_buf *ou
     return st == PS_OK ? append_message(out, &ps_v1_RunInput_msg, &m, err) : st;
 }
 
-/* Append the values of all inputs behind the messages, or note those that are lent. The run begins at byte `begin` of out. */
+/* Append the values of all inputs after the messages. A value of at least lend_bytes is not copied: lents gets its address. The
+ * run begins at byte `begin` of out. */
 static ps_status values_encode(const struct psi_run *run, size_t begin, size_t lend_bytes, struct psi_buf *out,
                                struct psi_lent *lents, uint32_t *lent_count, struct psi_err *err)
 {
@@ -249,14 +249,13 @@ ps_status psi_run_encode_lending(const struct psi_run *run, size_t lend_bytes, s
     return st;
 }
 
-/* A piece of a run's memory. */
 struct chunk {
     struct chunk *before;
-    size_t bytes, used;             /* of data */
+    size_t bytes, used;             /* size of data; how many bytes of it are taken */
     _Alignas(uint64_t) char data[]; /* zeroed when the chunk is made */
 };
 
-/* What is left of the input, and the memory of what was decoded. */
+/* The n bytes of the input that are not decoded yet, and the memory of the decoded run. */
 struct cursor {
     const uint8_t *p;
     size_t n;
@@ -308,7 +307,6 @@ static ps_status next_part(struct cursor *c, const pb_msgdesc_t *d, void *m, con
     return st;
 }
 
-/* Take the next `bytes` bytes, which follow a message. */
 static ps_status take_bytes(struct cursor *c, uint64_t bytes, const uint8_t **out, struct psi_err *err)
 {
     if (bytes > c->n) {
@@ -362,7 +360,8 @@ static ps_status type_decode(uint32_t dtype, const int64_t *dims, size_t count, 
     return st;
 }
 
-/* Take the bytes of a value, after checking their number against its type. */
+/* Take a value of this type, the next `bytes` bytes of the input. *out_data points to them; NULL if bytes is 0. INVALID_ARGUMENT:
+ * fewer bytes are left, or a value of this type has another size. */
 static ps_status value_decode(struct cursor *c, const struct psi_type *type, uint64_t bytes, const void **out_data,
                               size_t *out_bytes, struct psi_err *err)
 {
@@ -393,7 +392,7 @@ static ps_status input_decode(struct cursor *c, uint32_t i, struct psi_run_input
     }
     out->from = (enum psi_run_from)m.from;
     if (m.from == PSI_RUN_FROM_CALL && !m.has_variable) {
-        out->bytes = (size_t)m.bytes; /* values_decode() checks it */
+        out->bytes = (size_t)m.bytes; /* values_decode() checks the number of bytes */
         return PS_OK;
     }
     if (m.from == PSI_RUN_FROM_VARIABLE && m.has_variable && m.bytes == 0) {
@@ -519,7 +518,6 @@ static ps_status head_decode(struct cursor *c, ps_v1_RunHead *m, struct psi_err 
     return PS_OK;
 }
 
-/* Make the arrays of the parts that the head counts. */
 static ps_status arrays_make(struct cursor *c, const ps_v1_RunHead *head, struct psi_run *run, struct psi_err *err)
 {
     const size_t inputs = head->inputs * sizeof(*run->inputs), rows = head->rows * sizeof(*run->rows);
@@ -529,7 +527,7 @@ static ps_status arrays_make(struct cursor *c, const ps_v1_RunHead *head, struct
     if (st != PS_OK) {
         return st;
     }
-    run->inputs = take_memory(c, inputs, _Alignof(struct psi_run_input), err); /* these three fit the chunk */
+    run->inputs = take_memory(c, inputs, _Alignof(struct psi_run_input), err); /* the first chunk has room for the three arrays */
     run->rows = take_memory(c, rows, _Alignof(struct psi_run_row), err);
     run->outputs = take_memory(c, outputs, _Alignof(struct psi_run_output), err);
     run->input_count = head->inputs;
@@ -591,8 +589,8 @@ static ps_status parts_decode(struct cursor *c, const ps_v1_RunHead *head, struc
     return st == PS_OK ? outputs_decode(c, run, err) : st;
 }
 
-/* Take the values behind the messages. begin: the first byte of the run. */
-static ps_status values_decode(struct cursor *c, const uint8_t *begin, struct psi_run *run, struct psi_err *err)
+/* Let the inputs' data point to the values behind the messages. begin: the run's first byte. whole: all values have come. */
+static ps_status values_decode(struct cursor *c, const uint8_t *begin, bool whole, struct psi_run *run, struct psi_err *err)
 {
     for (uint32_t i = 0; i < run->input_count; i++) {
         struct psi_run_input *in = &run->inputs[i];
@@ -602,6 +600,9 @@ static ps_status values_decode(struct cursor *c, const uint8_t *begin, struct ps
         }
         const size_t align = psi_run_value_align(in->bytes), at = (size_t)(c->p - begin);
         ps_status st = in->bytes > 0 ? take_bytes(c, (align - at % align) % align, &padding, err) : PS_OK;
+        if (st == PS_OK && !whole && in->type.dtype == PS_STRING) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "its strings are still to come");
+        }
         st = st == PS_OK ? value_decode(c, &in->type, in->bytes, &in->data, &in->bytes, err) : st;
         if (st != PS_OK) {
             psi_err_prefix(err, "input %" PRIu32, i);
@@ -611,15 +612,16 @@ static ps_status values_decode(struct cursor *c, const uint8_t *begin, struct ps
     return c->n == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%zu bytes after its end", c->n);
 }
 
-ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struct psi_err *err)
+ps_status psi_run_decode_early(const void *bytes, size_t n, size_t come, struct psi_run *out, struct psi_err *err)
 {
     struct psi_run run = {0};
     ps_v1_RunHead head;
-    struct cursor c = {.p = bytes, .n = n};
+    struct cursor c = {.p = bytes, .n = come};
     ps_status st = head_decode(&c, &head, err);
     st = st == PS_OK ? arrays_make(&c, &head, &run, err) : st;
     st = st == PS_OK ? parts_decode(&c, &head, &run, err) : st;
-    st = st == PS_OK ? values_decode(&c, bytes, &run, err) : st;
+    c.n += n - come;
+    st = st == PS_OK ? values_decode(&c, bytes, come == n, &run, err) : st;
     if (st == PS_OK) {
         memcpy(run.key, head.key.bytes, head.key.size);
         run.trace = head.trace;
@@ -630,6 +632,11 @@ ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struc
     chunks_free(c.memory);
     psi_err_prefix(err, "run");
     return st;
+}
+
+ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struct psi_err *err)
+{
+    return psi_run_decode_early(bytes, n, n, out, err);
 }
 
 void psi_run_fini(struct psi_run *run)
@@ -711,7 +718,7 @@ ps_status psi_run_answer_decode(const void *bytes, size_t n, struct psi_run_answ
         return PS_OK;
     }
     psi_run_answer_fini(&answer);
-    if (st == PS_INVALID_ARGUMENT) { /* the malformed answer came from the task, so it is not the program's argument */
+    if (st == PS_INVALID_ARGUMENT) { /* the task's answer is malformed, which is no fault of the program's arguments */
         st = PS_INTERNAL;
         if (err != NULL) {
             err->code = PS_INTERNAL;

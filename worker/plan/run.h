@@ -7,8 +7,8 @@
  *   input   RunHead | RunInput ... | RunRow numbers message ... | RunOutput ... | padding bytes of an input ...
  *   output  RunAnswer | RunResult bytes ...
  *
- * The values that the call brings come behind all messages, in the order of their inputs, each at a multiple of
- * psi_run_value_align() of its bytes. So the executor computes on them where they lie.
+ * The values that the call brings follow all messages, in the order of their inputs, each at a multiple of
+ * psi_run_value_align() of its size. So the executor can compute on them in the call's input, without a copy.
  *
  * The values of a run are numbered: inputs first, then the outputs of row 0, of row 1 and so on. The inputs of a row have lower
  * numbers than its outputs.
@@ -29,7 +29,7 @@ enum {
     PSI_RUN_OP_BYTES_MAX = 31,    /* name of an operation */
     PSI_RUN_DEVICE_BYTES_MAX = 47 /* "GPU:0" */
 };
-/** A value of so many bytes begins at a multiple of so many bytes of the input. */
+/** Alignment of a value of this size: its offset in the encoded input of the call is a multiple of the result. */
 static inline size_t psi_run_value_align(size_t bytes)
 {
     return bytes < 4096 ? 8 : 64;
@@ -45,9 +45,8 @@ struct psi_run_variable {
 
 enum psi_run_from {
     PSI_RUN_FROM_CALL = 1,    /* the call's input has the value */
-    PSI_RUN_FROM_VARIABLE = 2 /* the executor reads it */
+    PSI_RUN_FROM_VARIABLE = 2 /* the executor reads a variable */
 };
-/* A value that a run gets. */
 struct psi_run_input {
     enum psi_run_from from;
     struct psi_type type; /* all dimensions are known. FROM_VARIABLE: the type that the variable must have */
@@ -56,7 +55,6 @@ struct psi_run_input {
     struct psi_run_variable variable; /* FROM_VARIABLE */
 };
 
-/* An operation of a run. */
 struct psi_run_row {
     const char *op;         /* name of an operation, perhaps unknown to this program: psi_op_find() */
     const char *name;       /* used in errors and traces: "scope/add_1" */
@@ -66,19 +64,19 @@ struct psi_run_row {
     uint32_t output_count;     /* decoded: at least 1; the executor checks that psi_op_infer() returns as many */
     uint32_t first_value;      /* number of output 0. Set by psi_run_decode(), ignored by psi_run_encode() */
     struct psi_op_attrs attrs; /* value and shape are unused; decoded: message is never NULL */
-    uint64_t printed;          /* how often this row of the plan has run before: start of psi_op_context.printed */
+    uint64_t printed;          /* how often this row of the plan has run before: first value of psi_op_context.printed */
 };
 
 enum psi_run_to {
     PSI_RUN_TO_ANSWER = 1,
-    PSI_RUN_TO_ASSIGN = 2, /* ps_variable_assign() */
-    PSI_RUN_TO_ADD = 3,    /* ps_variable_assign_add() */
-    PSI_RUN_TO_PUSH = 4    /* ps_variable_push() with scale */
+    PSI_RUN_TO_ASSIGN = 2,
+    PSI_RUN_TO_ADD = 3,
+    PSI_RUN_TO_PUSH = 4 /* ps_variable_push() with scale */
 };
 /* Where a value is sent after all rows have run. Outputs to one variable are delivered in their order. */
 struct psi_run_output {
     enum psi_run_to to;
-    uint32_t value;                   /* value number; may be an input's */
+    uint32_t value;                   /* number of the value to send, which may be an input's */
     struct psi_run_variable variable; /* set unless TO_ANSWER */
     float scale;                      /* for TO_PUSH: finite, > 0 */
     bool answers;                     /* for TO_ADD: the answer gets the new value, of at most PS_RESULT_BYTES_MAX bytes */
@@ -94,32 +92,31 @@ struct psi_run {
     uint32_t row_count;
     struct psi_run_output *outputs;
     uint32_t output_count;
-    uint32_t value_count; /* decoded: number of inputs and outputs of rows */
+    uint32_t value_count; /* set by psi_run_decode(): number of all values, the run's inputs and the outputs of its rows */
     void *memory;         /* decoded: owns everything except the bytes of inputs */
 };
 
-/**
- * Append the encoded run to out, at most out->max bytes.
+/** Append the encoded run to out, at most out->max bytes.
  *
  * run        borrowed. memory, value_count and first_value are ignored.
- * Errors     RESOURCE_EXHAUSTED (PS_REASON_TOO_LARGE) it does not fit: the error has the number of rows and out->max; or no
- *            memory INVALID_ARGUMENT a text is too long, a message exceeds PSI_OP_MESSAGE_BYTES_MAX bytes, or there are too many
- *            values After an error out is unchanged.
- */
+ * Errors     RESOURCE_EXHAUSTED: the run does not fit (reason PS_REASON_TOO_LARGE; the error has the number of rows and
+ *            out->max), or there is no memory. INVALID_ARGUMENT: a text is too long, a message exceeds PSI_OP_MESSAGE_BYTES_MAX
+ *            bytes, or there are too many values. After an error out is unchanged. */
 PSI_MUST ps_status psi_run_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err);
-/** As psi_run_encode(), but values of at least lend_bytes are not copied into out. lents [run->input_count], *lent_count: where
- * they lie, and at which offsets of the encoded run they come. out->max counts them as if they were copied. */
+/** As psi_run_encode(), but values of at least lend_bytes are not copied into out: lents [run->input_count] gets their addresses
+ * and their offsets in the encoded run, *lent_count their number. out->max counts them as if they were copied. */
 PSI_MUST ps_status psi_run_encode_lending(const struct psi_run *run, size_t lend_bytes, struct psi_buf *out,
                                           struct psi_lent *lents, uint32_t *lent_count, struct psi_err *err);
-/**
- * Decode an untrusted run. Everything that the structs above promise was checked: counts, value numbers, dtypes, shapes, sizes of
- * values in the input, texts. Not checked: operations (psi_op_find, psi_op_infer) and variables.
+/** Decode an untrusted run. Everything that the structs above promise was checked: counts, value numbers, dtypes, shapes, sizes
+ * of values in the input, texts. Not checked: operations (psi_op_find, psi_op_infer) and variables.
  *
  * bytes      [n], must outlive the run: values in the input point into it.
  * out        written only on success; end it with psi_run_fini().
- * Errors     INVALID_ARGUMENT names the part; UNIMPLEMENTED a newer version; RESOURCE_EXHAUSTED no memory
- */
+ * Errors     INVALID_ARGUMENT names the part; UNIMPLEMENTED a newer version; RESOURCE_EXHAUSTED no memory */
 PSI_MUST ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struct psi_err *err);
+/** As psi_run_decode(), while only the first `come` of the n bytes have arrived. Bytes after these are not read, but the data of
+ * inputs may point to them. INVALID_ARGUMENT also if a message has not arrived, or an input has strings, which must be whole. */
+PSI_MUST ps_status psi_run_decode_early(const void *bytes, size_t n, size_t come, struct psi_run *out, struct psi_err *err);
 /** Free the memory of a decoded run. An all-zero run is fine. */
 void psi_run_fini(struct psi_run *run);
 
@@ -131,10 +128,10 @@ struct psi_run_result {
 };
 /* Nanoseconds by the executor's clock that the parts of a traced run took; 0 for a run that was not traced. */
 struct psi_run_times {
-    uint64_t queue_ns;   /* from the arrival of the call until its first compute thread */
-    uint64_t inputs_ns;  /* until all inputs had arrived */
+    uint64_t queue_ns;   /* from the arrival of the call until a compute thread took it */
+    uint64_t inputs_ns;  /* from the end of queue_ns until all inputs had arrived */
     uint64_t rows_ns;    /* running the rows */
-    uint64_t outputs_ns; /* until the outputs were delivered */
+    uint64_t outputs_ns; /* from the end of the rows until all outputs were delivered */
 };
 struct psi_run_answer {
     struct psi_run_times times;

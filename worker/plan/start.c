@@ -2,15 +2,17 @@
 /*
  * ps_plan_start(): runs a plan on a thread of the session.
  *
- * Happy path: the arguments are copied -> the run joins the session's queue, and a thread is created for it unless the session
- * has PS_PLAN_THREADS_MAX threads -> a thread takes the oldest run and runs the plan as ps_plan_run() does -> the loop thread
- * ends the run: the plan is free for its next run, and the callback is called -> a thread that finds the queue empty ends.
- * Failure modes: wrong arguments are returned, and the callback is not called; all other errors go to the callback, also if the
- * system creates no thread.
+ * Happy path: ps_plan_start() copies the arguments, puts the run into the session's queue, and creates a thread for it unless the
+ * session has PS_PLAN_THREADS_MAX threads. A thread takes the oldest run and runs the plan as ps_plan_run() does; it ends when
+ * the queue is empty. After each run the loop thread permits the plan's next run, then calls the callback. Failure modes: an
+ * error in the arguments is returned, and the callback is not called; all other errors go to the callback, also if the system
+ * creates no thread.
  *
  * Closing the session waits for the threads (ps_session.users) and for the callbacks (ps_session.in_flight).
  */
 #include "plan.h"
+
+#include "worker/api/lock.h"
 
 #include "common/mem.h"
 
@@ -21,7 +23,7 @@
 struct started {
     struct psi_io_work work;
     struct psi_list link; /* in session->plan_runs until a thread takes the run */
-    unsigned interrupts;  /* number of the session's interrupts when the run was started */
+    unsigned interrupts;  /* number of the session's interrupts when the run was started: later interrupts end the run */
     struct psi_trip trip; /* points to the copies below */
     ps_feed *feeds;
     ps_value *fetches;
@@ -42,7 +44,7 @@ static void started_free(struct started *run)
     }
 }
 
-/* Loop thread. */
+/* Loop thread, after a run: let the plan's next run begin, and call the program's callback with the outcome. */
 static void end(struct psi_io_work *work, struct psi_client *c)
 {
     struct started *run = PSI_CONTAINER_OF(work, struct started, work);
@@ -59,10 +61,7 @@ static void end(struct psi_io_work *work, struct psi_client *c)
     run->done(run->ctx, p, &result);
     psi_plan_called(p);
     started_free(run);
-    (void)pthread_mutex_lock(&s->lock);
-    s->in_flight--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_landed(s, NULL, NULL);
 }
 
 static void execute(struct started *run)
@@ -76,12 +75,12 @@ static void execute(struct started *run)
     }
 }
 
-/* Under the session's lock: this thread leaves the session. */
+/* Call at the end of a thread for runs: uncounts it, and wakes ps_session_close(), which may wait. Under the session's lock. */
 static void thread_over(ps_session *s)
 {
     s->plan_threads--;
     s->users--;
-    (void)pthread_cond_broadcast(&s->changed);
+    psi_api_wake(s);
 }
 
 /* Take the oldest waiting run. NULL: there is none, and the thread must end. */
@@ -106,7 +105,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Create a thread with all signals blocked, like all threads of the library. */
+/* Create a thread that executes waiting runs. Like all threads of the library it blocks all signals. Returns 0 or an errno. */
 static int thread_start(ps_session *s)
 {
     pthread_attr_t attributes;
@@ -124,7 +123,8 @@ static int thread_start(ps_session *s)
     return rc;
 }
 
-/* No thread could be created: fail the waiting runs, unless the session has another thread to take them. */
+/* Call when thread_start() has returned an errno, rc: counts the thread no longer. The waiting runs fail with RESOURCE_EXHAUSTED,
+ * unless another thread of the session will take them. */
 static void thread_lacks(ps_session *s, int rc)
 {
     struct psi_list failed;
@@ -165,7 +165,7 @@ static ps_status copy(struct started *run, struct psi_err *err)
     return PS_OK;
 }
 
-/* Put the run into the queue. The session then waits for its end. */
+/* Put the run into the session's queue, for a thread to take. Closing the session then waits for the run's end. */
 static ps_status join_queue(struct started *run, struct psi_err *err)
 {
     ps_session *s = run->trip.plan->session;
@@ -180,7 +180,7 @@ static ps_status join_queue(struct started *run, struct psi_err *err)
         s->users += needs_thread ? 1 : 0;
     }
     (void)pthread_mutex_unlock(&s->lock);
-    const int rc = needs_thread ? thread_start(s) : 0; /* run may have ended and been freed */
+    const int rc = needs_thread ? thread_start(s) : 0; /* `run` must not be used from here on: it may have ended and been freed */
     if (rc != 0) {
         thread_lacks(s, rc);
     }

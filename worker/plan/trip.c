@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What one run of a plan needs: its rows, the fed values, the types of all values, and the cut into runs.
+/* What one run of a plan needs: its rows, the fed values, the types of all values, and the cut into runs.
  *
- * Happy path: the rows that the fetches need are marked, from the last row back -> feeds become values with the placeholders'
- * dtypes, and parts of batches are views into them -> types are inferred in the order of the list -> (rows are placed: place.c)
- * -> edges tell which row waits for which -> psi_cut(). Failure modes: INVALID_ARGUMENT with the name of the placeholder or the
- * row, before anything is sent.
+ * Happy path: psi_trip_prepare() marks the rows that the fetches need, from the last row back. It makes values with the
+ * placeholders' dtypes from the feeds, with views into these values for parts of batches, and infers types in the order of the
+ * rows. place.c places the rows. psi_trip_cut() makes edges, which say which row waits for which, and calls psi_cut(). Failure
+ * modes: INVALID_ARGUMENT with the name of the placeholder or the row, before anything is sent.
  *
  * Edges. A row waits for the rows that make its inputs. A row that reads a variable waits for all changes before it in the list.
  * A change waits for the rows before it that use an earlier read, and for earlier changes that it may not overtake. The client
  * reads a variable itself, as a row of its own, for a fetch, and if a row after a change uses a value that was read before that
- * change.
- */
+ * change. */
 #include "plan.h"
 
 #include "common/blob.h"
@@ -100,7 +98,7 @@ static ps_status feed_strings(const ps_feed *f, uint64_t elements, struct psi_va
         return no_memory(err, to->bytes);
     }
     for (uint64_t i = 0; i <= elements; i++) {
-        const uint64_t offset = offsets[i]; /* psi_blob_check() checks it */
+        const uint64_t offset = offsets[i]; /* psi_blob_check() checks the offsets */
         memcpy((uint8_t *)to->data + i * sizeof(offset), &offset, sizeof(offset));
     }
     if (f->bytes > 0) {
@@ -121,7 +119,7 @@ static ps_status feed_check(const ps_feed *f, struct psi_err *err)
     return st == PS_OK && f->bytes > 0 && f->data == NULL ? psi_fail(err, PS_INVALID_ARGUMENT, "its data is NULL") : st;
 }
 
-/* The value is only read; the union removes const. */
+/* The feed as a value, which is only read, although the union removes the const of its data. */
 static struct psi_value view_of(const ps_feed *f)
 {
     union {
@@ -163,7 +161,7 @@ static ps_status feed_take(struct psi_trip *t, const struct psi_plan_row *row, c
         }
     }
     const bool aligned = (uintptr_t)f->data % (ps_dtype_bytes(f->dtype) > 0 ? ps_dtype_bytes(f->dtype) : 1) == 0;
-    if (f->dtype == v->type.dtype && f->dtype != PS_BOOL && aligned) { /* use the program's memory without a copy */
+    if (f->dtype == v->type.dtype && f->dtype != PS_BOOL && aligned) { /* the program's memory is used, without a copy */
         v->value = from;
         v->here = true;
         return PS_OK;
@@ -207,7 +205,7 @@ static ps_status placeholder_fill(struct psi_trip *t, const struct psi_plan_row 
     return feed_take(t, row, found, err);
 }
 
-/* Rows [*first, *first + *count) of a batch of `rows` rows are part `part`. The first parts have one row more. */
+/* Divide a batch's data rows into `parts`: part `part` has *count rows from *first on. The first ones may have one row more. */
 static void part_of(int64_t rows, uint32_t part, uint32_t parts, int64_t *first, int64_t *count)
 {
     const int64_t least = rows / parts, more = rows % parts;
@@ -215,7 +213,8 @@ static void part_of(int64_t rows, uint32_t part, uint32_t parts, int64_t *first,
     *count = least + (part < more ? 1 : 0);
 }
 
-/* Number of rows of a batch. Each replica must get at least one row, because losses differ in what they return for no rows. */
+/* Set *out to the number of data rows in the batch of a PART or WEIGHT row. INVALID_ARGUMENT: not as many as the first batch has,
+ * or fewer than there are replicas, one of which would have no row. */
 static ps_status batch_rows(const struct psi_trip *t, const struct psi_plan_row *row, int64_t *out, struct psi_err *err)
 {
     const struct psi_trip_value *batch = &t->values[psi_plan_number(t->plan, row->inputs[0])];
@@ -274,7 +273,7 @@ static ps_status weight_fill(struct psi_trip *t, const struct psi_plan_row *row,
 static ps_status op_infer(struct psi_trip *t, const struct psi_plan_row *row, struct psi_err *err)
 {
     const size_t bytes = ((size_t)row->input_count + PSI_OP_OUTPUTS_MAX) * sizeof(struct psi_type);
-    struct psi_type *types = psi_malloc(bytes); /* not zeroed: zeroing would cost more than the rest of a small run */
+    struct psi_type *types = psi_malloc(bytes); /* not zeroed, which would take longer than the rest of a small run */
     uint32_t count = 0;
     if (types == NULL) {
         return no_memory(err, bytes);
@@ -292,12 +291,12 @@ static ps_status op_infer(struct psi_trip *t, const struct psi_plan_row *row, st
     return st;
 }
 
-/* Check that the value of a change has the variable's shape. */
+/* Check that the session may change variables (an evaluator may not), and that the value has the variable's shape. */
 static ps_status change_infer(struct psi_trip *t, const struct psi_plan_row *row, struct psi_err *err)
 {
     static const enum psi_request_kind KINDS[] = {
         [PSI_PLAN_ASSIGN] = PSI_REQ_ASSIGN, [PSI_PLAN_ADD] = PSI_REQ_ADD, [PSI_PLAN_PUSH] = PSI_REQ_PUSH};
-    /* checked here, whether the client or a task delivers the change */
+    /* checked here, because a task may make the change, without a request of this session that would be checked */
     ps_status st = psi_api_may_change(t->plan->session, KINDS[row->kind], err);
     if (st != PS_OK) {
         return st;
@@ -392,7 +391,6 @@ static bool is_change(const struct psi_plan_row *row)
     return row->kind == PSI_PLAN_ASSIGN || row->kind == PSI_PLAN_ADD || row->kind == PSI_PLAN_PUSH;
 }
 
-/* True if row `user` takes a value that row `maker` makes. */
 static bool uses(const ps_plan *p, const struct psi_plan_row *user, uint32_t maker)
 {
     for (uint32_t k = 0; k < user->input_count; k++) {
@@ -403,13 +401,14 @@ static bool uses(const ps_plan *p, const struct psi_plan_row *user, uint32_t mak
     return false;
 }
 
-/* True if a change and a read of the same variable must keep the order of the list. */
+/* True if a change and a read of one variable must keep their order. They need not if the change is the push of an asynchronous
+ * replica, and the read belongs to another replica. */
 static bool is_ordered(const struct psi_plan_row *change, const struct psi_plan_row *read)
 {
     return !change->alone || read->replica == 0 || read->replica == change->replica;
 }
 
-/* True if a needed row among [from, to) changes the variable after the read. */
+/* True if a needed row among [from, to) changes the variable that `read` reads, and must come after it. */
 static bool is_changed(const struct psi_trip *t, const struct psi_plan_row *read, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -436,7 +435,8 @@ static bool client_must_read(const struct psi_trip *t, const struct psi_plan_row
     return false;
 }
 
-/* True if a row after a change uses a value that was read before that change. */
+/* True if `row` reads a variable, and a needed row that uses the value comes after a change of the variable: the client must then
+ * read the value before the change. */
 static bool is_captured(const struct psi_trip *t, const struct psi_plan_row *row)
 {
     const ps_plan *p = t->plan;
@@ -448,7 +448,6 @@ static bool is_captured(const struct psi_trip *t, const struct psi_plan_row *row
     return false;
 }
 
-/* Add strict edges to the changes before a read. */
 static void after_changes(const struct psi_trip *t, const struct psi_plan_row *read, struct edges *e)
 {
     for (uint32_t i = 0; i < read->number; i++) {
@@ -467,7 +466,7 @@ static void input_edges(const struct psi_trip *t, const struct psi_plan_row *row
         if (psi_trip_reads_itself(t, maker)) {
             after_changes(t, maker, e);
         } else {
-            /* strict for an addition: its sum is known when its run has ended */
+            /* true for an addition: its sum is known only when its run has ended, so `row` must be in a later run */
             edge_add(e, maker->number, maker->kind == PSI_PLAN_ADD);
         }
     }
@@ -550,7 +549,7 @@ static void values_wanted(struct psi_trip *t)
     }
 }
 
-/* Add the edges of all rows, one row after the other; ends[i]: end of the edges of row i. */
+/* Add all rows' edges (which row must come before which) to e, row by row. ends[i]: number of edges up to and with row i. */
 static void all_edges(const struct psi_trip *t, struct edges *e, size_t *ends)
 {
     for (uint32_t i = 0; i < t->plan->row_count; i++) {

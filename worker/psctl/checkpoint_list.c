@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl checkpoint list: all checkpoints, the checkpoint that is being made or loaded, and the last attempt if it failed.
- * Exit 1: the directory is down; a task cannot load its checkpoint, so that nobody knows what is saved; the last attempt failed.
- */
+/* psctl checkpoint list: all checkpoints, the checkpoint that is being made or loaded, and the last attempt if it failed. Exit 1:
+ * the directory is down; a task cannot load its checkpoint, so that nobody knows what is saved; the last attempt failed. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -27,7 +25,6 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     const ps_checkpoint_info *c = row;
     size_t used = (size_t)snprintf(buf, n, "%s", state_text(row));
     if (c->state == PS_CHECKPOINT_WRITING || c->state == PS_CHECKPOINT_IN_PART) {
-        /* buf has room for all of it */
         used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks);
     }
     if (c->share >= 0) {
@@ -101,7 +98,7 @@ static const struct cli_column columns[] = {
 
 struct listing {
     struct psctl_list list;
-    bool unusable; /* a listed checkpoint cannot be restored */
+    bool unusable;
     bool failed;
 };
 
@@ -122,14 +119,13 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* True if the task reports that tasks have not loaded the checkpoint they begin with. A task of an older version gives no reason:
- * it may report that, or that it waits for others. */
+/* True if the task waits for tasks that cannot load their checkpoint, or gives no reason for its wait (an older release). */
 static bool does_not_begin(const ps_task_info *info)
 {
     return info->up && info->waiting_for[0] != '\0' && info->waiting != PS_WAITING_TASKS;
 }
 
-/* Index of a task for which does_not_begin() holds, the directory first; -1: none. */
+/* Index of a task for which does_not_begin() is true: that of the directory if it is true for the directory; -1: no task. */
 static int who_waits(const struct psctl *c)
 {
     int directory = psctl_directory(c);

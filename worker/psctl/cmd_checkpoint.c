@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints.
- * Happy path: the action's name -> one call of the library -> one line. save and restore take as long as the disks need. When the
- * call ends with --timeout and the directory reports progress, psctl goes on waiting. The phase in which disks sync written bytes
- * shows no progress: psctl says once that it waits, and waits SYNCS_TIMES * --timeout at most.
- * Failure modes, exit 1: the directory is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text).
- */
+/* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore take as
+ * long as the disks need: when the call ends with --timeout and the directory reports progress, psctl goes on waiting. While
+ * disks sync there is no progress: psctl says once that it waits, SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the
+ * directory is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
 #include "goes.h"
 
 #include <inttypes.h>
@@ -15,20 +12,20 @@
 
 enum {
     PERCENT = 10000,
-    LOOK_MS = 250,   /* time between two looks at the progress */
-    SYNCS_TIMES = 20 /* disks that sync are waited for this many times --timeout */
+    LOOK_MS = 250,
+    SYNCS_TIMES = 20 /* while disks sync and nothing else moves, psctl waits SYNCS_TIMES * --timeout at most */
 };
 
 struct watched {
     struct psctl_copy bar;
-    ps_checkpoint_info now; /* the checkpoint that is being written or loaded; number 0: none */
-    uint64_t number;        /* number of the checkpoint that this command waits for; 0: not known yet */
-    /* when checkpoint `number` was begun. A directory that was restarted may give the number to another checkpoint */
+    ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: none */
+    uint64_t number;        /* number of this command's checkpoint; 0: not known yet */
+    /* its begin, which tells it from another checkpoint to which a restarted directory may give the number again */
     uint64_t time_ms;
-    ps_checkpoint_state state;
-    uint64_t highest; /* highest number that was ever listed */
-    uint64_t said;    /* number of the checkpoint of which "is synced" was printed */
-    int64_t moved_ms; /* when a checkpoint last made progress */
+    ps_checkpoint_state state; /* state of checkpoint `number` */
+    uint64_t highest;          /* highest number of a checkpoint that was listed */
+    uint64_t said;             /* number of the last checkpoint for which syncs() has printed its note; 0: none */
+    int64_t moved_ms;          /* when a checkpoint last made progress, in ms */
 };
 
 static void each_watched(void *ctx, const ps_checkpoint_info *info)
@@ -39,7 +36,7 @@ static void each_watched(void *ctx, const ps_checkpoint_info *info)
     w->highest = info->number > w->highest ? info->number : w->highest;
 }
 
-/* True while disks sync, which shows no progress. Prints once that psctl waits for them. */
+/* True while a checkpoint may wait for disks to sync, without visible progress. After --timeout prints a note, once. */
 static bool syncs(const struct psctl *c, struct watched *w)
 {
     bool writes = w->now.number != 0 && w->now.state == PS_CHECKPOINT_WRITING;
@@ -54,7 +51,8 @@ static bool syncs(const struct psctl *c, struct watched *w)
     return (writes || told) && stalled_ms < SYNCS_TIMES * c->timeout_ms;
 }
 
-/* True if a checkpoint made progress since the last call, or syncs. The caller then waits for another --timeout. */
+/* Ask the directory about checkpoints. True, and --timeout begins anew: one made progress since the last call, or may wait for
+ * disks. */
 static bool moves(struct psctl *c, struct watched *w)
 {
     const ps_checkpoint_info before = w->now;
@@ -76,11 +74,11 @@ static bool moves(struct psctl *c, struct watched *w)
 struct failure {
     ps_status status;
     ps_reason reason;
-    bool unknown; /* the request may or may not have been carried out */
+    bool unknown; /* no answer came: the request may or may not have been carried out */
     char text[1024];
 };
 
-/* The error of the library call that has just returned. It is copied because other calls come before it is printed. */
+/* Keep the error of the last library call, which ended with st: other calls come before it is printed. */
 static struct failure failure_of(const struct psctl *c, ps_status st)
 {
     struct failure f = {.status = st};
@@ -93,8 +91,8 @@ static struct failure failure_of(const struct psctl *c, ps_status st)
 }
 
 struct newest {
-    ps_checkpoint_info whole;   /* number 0: none is */
-    ps_checkpoint_info in_part; /* number 0: none is */
+    ps_checkpoint_info whole;   /* newest complete checkpoint; number 0: none */
+    ps_checkpoint_info in_part; /* newest checkpoint that is complete at some tasks only */
 };
 
 static void each_newest(void *ctx, const ps_checkpoint_info *info)
@@ -104,8 +102,7 @@ static void each_newest(void *ctx, const ps_checkpoint_info *info)
     n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
 }
 
-/* Print what is saved, after a request whose outcome is not known. directory: index of the task that was the directory before
- * the request; it may have been restarted since. */
+/* After a request without an answer: print which checkpoint is the newest. directory: index of the task to ask; < 0: unknown. */
 static void say_what_holds(const struct psctl *c, int directory)
 {
     struct newest n = {.whole = {.number = 0}};
@@ -133,15 +130,14 @@ static enum psctl_exit failed(const struct psctl *c, const struct failure *f, in
     return PSCTL_FAILED;
 }
 
-/* Ask the directory for checkpoint w->number. True while the checkpoint goes on; IN_PART: it is decided, and the tasks are being
- * told. last: how far it is. */
+/* Ask the directory for the state of checkpoint w->number. True while the checkpoint is being made, also in state IN_PART: the
+ * directory then tells the tasks that the checkpoint is whole. *last: the last known progress. */
 static bool goes_on_now(struct psctl *c, struct watched *w, ps_checkpoint_info *last)
 {
     *last = moves(c, w) && w->now.number == w->number ? w->now : *last;
     return w->state == PS_CHECKPOINT_WRITING || w->state == PS_CHECKPOINT_IN_PART;
 }
 
-/* Wait for checkpoint w->number, which goes on after the call has ended with its deadline. */
 static struct failure follow(struct psctl *c, struct watched *w)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
@@ -154,7 +150,8 @@ static struct failure follow(struct psctl *c, struct watched *w)
         (void)nanosleep(&pause, NULL); /* sleep: the directory reports progress only when asked */
         goes_on = goes_on_now(c, w, &last);
         if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
-            goes_on = goes_on_now(c, w, &last); /* the question may have failed: only a second one tells that nothing goes on */
+            goes_on = goes_on_now(
+                c, w, &last); /* a request may fail by chance, so the directory is asked once more before the wait ends */
         }
         if (w->state != before) {
             psctl_restart_clock(c);
@@ -178,13 +175,12 @@ static struct failure follow(struct psctl *c, struct watched *w)
     return f;
 }
 
-/* True if the checkpoint that is being written was begun after this command's request. */
+/* True if the checkpoint being written is this command's: its number is above `before`, the last one before the request. */
 static bool is_ours(const struct watched *w, uint64_t before)
 {
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
 }
 
-/* Follow the checkpoint that is being written to its end. */
 static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *out_number)
 {
     *out_number = w->number = w->now.number;
@@ -193,7 +189,8 @@ static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *
     return follow(c, w);
 }
 
-/* A number that changes when one of the tasks that were up at the last psctl_ask() is restarted. */
+/* Each process of a task has its own incarnation, a number. Returns the sum of all tasks' incarnations at the last psctl_ask();
+ * another sum later means that a task was restarted. */
 static uint64_t sum_of_lives(const struct psctl *c)
 {
     uint64_t sum = 0;
@@ -203,8 +200,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. Between two calls for one checkpoint no request
- * waits at the directory, which would notice the restart, so this command checks it. */
+/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory may miss a restart between two calls,
+ * because it notices one only while a call waits there. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -218,7 +215,7 @@ static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
     }
 }
 
-/* Make a checkpoint. keeps: number of the checkpoint that is restored next, which the new one must not push out; 0: none. */
+/* Make a checkpoint. keeps: a checkpoint that is to be restored next, which --max_to_keep must not delete; 0: none. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
@@ -251,7 +248,7 @@ static enum psctl_exit save(struct psctl *c)
     uint64_t number = 0, before = 0;
     int directory = psctl_directory(c);
     if (directory >= 0) {
-        /* an error is ignored: the next call fails too and gives the reason */
+        /* no check: after an error the next call fails too, with the reason */
         (void)ps_checkpoints(c->session, psctl_left_ms(c), each_saved, &before);
     }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
@@ -276,7 +273,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     uint64_t lives = sum_of_lives(c);
     *out_number = 0;
     if (directory >= 0 && c->infos[directory].checkpoints[0] == '\0') {
-        return PSCTL_OK; /* without checkpoint_dir a lost task has no checkpoint to load */
+        return PSCTL_OK; /* without checkpoint_dir a restarted task is empty in any case */
     }
     psctl_restart_clock(c);
     psctl_leave_says("the values are imported, and not saved yet: psctl checkpoint save");
@@ -294,7 +291,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     return PSCTL_FAILED;
 }
 
-/* Print that no checkpoint can be restored, or that there may be one once the tasks that are away are back. */
+/* Print that no complete checkpoint exists. If tasks are away: that there may be one when they are back. */
 static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
 {
     psctl_waiting_text text;
@@ -309,8 +306,8 @@ static void none_is_whole(const struct psctl *c, int directory, const ps_checkpo
     }
 }
 
-/* Number of the checkpoint that text names: "12" or "latest"; NULL: latest. 0: none, the reason was printed and *out_code is
- * set. */
+/* Number of the checkpoint that text names: "12", "latest"; NULL: the latest. 0: there is none; the error was printed, and
+ * *out_code is psctl's exit status. */
 static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
 {
     char *end = NULL;
@@ -341,7 +338,7 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
 }
 
 struct verifying {
-    struct psctl_copy copy; /* first: psctl_copied() gets it */
+    struct psctl_copy copy; /* must be first: psctl_copied() gets a pointer to it */
     const struct psctl *c;
     uint64_t number;
     bool begun;
@@ -392,7 +389,7 @@ static void each_sought(void *ctx, const ps_checkpoint_info *info)
     s->listed = s->listed || (info->number == s->number && info->state != PS_CHECKPOINT_FAILED);
 }
 
-/* True if the directory lists the checkpoint. `known` is the answer if the directory cannot be asked. */
+/* True if the directory lists checkpoint `number` as not failed. known: the result if the directory does not answer. */
 static bool is_listed(struct psctl *c, uint64_t number, bool known)
 {
     struct sought s = {.number = number};
@@ -464,8 +461,7 @@ static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *ou
                              : ps_checkpoint_restore_containers(c->session, number, c->containers, count, left_ms, out_next));
 }
 
-/* Save the present values before the restore replaces them. False: the save failed, which was printed, and nothing must be
- * restored. */
+/* Before a restore: save the values that it replaces. False: this failed (printed), so nothing may be restored. */
 static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
     psctl_leave_says("nothing is restored; a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
@@ -482,8 +478,7 @@ static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
     return true;
 }
 
-/* Restore, and wait until all tasks have loaded the checkpoint and a new checkpoint of the restored state is saved. *out_saved
- * is the number of the new one. */
+/* Restore checkpoint `number`, wait until all tasks have loaded it, and save the result as a new checkpoint, *out_saved. */
 static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
@@ -492,7 +487,7 @@ static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_
     uint64_t before = w.highest;
     psctl_restart_clock(c);
     f = restore_now(c, number, out_saved);
-    /* at its deadline the restore still runs; the next call joins it */
+    /* the cluster goes on after DEADLINE_EXCEEDED; another call waits for the same restore */
     while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) {
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
         f = restore_now(c, number, out_saved);
@@ -539,7 +534,7 @@ static enum psctl_exit restore_confirmed(struct psctl *c, uint64_t number, struc
     }
     psctl_leave_says(NULL);
     psctl_restart_clock(c);
-    json_t *left = psctl_goes_left_out(c, goes); /* asked for before the answer is printed, which has their number */
+    json_t *left = psctl_goes_left_out(c, goes); /* ask before the answer is printed: it counts these containers */
     if (c->json) {
         json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
         if (!c->no_save) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl cluster --show: the cluster and the task that psd and pstrain would find here, with the same flags and variables, and the
- * variables that decide. No task is asked, and nothing is left at a rendezvous. Failure modes: exit 2, the variable or flag and
- * its value; exit 1, ranks that have not come to the rendezvous yet.
- */
+/* psctl cluster --show: the cluster and the task that psd and pstrain would find here, with the same flags and variables, and the
+ * variables that decide. No task is asked, and this psctl joins no rendezvous. Failure modes: exit 2: a variable or flag is
+ * wrong, and is printed with its value; exit 1: ranks have not come to the rendezvous yet. */
 #include "psctl.h"
 
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl config: the settings of all tasks or of one task; all settings or one. config set is in cmd_config_set.c.
- * Failure modes, exit 1: a task that does not answer is left out and named; there is no such setting, and the nearest name is
- * printed. A task of another program than psd has no settings: that is printed, and is no failure where all tasks were asked for.
- */
+/* psctl config: the settings of all tasks or of one task; all settings or one. config set is in cmd_config_set.c. Failure modes,
+ * exit 1: a task that does not answer is left out and named; there is no such setting, and the nearest name is printed. A task of
+ * another program than psd has no settings: that is printed, and is no failure where all tasks were asked for. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -32,7 +30,7 @@ static const char *default_cell(const void *row, char *buf, size_t n)
 }
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
-/* The column TASK is shown where several tasks are asked for one setting. */
+/* TASK is shown only if several tasks are asked for one setting */
 static const struct cli_column columns[] = {
     {"TASK", NULL, FIELD(CLI_STRING, task)},
     {"SETTING", "name", FIELD(CLI_TEXT, s.name)},
@@ -59,8 +57,8 @@ static size_t add_rows(struct cli_list *list, const struct settings *all, const 
     return list->count - before;
 }
 
-/* Print a table, or an object of JSON, for each task; with name one table for all tasks. False: a task does not have the
- * setting. A task without any settings is no failure where all tasks were asked for. */
+/* Print the settings of each task, as a table or JSON object. name: print this setting only, in one table for all tasks; false: a
+ * task that answered lacks it. NULL: print all settings; returns true. */
 static bool print_tasks(struct psctl *c, int only, const char *name, struct cli_list *list)
 {
     struct settings all = {.count = 0};

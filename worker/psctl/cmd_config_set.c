@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl config set: change a setting of the tasks while they run.
- *
- * Happy path: every task that is meant is up, has the setting and can change it at run time -> set it at one task after the
- * other, and print the old and the new value. Failure modes, exit 1: a task is down, lacks the setting or needs a restart for it:
- * nothing is changed; the first task refuses the value: no other task is asked.
- */
+/* psctl config set: change a setting of tasks while they run. Happy path: all tasks (or the one of --task) are up, have the
+ * setting and can change it; psctl sets it at one task after the other, and prints the old and the new value. Failure modes, exit
+ * 1: if a task is down, lacks the setting or needs a restart for it, nothing is changed. If a task refuses the value, the tasks
+ * after it are not asked. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -53,7 +50,7 @@ void settings_say_none(const struct settings *all, const char *task, const char 
                   near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
 }
 
-/* True if task i can change the setting while it runs. *before gets the present value. */
+/* True if task i has the setting and can change it while it runs. Sets *before to the present value. Prints an error. */
 static bool may_change(struct psctl *c, int i, const char *name, struct setting *before)
 {
     const char *task = ps_cluster_task_name(c->session, i);
@@ -87,7 +84,7 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
     }
     struct settings all = {.count = 0};
     const struct setting *now = settings_ask(c, i, &all) == PS_OK ? find_setting(&all, name) : NULL;
-    value = now != NULL ? now->value : value; /* as the task writes it: 5 becomes 5s */
+    value = now != NULL ? now->value : value; /* show the value in the form in which the task reports it: 5s for 5 */
     if (c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",
                                      cli_json_text(value)));
@@ -103,7 +100,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
     int changed = 0;
     bool ok = true;
     for (int i = 0; i < c->task_count; i++) {
-        if (psctl_is_meant(only, i) && !may_change(c, i, name, &before[i])) {
+        if (psctl_is_meant(only, i) && c->infos[i].up && !may_change(c, i, name, &before[i])) {
             return PSCTL_FAILED;
         }
     }
@@ -112,7 +109,7 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
         cli_json_list("changed");
     }
     for (int i = 0; i < c->task_count && ok; i++) {
-        if (psctl_is_meant(only, i)) {
+        if (psctl_is_meant(only, i) && c->infos[i].up) {
             ok = change(c, i, name, value, before[i].value, changed);
             changed += ok ? 1 : 0;
         }
@@ -122,6 +119,20 @@ static enum psctl_exit change_all(struct psctl *c, int only, const char *name, c
     }
     psctl_answer_end(c);
     return ok ? PSCTL_OK : PSCTL_FAILED;
+}
+
+/* After a change of `allow` (the table of rights): warn of each task that refuses this psctl now. */
+static void warn_of_rights(struct psctl *c, int only)
+{
+    bool asked = psctl_ask(c, psctl_left_ms(c) / 2) == PSCTL_OK;
+    for (int i = 0; asked && i < c->task_count; i++) {
+        if (psctl_is_meant(only, i) && psctl_refused(&c->infos[i])) {
+            psctl_note(c,
+                       "with these rows %s does not let this program in any more: SIGHUP there takes the rows of its start "
+                       "again",
+                       ps_cluster_task_name(c->session, i));
+        }
+    }
 }
 
 enum psctl_exit config_set(struct psctl *c, const char *name, const char *value)
@@ -145,5 +156,8 @@ enum psctl_exit config_set(struct psctl *c, const char *name, const char *value)
     }
     code = change_all(c, only, name, value, before);
     free(before);
+    if (code == PSCTL_OK && strcmp(name, "allow") == 0) {
+        warn_of_rights(c, only);
+    }
     return code;
 }

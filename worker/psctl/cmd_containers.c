@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl containers: what each container holds on each task. psctl reset shows the same sums before it asks.
- * Failure modes, exit 1: a task that does not answer is left out and named; for a task that lost variables their number is
- * printed.
- */
+/* psctl containers: what each container holds on each task. psctl reset shows the same sums before it asks. Failure modes, exit
+ * 1: a task that does not answer is left out and named; for a task that lost variables their number is printed. */
 #include "containers.h"
 
 #include <inttypes.h>
@@ -133,7 +130,7 @@ static const struct cli_column columns[] = {
     {"LEASE", "chief_left_ms", FIELD(CLI_TIME, info.chief_left_ms), .has = has_lease},
 };
 
-/* False, and a note for each container in which the directory knows more names than the tasks have variables. */
+/* Print a note for each container with fewer variables at the tasks than the directory knows (lost ones). True: there is none. */
 static bool none_lost(const struct psctl *c, const struct containers *list)
 {
     bool none = true;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl delete: remove one variable or one queue from the cluster.
- * Happy path: find it by name -> ask on a terminal -> delete it. Failure modes, exit 1: no such name; its task is down.
- */
+/* psctl delete: remove one variable or one queue from the cluster. Happy path: find it by name, ask the user on a terminal,
+ * delete it. Failure modes, exit 1: no such name; its task is down. */
 #include "psctl.h"
 
 #include "value.h"
 
 #include <inttypes.h>
 
-/* What is to be deleted: either member is NULL. */
 struct thing {
     ps_variable *variable;
     ps_queue *queue;
@@ -21,9 +18,9 @@ static bool confirmed(struct psctl *c, const struct thing *thing)
     char shape[192];
     uint64_t size = 0;
     if (v != NULL) {
-        return psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots?", ps_variable_name(v),
+        return psctl_confirmed(c, "Delete %s, %s %s in container '%s', with its slots%s?", ps_variable_name(v),
                                ps_dtype_name(ps_variable_dtype(v)), psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)),
-                               ps_variable_container(v));
+                               ps_variable_container(v), ps_variable_partitions(v) > 0 ? " and all its parts" : "");
     }
     if (ps_queue_size(thing->queue, &size) != PS_OK) {
         return psctl_confirmed(c, "Delete queue %s, with its elements?", ps_queue_name(thing->queue));
@@ -49,12 +46,15 @@ static enum psctl_exit run_delete(struct psctl *c)
     bool queue = thing.queue != NULL;
     const char *name = queue ? ps_queue_name(thing.queue) : ps_variable_name(thing.variable);
     const char *device = queue ? ps_queue_device(thing.queue) : ps_variable_device(thing.variable);
+    char where[PSCTL_WHERE_MAX];
     if (c->json) {
-        cli_json_print(json_pack("{s:s, s:s, s:s, s:b}", "name", name, "container",
-                                 c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT, "device", device, "deleted",
-                                 true));
-    } else {
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:o*, s:b}", "name", name, "container",
+                                 c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT, "device", device, "parts",
+                                 psctl_parts(thing.variable), "deleted", true));
+    } else if (queue) {
         (void)printf("%s on %s is deleted\n", name, device);
+    } else {
+        (void)printf("%s %s is deleted\n", name, psctl_where(thing.variable, where));
     }
     return PSCTL_OK;
 }
@@ -69,6 +69,7 @@ const struct psctl_verb psctl_verb_delete = {
     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
     .words = "variable",
     .run = run_delete,
-    .help = "The variable, its slots and its name are gone; programs that use it get ABORTED. Of a queue its elements\n"
+    .help = "The variable, its slots, all its parts and its name are gone; programs that use it get ABORTED. Of a queue its "
+            "elements\n"
             "go, and who waits at it gets CANCELLED. Asks first on a terminal.\n",
 };

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl events: what has happened at the tasks, and with --follow what happens from now on.
- *
- * Happy path: the events of all tasks, sorted by time. --follow: a thread for each task asks for the next event, and the task
- * answers when there is one. Failure modes: a task that does not answer is named; --follow asks it again each second. A task that
- * has dropped events before they were asked for: their number is printed in their place. Exit 1: a task did not answer; with
- * --follow: none of the tasks can be asked.
- */
+/* psctl events: what has happened at the tasks, sorted by time, and with --follow what happens from now on: a thread for each
+ * task asks for the next event. Failure modes: a task that does not answer is named; --follow asks it again each second. Where a
+ * task has dropped events before they were asked for, their number is printed. Exit 1: a task did not answer; with --follow: none
+ * of the tasks can be asked. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -30,7 +26,7 @@ static int64_t now_unix_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Local time as "2026-01-31T12:00:00.123+0100". */
+/* Write a time into buf as local time, "2026-01-31T12:00:00.123+0100". */
 static const char *time_text(int64_t unix_ms, char *buf, size_t n)
 {
     struct tm tm;
@@ -83,8 +79,6 @@ static const struct cli_column columns[] = {
     {"WHAT", "text", FIELD(CLI_TEXT, e.text)},
 };
 
-/* ---- once ---- */
-
 struct rows {
     struct row *rows;
     size_t count, capacity, of_task;
@@ -109,7 +103,6 @@ static int by_time(const void *a, const void *b)
     return x->unix_ms < y->unix_ms ? -1 : x->unix_ms > y->unix_ms;
 }
 
-/* All that the task has. */
 static ps_status list_of(struct psctl *c, int task, struct rows *r)
 {
     ps_event_place place = {.struct_bytes = sizeof(place)};
@@ -143,16 +136,14 @@ static enum psctl_exit show(struct psctl *c)
     return psctl_list_end(&l);
 }
 
-/* ---- --follow ---- */
-
 struct follower {
     struct psctl *c;
     const char *at;
     int task;
     bool begun;
-    bool away; /* the task did not answer, and that was said */
+    bool away; /* the last request to the task failed and this was printed, so further failures are not printed */
     pthread_t thread;
-    size_t count; /* rows [count] of the last answer */
+    size_t count; /* how many rows the last answer has */
     struct row rows[128];
 };
 
@@ -189,7 +180,6 @@ static void print_row(const struct follower *f, const struct row *row)
     }
 }
 
-/* The call failed. True: the task is asked again. */
 static bool goes_on(struct follower *f, ps_status st)
 {
     const bool again = st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED || st == PS_ABORTED || st == PS_RESOURCE_EXHAUSTED;
@@ -224,7 +214,7 @@ static void *follow_task(void *arg)
         }
         (void)pthread_mutex_unlock(&output);
         if (goes && st != PS_OK) {
-            (void)nanosleep(&pause, NULL); /* sleep: how often a task that is away is asked */
+            (void)nanosleep(&pause, NULL); /* sleep: ask a task that is away once a second, not all the time */
         }
     }
     return NULL;
@@ -259,7 +249,7 @@ static enum psctl_exit follow(struct psctl *c)
     }
     (void)pthread_attr_destroy(&attr);
     free(of);
-    return PSCTL_FAILED; /* otherwise a signal has ended it */
+    return PSCTL_FAILED; /* reached only after a failure of all threads; a signal ends the process elsewhere */
 }
 
 static enum psctl_exit run(struct psctl *c)

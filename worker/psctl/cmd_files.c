@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl export and import: the variables of a container into a safetensors file, and back. A .npy file is imported by psctl set.
- *
- * Happy path: connect -> the library copies and reports progress: a bar on standard error where that is a terminal -> one line
- * with what was copied. Variables without a value are not in the exported file, and are named on standard error. An import of a
- * part of the names, or under other names, prints which were taken, left out and kept. Failure modes, exit 1: those of
- * ps_export() and ps_import(), with the library's text. An interrupted export leaves no file; after an interrupted import some
- * variables may have their new values.
- */
+/* psctl export and import: the variables of a container into a safetensors file, and back; a .npy file by psctl set
+ * (import_npy()). A terminal shows a bar of progress; at the end a line says what was copied. Variables without a value are not
+ * in the exported file, and are named on standard error. An import of a part of the names, or under other names, prints which
+ * were taken, left out and kept. Failure modes, exit 1: those of ps_export() and ps_import(). An interrupted export leaves no
+ * file; after an interrupted import some variables may have their new values. */
 #include "psctl.h"
 
 #include "common/utf8.h"
@@ -71,11 +67,10 @@ static const char *container_of(const struct psctl *c)
     return c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
 }
 
-/* Variables without a value: an export leaves them out. */
 struct left_out {
     const char *container;
-    const char *const *only; /* names that are meant; empty: all */
-    size_t count, named;
+    const char *const *only; /* name patterns of --only, which select; empty: all */
+    size_t count, named;     /* how many variables have no value; how many of them `names` has */
     char names[LEFT_OUT_BYTES];
 };
 
@@ -92,17 +87,20 @@ static void each(void *ctx, const ps_variable_info *info)
 {
     struct left_out *l = ctx;
     size_t used = strlen(l->names);
-    if (info->initialised || strcmp(info->container, l->container) != 0 || !is_meant(l->only, info->name)) {
-        return;
+    ps_variable_info whole = *info;
+    ps_variable_info_whole(&whole);
+    if (info->initialised || info->part > 0 || strcmp(info->container, l->container) != 0 || !is_meant(l->only, whole.name)) {
+        return; /* of a cut variable part 0 is looked at: if only some parts lack a value, the export itself fails */
     }
     l->count++;
-    if (l->named + 1 == l->count && used + strlen(info->name) + 3 < sizeof(l->names)) {
-        (void)snprintf(l->names + used, sizeof(l->names) - used, "%s%s", l->named > 0 ? ", " : "", info->name);
+    if (l->named + 1 == l->count && used + strlen(whole.name) + 3 < sizeof(l->names)) {
+        (void)snprintf(l->names + used, sizeof(l->names) - used, "%s%s", l->named > 0 ? ", " : "", whole.name);
         l->named++;
     }
 }
 
-/* List the variables without a value: a user who is not told would take the file for the whole model. */
+/* Find the container's variables without a value, which the export leaves out. They are printed, because a user who is not told
+ * would take the file for the whole model. */
 static void find_left_out(struct psctl *c, struct left_out *l)
 {
     *l = (struct left_out){.container = container_of(c), .only = c->only};
@@ -203,7 +201,7 @@ static bool ends_with(const char *path, const char *ending)
     return n > k && strcmp(path + n - k, ending) == 0;
 }
 
-/* Import FILE.npy into variable FILE, or NAME=FILE.npy into variable NAME where no file has the whole argument as its name. */
+/* psctl import FILE.npy sets variable FILE; NAME=FILE.npy, if no file has that whole name, sets variable NAME. */
 static enum psctl_exit import_npy(struct psctl *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -247,7 +245,7 @@ static void print_names(const char *what, const json_t *names)
     }
 }
 
-/* Print which names of the file were taken, and as which variables, after an import of a part or under other names. */
+/* After an import of a part or under other names: print which names of the file were taken, and as which variables. */
 static void print_taken(const struct psctl_copy *copy)
 {
     size_t i = 0;
@@ -316,7 +314,7 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
     }
-    /* remember the process of each task before the import: psctl_save_imported() compares */
+    /* ask which process each task is now: psctl_save_imported() compares this with later, to notice restarts */
     enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK;
     if (code != PSCTL_OK) {
         return code;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl get: the value of a variable, as text, JSON or a NumPy file.
- * Failure modes, exit 1: no such variable; it is not initialised; the file cannot be written (it is then removed).
- */
+/* psctl get: the value of a variable, as text, JSON or a NumPy file. Failure modes, exit 1: no such variable; it is not
+ * initialised; the file cannot be written (it is then removed). */
 #include "psctl.h"
 
 #include "common/cli/file.h"
@@ -34,20 +32,26 @@ static bool npy_save(const struct psctl *c, const ps_variable *v, const void *da
 static void print_head(const struct psctl *c, const ps_variable *v)
 {
     bool exact = false;
-    char shape[192];
+    char shape[192], where[PSCTL_WHERE_MAX];
     uint64_t version = ps_variable_version(v, &exact);
     if (c->json) {
         cli_json_put("name", json_string(ps_variable_name(v)));
         cli_json_put("device", json_string(ps_variable_device(v)));
+        if (ps_variable_partitions(v) > 0) {
+            cli_json_put("parts", psctl_parts(v));
+        }
         cli_json_put("dtype", json_string(ps_dtype_name(ps_variable_dtype(v))));
         cli_json_put("shape", value_shape_json(ps_variable_shape(v)));
         cli_json_put("version", json_integer((json_int_t)version));
         cli_json_put("exact", json_boolean(exact));
         return;
     }
-    (void)printf("%s %s %s on %s, version %" PRIu64 "%s%s%s\n", ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)),
-                 psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)), ps_variable_device(v), version,
-                 exact ? "" : ", read while it was changing", c->npy != NULL ? " -> " : "", c->npy != NULL ? c->npy : "");
+    (void)printf("%s %s %s %s, version %" PRIu64 "%s%s%s\n", ps_variable_name(v), ps_dtype_name(ps_variable_dtype(v)),
+                 psi_shape_format(ps_variable_shape(v), shape, sizeof(shape)), psctl_where(v, where), version,
+                 exact                           ? ""
+                 : ps_variable_partitions(v) > 0 ? " or more"
+                                                 : ", read while it was changing",
+                 c->npy != NULL ? " -> " : "", c->npy != NULL ? c->npy : "");
 }
 
 static void show_values(const struct psctl *c, const ps_variable *v, const struct values *values)
@@ -109,7 +113,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
         if (st != PS_OK) {
             (void)psctl_last_failed(c, st);
         } else {
-            (void)show(c, v, &(struct values){data, offsets}); /* the result is only about .npy files, and strings have none */
+            (void)show(c, v, &(struct values){data, offsets}); /* cannot fail: only a .npy file can, and has no strings */
         }
     }
     free(data);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl key: make, list, rotate, use, revoke and export keys in a key file, with which a cluster authenticates. No task is asked.
- * Happy path: the action's name -> the key file is changed under its lock (common/auth/key_file.c) -> standard output says what
- * was done and what is to be done next. Failure modes, exit 1 and nothing is changed: a name exists or does not, a file is
- * readable by others, a file would be overwritten, the disk is full. Secrets are in key files only: no answer has one, and memory
- * that held a secret is zeroed.
- */
+/* psctl key: make, list, rotate, use, revoke and export keys in a key file, with which a cluster authenticates. No task is asked.
+ * The file is changed under its lock (common/auth/key_file.c); then standard output says what was done and what is to be done
+ * next. Failure modes, exit 1 and nothing is changed: a name exists or does not; a file is readable by others, or would be
+ * overwritten; the disk is full. No answer has a secret, and memory that held one is zeroed. */
 #include "key.h"
 
 #include <limits.h>
@@ -22,9 +19,13 @@ static enum psctl_exit failed(const struct psctl *c, ps_status st, const struct 
     return PSCTL_FAILED;
 }
 
-/* Path of the key file: --file, else the file that a program would use. */
-static enum psctl_exit find_file(const struct psctl *c, char path[PATH_MAX])
+/* Write the key file's path into path: that of --file. Without --file an action that only reads uses the file that a program of
+ * psd would use; one that changes the file is refused. */
+static enum psctl_exit find_file(const struct psctl *c, bool changes, char path[PATH_MAX])
 {
+    if (changes && (c->file == NULL || c->file[0] == '\0')) {
+        return psctl_misused(c, "key %s changes a key file: --file FILE says which", c->argv[0]);
+    }
     if (!psi_key_file_find(c->file, getenv(PSI_KEY_FILE_ENV), path)) {
         return psctl_misused(c,
                              "which key file: --file FILE; " PSI_KEY_FILE_ENV ", ~/.config/psd/key and /etc/psd/psd.keys are not "
@@ -33,10 +34,10 @@ static enum psctl_exit find_file(const struct psctl *c, char path[PATH_MAX])
     return PSCTL_OK;
 }
 
-/* The argument of an action: "NAME/KEYID" or "NAME", e.g. "w0/0123abcd". */
+/* Which key an action is about: its argument "NAME/KEYID" or "NAME", as "w0/0123abcd". */
 struct target {
     char name[PS_KEY_NAME_BYTES_MAX + 1];
-    char key_id[PSI_KEY_ID_BYTES + 1]; /* "": not stated */
+    char key_id[PSI_KEY_ID_BYTES + 1]; /* "": the argument has no KEYID */
 };
 
 static enum psctl_exit read_target(const struct psctl *c, bool id_too, struct target *out)
@@ -71,7 +72,6 @@ static size_t count_of(const struct psi_keys *keys, const struct target *t)
     return count;
 }
 
-/* Fail with NOT_FOUND, and the nearest name of the file. */
 static ps_status no_such_key(const struct psi_keys *keys, const struct target *t, struct psi_err *err)
 {
     char near[PS_KEY_NAME_BYTES_MAX + 1] = "";
@@ -100,7 +100,6 @@ static ps_status draw_key(struct psi_key *key, struct psi_err *err)
     return st;
 }
 
-/* Read --until, --cluster and --role into *out: all new keys share them. */
 static enum psctl_exit read_common(const struct psctl *c, struct psi_key *out)
 {
     struct psi_err err = {.code = PS_OK};
@@ -121,7 +120,7 @@ static enum psctl_exit read_common(const struct psctl *c, struct psi_key *out)
     return PSCTL_OK;
 }
 
-/* Names of the new keys: NAME-HOST for each of --hosts; without --hosts NAME. */
+/* Write the new keys' names into keys: NAME-HOST for each host of --hosts; without --hosts one, NAME. */
 static enum psctl_exit read_names(const struct psctl *c, struct psi_key *keys, size_t *out_count)
 {
     const char *name = c->argv[1], *rest = c->hosts;
@@ -154,7 +153,7 @@ static enum psctl_exit read_names(const struct psctl *c, struct psi_key *keys, s
     return PSCTL_OK;
 }
 
-/* psi_key_change.line: refuse where the file has a key of one of the new names. */
+/* psi_key_change.line, called for each line of the file: fails if the line has a new key's name. */
 static ps_status is_new(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                         struct psi_err *err)
 {
@@ -169,7 +168,8 @@ static ps_status is_new(void *ctx, const struct psi_keys *keys, const struct psi
     return PS_OK;
 }
 
-/* Read names and options, and draw secrets. keys [HOSTS_MAX] is zeroed; the caller zeroes it again. */
+/* Make the keys that the command line asks for, and add them to the file. Prints errors. keys [HOSTS_MAX] comes zeroed; the
+ * caller zeroes it afterwards, because it then has secrets. */
 static enum psctl_exit make_keys(struct psctl *c, struct psi_key *keys)
 {
     struct psi_err err = {.code = PS_OK};
@@ -213,12 +213,13 @@ static enum psctl_exit key_new(struct psctl *c)
 
 struct rotation {
     struct target of;
-    size_t good;                       /* keys of the name that have not expired */
-    struct psi_key added;              /* the new key: a copy of the name's last line with another secret */
-    char before[PSI_KEY_ID_BYTES + 1]; /* key id of the name's last line */
+    size_t good;                       /* number of keys of this name that have not expired */
+    struct psi_key added;              /* the new key of the name */
+    char before[PSI_KEY_ID_BYTES + 1]; /* key id in the name's last line: the newest key so far */
 };
 
-/* psi_key_change.line: the new key takes role and cluster from the last line of its name. */
+/* A psi_key_change.line function, called for each line of the file: takes over for the new key the role in the last line of its
+ * name and, without --cluster, the cluster in the first. */
 static ps_status see_line(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                           struct psi_err *err)
 {
@@ -246,7 +247,7 @@ static enum psctl_exit rotate_file(struct psctl *c, const char *path, struct rot
     struct psi_err err = {.code = PS_OK};
     const struct psi_key_change change = {.line = see_line, .ctx = r, .added = &r->added, .added_count = 1};
     struct psi_keys *keys = NULL;
-    /* read first: a change of a file without the name would add a key to it */
+    /* check first: psi_key_file_change() would add the key even if no line has the name */
     ps_status st = psi_key_file_read(path, &keys, &err);
     st = st == PS_OK && count_of(keys, &r->of) == 0 ? no_such_key(keys, &r->of, &err) : st;
     psi_keys_free(keys);
@@ -264,7 +265,7 @@ static enum psctl_exit key_rotate(struct psctl *c)
     char path[PATH_MAX];
     struct rotation r = {.good = 0};
     enum psctl_exit code = read_target(c, false, &r.of);
-    code = code == PSCTL_OK ? find_file(c, path) : code;
+    code = code == PSCTL_OK ? find_file(c, true, path) : code;
     code = code == PSCTL_OK ? read_common(c, &r.added) : code;
     if (code == PSCTL_OK) {
         (void)snprintf(r.added.name, sizeof(r.added.name), "%s", r.of.name);
@@ -276,18 +277,18 @@ static enum psctl_exit key_rotate(struct psctl *c)
 
 struct edit {
     struct target of;
-    /* true: revoke, the line is removed; false: use, the line becomes the one that programs use */
+    /* true: `revoke` removes lines; false: `use` marks one line of NAME as the key that programs present */
     bool goes;
-    char used[PSI_KEY_ID_BYTES + 1]; /* key id of NAME's last line */
-    size_t changed, left, left_used; /* numbers of lines of the name */
+    char used[PSI_KEY_ID_BYTES + 1]; /* key id of the line to mark: KEYID, or that of NAME's last line */
+    size_t changed, left, left_used; /* how many of NAME's lines change or go; stay; stay and are marked `use` */
 };
 
-/* psi_key_change.line of use and revoke. */
+/* psi_key_change.line: `revoke` removes the named lines; `use` marks line e->used with `use`, NAME's others with `accept`. */
 static ps_status edit_line(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                            struct psi_err *err)
 {
     struct edit *e = ctx;
-    if (e->left + e->changed == 0) { /* no line of the name has been seen yet */
+    if (e->left + e->changed == 0) { /* at NAME's first line */
         if (count_of(keys, &e->of) == 0) {
             return no_such_key(keys, &e->of, err);
         }
@@ -343,7 +344,7 @@ static enum psctl_exit edit(struct psctl *c, bool goes)
     char path[PATH_MAX];
     struct edit e = {.goes = goes};
     enum psctl_exit code = read_target(c, true, &e.of);
-    code = code == PSCTL_OK ? find_file(c, path) : code;
+    code = code == PSCTL_OK ? find_file(c, true, path) : code;
     return code == PSCTL_OK ? edit_file(c, path, &e) : code;
 }
 
@@ -357,7 +358,6 @@ static enum psctl_exit key_revoke(struct psctl *c)
     return edit(c, true);
 }
 
-/* Copy the lines of a name into a new file. */
 static ps_status export_lines(const struct psi_keys *keys, const struct target *of, const char *to, struct psi_err *err)
 {
     const size_t count = count_of(keys, of);
@@ -395,7 +395,7 @@ static enum psctl_exit key_export(struct psctl *c)
     struct psi_keys *keys = NULL;
     struct psi_err err = {.code = PS_OK};
     enum psctl_exit code = read_target(c, false, &of);
-    code = code == PSCTL_OK ? find_file(c, path) : code;
+    code = code == PSCTL_OK ? find_file(c, false, path) : code;
     if (code != PSCTL_OK) {
         return code;
     }
@@ -418,7 +418,7 @@ static enum psctl_exit key_list(struct psctl *c)
     char path[PATH_MAX];
     struct psi_keys *keys = NULL;
     struct psi_err err = {.code = PS_OK};
-    enum psctl_exit code = find_file(c, path);
+    enum psctl_exit code = find_file(c, false, path);
     if (code != PSCTL_OK) {
         return code;
     }
@@ -457,9 +457,9 @@ const struct psctl_verb psctl_verb_key = {
     .words = "new export list rotate use revoke",
     .run = run_key,
     .help =
-        "Key files only: no task is asked. With keys everything between tasks and clients is encrypted, and both ends know\n"
-        "who the other one is. The file of all keys is the servers' (psd --key_file); every other host has the lines of its\n"
-        "own name only.\n"
+        "Key files only: no task is asked. What changes a file wants --file.\n"
+        "With keys everything between tasks and clients is encrypted, and both ends know who the other one is. The file of all\n"
+        "keys is the servers' (psd --key_file); every other host has the lines of its own name only.\n"
         "new: a line for NAME, in FILE, which is made (mode 0600) where it is not there; --hosts A,B: a line for each host,\n"
         "NAME-A and NAME-B. A line belongs to one host: who holds a line that several hosts share can play a ps to another\n"
         "one of them. It prints the rows of rights that go with the roles, for psd.conf.\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl ping: round-trip time to each task. A task that does not answer is printed as `down` with the reason; exit 1. */
+/* psctl ping: round-trip time to each task. Failure mode, exit 1: a silent task is printed as `down`, with the reason. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -17,8 +17,9 @@ static bool is_down(const void *row)
 
 static const char *time_cell(const void *row, char *buf, size_t n)
 {
-    (void)snprintf(buf, n, "%" PRId64 " us", ((const struct row *)row)->us);
-    return is_down(row) ? "down" : buf;
+    const struct row *r = row;
+    (void)snprintf(buf, n, "%" PRId64 " us", r->us);
+    return psctl_refused(&r->t) ? "refused" : is_down(row) ? "down" : buf;
 }
 
 static json_t *time_value(const void *row)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl queue: put an element into a queue, take elements out, close the queue.
- * Values are read as by psctl set and printed as by psctl get, one component after the other. Failure modes: the library's texts;
- * elements that were taken and printed are not put back.
- */
+/* psctl queue: put an element into a queue, take elements out, close the queue. Values are read as by psctl set and printed as by
+ * psctl get, one component after the other. Failure modes: the library's texts; elements that were taken do not go back. */
 #include "psctl.h"
 
 #include "show.h"
@@ -61,11 +58,11 @@ static ps_status show_strings(const struct psctl *c, ps_tuple *t, uint32_t i)
     size_t bytes = 0;
     ps_shape shape = PS_SCALAR;
     ps_status st = ps_tuple_get_string(t, 0, i, 0, &text, &bytes, &shape);
-    /* a component without elements has no string at index 0 */
+    /* no error if the component is an empty tensor: it has no string 0 */
     st = st == PS_OUT_OF_RANGE && ps_shape_elements(&shape) == 0 ? PS_OK : st;
     size_t count = st == PS_OK ? (size_t)ps_shape_elements(&shape) : 0;
     size_t *offsets = calloc(count + 1, sizeof(*offsets));
-    const char *first = text; /* the strings lie one behind the other */
+    const char *first = text; /* the strings lie one behind the other, from here on */
     for (size_t j = 0; st == PS_OK && offsets != NULL && j < count; j++) {
         st = ps_tuple_get_string(t, 0, i, j, &text, &bytes, NULL);
         offsets[j + 1] = offsets[j] + bytes;
@@ -125,7 +122,7 @@ static enum psctl_exit take_elements(struct psctl *c, ps_queue *q, ps_tuple *t)
     psctl_answer_end(c);
     if (st != PS_OK) {
         char text[1024];
-        /* with --json the elements taken so far were printed; the error goes to standard error only */
+        /* not as JSON: the answer already has the elements taken before the error */
         (void)fprintf(stderr, "psctl: %s\n", psctl_change_error(c, text, sizeof(text)));
     }
     return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
@@ -144,13 +141,13 @@ static enum psctl_exit run_queue(struct psctl *c)
     }
     ps_queue *q = NULL;
     ps_status st = ps_queue_find(c->session, c->argv[0], &q);
-    /* the task would give an item that psctl takes to somebody else, as after a worker's death */
+    /* psctl must not take an item of work: it would be handed out again when psctl ends, as after a worker's death */
     if (st == PS_OK && ps_queue_spec_of(q)->kind == PS_QUEUE_WORK) {
         psctl_error(c, PS_FAILED_PRECONDITION, "'%s' is a work queue: programs take its items; psctl work shows them",
                     c->argv[0]);
         return PSCTL_FAILED;
     }
-    if (st == PS_OK && ps_queue_spec_of(q)->kind == PS_QUEUE_ACCUMULATOR) {
+    if (st == PS_OK && ps_queue_spec_of(q)->kind >= PS_QUEUE_ACCUMULATOR) { /* dense or sparse */
         psctl_error(c, PS_FAILED_PRECONDITION,
                     "'%s' is an accumulator: programs apply and take its gradients; psctl queues shows it", c->argv[0]);
         return PSCTL_FAILED;

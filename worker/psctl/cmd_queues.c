@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl queues and psctl work: the queues of all tasks; for work queues, how much is done. Failure modes, exit 1: a task that
- * does not answer is left out and named.
- */
+/* psctl queues and psctl work: the queues of all tasks; for work queues, how much is done. Failure modes, exit 1: a task that
+ * does not answer is left out and named. */
 #include "psctl.h"
 
 #include "value.h"
@@ -27,7 +25,12 @@ static const char *kind_name(ps_queue_kind kind)
     if (kind == PS_QUEUE_RANDOM_SHUFFLE) {
         return "RANDOM_SHUFFLE";
     }
-    return kind == PS_QUEUE_WORK ? "WORK" : "ACCUMULATOR";
+    return kind == PS_QUEUE_WORK ? "WORK" : kind == PS_QUEUE_ACCUMULATOR ? "ACCUMULATOR" : "SPARSE_ACCUMULATOR";
+}
+
+static bool accumulates(const ps_queue_info *q)
+{
+    return q->kind == PS_QUEUE_ACCUMULATOR || q->kind == PS_QUEUE_SPARSE_ACCUMULATOR;
 }
 
 static const char *kind_cell(const void *row, char *buf, size_t n)
@@ -42,7 +45,6 @@ static json_t *kind_value(const void *row)
     return json_string(kind_name(info_of(row)->kind));
 }
 
-/* Dtype and shape of each component: "int64 (), string any". */
 static const char *elements_cell(const void *row, char *buf, size_t n)
 {
     const ps_queue_info *q = info_of(row);
@@ -66,7 +68,7 @@ static json_t *elements_value(const void *row)
         const ps_component *c = &q->components[i];
         json_t *one = json_pack("{s:s}", "dtype", ps_dtype_name(c->dtype));
         if (c->shaped) {
-            (void)json_object_set_new(one, "shape", value_shape_json(&c->shape)); /* without memory the object lacks its shape */
+            (void)json_object_set_new(one, "shape", value_shape_json(&c->shape)); /* without memory the shape is left out */
         }
         (void)json_array_append_new(list, one);
     }
@@ -90,17 +92,18 @@ static json_t *capacity_value(const void *row)
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
     const ps_queue_info *q = info_of(row);
-    if (q->kind == PS_QUEUE_ACCUMULATOR) {
+    if (accumulates(q)) {
         (void)snprintf(buf, n, "step %" PRId64, q->step);
         return buf;
     }
     return q->closed ? "closed" : "open";
 }
 
-/* value for an accumulator; for other queues value is freed and NULL returned, so that the member is absent. */
+/* For a JSON member that only accumulators have: returns value if q is an accumulator. Otherwise frees value and returns NULL,
+ * which leaves the member out. */
 static json_t *of_accumulator(const ps_queue_info *q, json_t *value)
 {
-    if (q->kind == PS_QUEUE_ACCUMULATOR) {
+    if (accumulates(q)) {
         return value;
     }
     json_decref(value);
@@ -109,7 +112,10 @@ static json_t *of_accumulator(const ps_queue_info *q, json_t *value)
 
 static json_t *reduction_value(const void *row)
 {
-    return of_accumulator(info_of(row), json_string(info_of(row)->reduction == PS_REDUCTION_SUM ? "SUM" : "MEAN"));
+    const uint32_t reduction = (uint32_t)info_of(row)->reduction;
+    return of_accumulator(info_of(row), json_string(reduction == PS_REDUCTION_SUM           ? "SUM"
+                                                    : reduction == PS_REDUCTION_MEAN_OF_ALL ? "MEAN_OF_ALL"
+                                                                                            : "MEAN"));
 }
 
 static json_t *step_value(const void *row)

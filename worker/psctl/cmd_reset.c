@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl reset: empty containers on all tasks; without names the default container only.
- *
- * Happy path: ask what the containers hold -> ask the user on a terminal -> reset -> print what was emptied. Failure modes, exit
- * 1: no such container: nothing is reset, and the nearest name is printed; a ps is down: nothing is reset, because the ps would
- * come back with the values that were to be emptied.
- */
+/* psctl reset: empty containers on all tasks; without names the default one. Happy path: ask the tasks what the containers
+ * hold, ask the user on a terminal, reset, print. Failure modes, exit 1: no such container (the nearest name is printed), or a ps
+ * is down, which would come back with the old values: nothing is reset. */
 #include "containers.h"
 
 #include <string.h>
 
 static const char *const default_container[] = {PSCTL_CONTAINER_DEFAULT};
 
-/* The containers that are meant. With --all: those that hold something, or once did. */
+/* Which containers to reset: names [count]; count 0: --all, each container that some task lists. */
 struct chosen {
     const char *const *names;
     size_t count;
@@ -103,8 +99,7 @@ static bool all_exist(const struct psctl *c, const struct containers *list, cons
     return true;
 }
 
-/* True if all tasks of the directory's job are up. Other tasks need not be: a worker that is gone has lost its variables
- * anyway. */
+/* True if all ps tasks (the directory's job) are up. A worker may be down: its variables are lost anyway. */
 static bool all_take_part(const struct psctl *c)
 {
     const char *job = NULL;
@@ -138,7 +133,7 @@ static enum psctl_exit run_reset(struct psctl *c)
         return PSCTL_FAILED;
     }
     if (!containers_ask(c, &list)) {
-        (void)psctl_all_up(c, -1); /* prints the tasks that did not answer */
+        (void)psctl_all_up(c, -1); /* to print which tasks did not answer */
         psctl_error(c, PS_UNAVAILABLE, "nothing was reset: all tasks must take part");
         code = PSCTL_FAILED;
     } else {

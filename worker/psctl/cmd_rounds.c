@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl rounds: containers that are trained in rounds or with bounded staleness, their members, and the age of gradients.
- * Failure modes, exit 1: the directory is down, so that there is nobody to ask; a task that does not give its ages is left out
- * and named.
- */
+/* psctl rounds: containers that are trained in rounds or with bounded staleness, their members, and the age of gradients. Failure
+ * modes, exit 1: the directory is down; a task that does not give its ages is left out and named. */
 #include "psctl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* A container's round; struct answers owns the arrays of these. */
 struct round {
     ps_round_info r;
     uint32_t complete;
@@ -30,7 +26,7 @@ struct answers {
     struct member *members;
     struct age *ages;
     size_t round_count, round_capacity, member_count, member_capacity, age_count, age_capacity;
-    const char *at; /* name of the task that is being asked for its ages */
+    const char *at;
 };
 
 static void each_round(void *ctx, const ps_round_info *info)
@@ -127,6 +123,18 @@ static const char *complete_cell(const void *row, char *buf, size_t n)
     return buf;
 }
 
+static bool is_limited(const void *row)
+{
+    return round_of(row)->max_norm > 0;
+}
+
+static const char *limit_cell(const void *row, char *buf, size_t n)
+{
+    const ps_round_info *r = round_of(row);
+    (void)snprintf(buf, n, "%g%s", r->max_norm, r->max_norm_each != 0 ? " each" : "");
+    return buf;
+}
+
 static json_t *histogram_value(const uint64_t counts[PS_HISTOGRAM])
 {
     json_t *list = json_array();
@@ -152,6 +160,8 @@ static const struct cli_column round_columns[] = {
     {NULL, "workers", FIELD(CLI_U32, r.workers)},
     {"CLOSES AT", "replicas", FIELD(CLI_U32, r.replicas), .has = in_rounds},
     {"ON LOSS", "on_worker_loss", CLI_OTHER, .cell = loss_cell, .value = loss_value},
+    {"MAX NORM", "max_norm", FIELD(CLI_RATE, r.max_norm), .has = is_limited, .cell = limit_cell},
+    {NULL, "max_norm_each", FIELD(CLI_BOOL, r.max_norm_each), .has = is_limited},
     {"DROPPED", "dropped", FIELD(CLI_U64, r.dropped), .has = in_rounds},
     {NULL, "staleness", FIELD(CLI_U32, r.options.staleness), .has = in_staleness},
     {NULL, "leads", CLI_OTHER, .value = leads_value, .has = in_staleness},
@@ -232,7 +242,6 @@ static const struct cli_column age_columns[] = {
     {NULL, "ages", CLI_OTHER, .value = ages_value},
 };
 
-/* Print "WHAT of CONTAINER: 0: 12, 1: 3, more: 1" unless all counts are 0. */
 static void print_histogram(const char *what, const char *container, const char *at, const uint64_t counts[PS_HISTOGRAM])
 {
     bool any = false;
@@ -255,7 +264,7 @@ static void print_histogram(const char *what, const char *container, const char 
     }
 }
 
-/* Give each member the name of its container. Members are listed round after round. */
+/* Write into each member which container it trains. The answer lists members round by round. */
 static void name_containers(struct answers *all)
 {
     size_t at = 0;
@@ -281,7 +290,7 @@ static void print_groups(const struct psctl *c, const struct answers *all)
     cli_list_end(&list, &c->room);
 }
 
-/* heard: the directory has answered, so that an empty list means that there are no rounds. */
+/* Print the answers. heard: the directory has answered, so an empty list means that nothing is trained in rounds. */
 static void print(const struct psctl *c, struct answers *all, bool heard)
 {
     name_containers(all);
@@ -316,7 +325,7 @@ static enum psctl_exit show(struct psctl *c)
     for (int i = -1; psctl_next(c, -1, &i);) {
         all.at = ps_cluster_task_name(c->session, i);
         const ps_status st = ps_task_ages(c->session, i, psctl_left_ms(c), each_age, &all);
-        /* UNIMPLEMENTED: a task of a release that counts no ages, which is no failure */
+        /* UNIMPLEMENTED: no failure, an older release does not count ages */
         (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st);
     }
     psctl_answer(c);
@@ -343,7 +352,8 @@ const struct psctl_verb psctl_verb_rounds = {
             "`works` has not completed the round, for so long; who is `complete` waits for the others, with --staleness who\n"
             "`waits`; `lost` is who died or is silent, `missing` a place that nobody has; `unknown` is who a directory that was\n"
             "restarted has not heard of yet, and steps that it has not been told yet. A task in doubt has built a\n"
-            "round's values and waits to hear what became of it. Then the steps by their lead over the slowest worker, and the "
+            "round's values and waits to hear what became of it. MAX NORM limits the norm of the averages of all parameters\n"
+            "together, or of `each` parameter's. Then the steps by their lead over the slowest worker, and the "
             "gradients by their age: by how many\n"
             "updates their variable had had since the values that they were computed from.\n",
 };

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl set: give a variable new values, from the command line or from a .npy file.
- *
- * Happy path: find the variable, parse the values by its dtype and shape, ask for the present version, assign, print both
- * versions. It does not ask the user, who has named the variable and the values. Failure modes: values that do not fit the
- * variable are refused before anything is sent, and the element is named; exit 1.
- */
+/* psctl set: give a variable new values, from the command line or from a .npy file: parse them by its dtype and shape, ask for
+ * the present version, assign, print both versions. The user, who has named variable and values, is not asked. Failure modes:
+ * values that do not fit are refused before anything is sent, and the element is named; exit 1. */
 #include "psctl.h"
 
 #include "common/cli/npy.h"
@@ -26,14 +22,16 @@ struct before {
 static void each_variable(void *ctx, const ps_variable_info *info)
 {
     struct before *b = ctx;
-    if (strcmp(info->name, b->name) == 0 && strcmp(info->container, b->container) == 0) {
+    ps_variable_info whole = *info;
+    ps_variable_info_whole(&whole);
+    if (strcmp(whole.name, b->name) == 0 && strcmp(info->container, b->container) == 0) {
+        b->initialised = info->initialised && (b->initialised || !b->found);
+        b->version = !b->found || info->version < b->version ? info->version : b->version;
         b->found = true;
-        b->initialised = info->initialised;
-        b->version = info->version;
     }
 }
 
-/* Ask the variable's task for its present version and state. */
+/* Ask the variable's task for its present version and state; if the variable is cut into parts, ask all tasks. */
 static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
 {
     const char *device = ps_variable_device(v);
@@ -43,7 +41,8 @@ static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
     for (int i = 0; i < c->task_count; i++) {
         const char *task = ps_cluster_task_name(c->session, i);
         size_t n = strlen(task);
-        if (strncmp(device, task, n) != 0 || (device[n] != '/' && device[n] != '\0')) {
+        const bool has = strncmp(device, task, n) == 0 && (device[n] == '/' || device[n] == '\0');
+        if (!has && ps_variable_partitions(v) == 0) {
             continue;
         }
         ps_status st = ps_task_variables(c->session, i, psctl_left_ms(c), each_variable, out);
@@ -91,21 +90,21 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
     return ok;
 }
 
-/* saved: number of the checkpoint that has the new value; 0: none was made. */
+/* Print old and new values and versions. saved: number of the checkpoint made afterwards; 0: none. */
 static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,
                  uint64_t version, uint64_t saved)
 {
     ps_dtype dtype = ps_variable_dtype(v);
-    char was[VALUE_TEXT_MAX];
-    char is[VALUE_TEXT_MAX];
+    char was[VALUE_TEXT_MAX], is[VALUE_TEXT_MAX], where[PSCTL_WHERE_MAX];
     if (c->json) {
-        cli_json_print(json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:o*}", "name", ps_variable_name(v), "container",
-                                 ps_variable_container(v), "device", ps_variable_device(v), "was_initialised",
-                                 before->initialised, "old_version", (json_int_t)before->version, "new_version",
-                                 (json_int_t)version, "saved", saved != 0 ? json_integer((json_int_t)saved) : NULL));
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:o*, s:b, s:I, s:I, s:o*}", "name", ps_variable_name(v), "container",
+                                 ps_variable_container(v), "device", ps_variable_device(v), "parts", psctl_parts(v),
+                                 "was_initialised", before->initialised, "old_version", (json_int_t)before->version,
+                                 "new_version", (json_int_t)version, "saved",
+                                 saved != 0 ? json_integer((json_int_t)saved) : NULL));
         return;
     }
-    (void)printf("%s on %s: ", ps_variable_name(v), ps_variable_device(v));
+    (void)printf("%s %s: ", ps_variable_name(v), psctl_where(v, where));
     if (old != NULL) {
         (void)printf("%s, ", value_text(dtype, old, was, sizeof(was)));
     }

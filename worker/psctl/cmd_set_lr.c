@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl set-lr: replace the learning rate that a program has given its optimizer, while it trains. --clear brings the program's
- * rate back.
- * Happy path: find the variable -> set the rate at its task -> print it; --all: at all tasks at once. Failure modes, exit 1: no
- * such variable (the nearest name is printed); the variable has no optimizer; the optimizer refuses the rate; --all with nothing
- * to set, or with a task that is down.
- */
+/* psctl set-lr: replace the learning rate that a program has given its optimizer, while it trains; --clear brings the program's
+ * rate back. The rate is set at the variable's task, with --all at all tasks at once. Failure modes, exit 1: no such variable
+ * (the nearest name is printed); it has no optimizer, or one that refuses the rate; --all: nothing to set, or a task is down. */
 #include "psctl.h"
 
 #include "common/optimizer.h"
@@ -42,6 +38,7 @@ static enum psctl_exit set_all(struct psctl *c, const double *rate)
 static enum psctl_exit set_one(struct psctl *c, const double *rate)
 {
     ps_variable *v = NULL;
+    char where[PSCTL_WHERE_MAX];
     enum psctl_exit code = psctl_find_variable(c, &v);
     if (code != PSCTL_OK) {
         return code;
@@ -51,12 +48,13 @@ static enum psctl_exit set_one(struct psctl *c, const double *rate)
         return psctl_change_failed(c, st);
     }
     if (c->json) {
-        cli_json_print(json_pack("{s:s, s:s, s:s, s:o}", "name", ps_variable_name(v), "container", ps_variable_container(v),
-                                 "device", ps_variable_device(v), "rate", rate != NULL ? cli_json_f64(*rate) : json_null()));
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:o*, s:o}", "name", ps_variable_name(v), "container", ps_variable_container(v),
+                                 "device", ps_variable_device(v), "parts", psctl_parts(v), "rate",
+                                 rate != NULL ? cli_json_f64(*rate) : json_null()));
     } else if (rate != NULL) {
-        (void)printf("%s on %s: learning rate %.15g\n", ps_variable_name(v), ps_variable_device(v), *rate);
+        (void)printf("%s %s: learning rate %.15g\n", ps_variable_name(v), psctl_where(v, where), *rate);
     } else {
-        (void)printf("%s on %s: the optimizer's own learning rate\n", ps_variable_name(v), ps_variable_device(v));
+        (void)printf("%s %s: the optimizer's own learning rate\n", ps_variable_name(v), psctl_where(v, where));
     }
     return PSCTL_OK;
 }

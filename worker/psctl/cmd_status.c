@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl status: one line for each task and a line with the sums, or one task alone.
- * Happy path: ask all tasks at once, print. Failure modes, each with exit 1: a task that does not answer is `down` with the
- * reason; a task came back without variables that it had; two processes say that they are the same task.
- */
+/* psctl status: one line for each task and a line with the sums, or one task alone. Failure modes, each with exit 1: a task that
+ * does not answer is `down` with the reason; a task of the directory's job does not let psctl in (`refused`; in another job that
+ * is no failure); a task came back without variables that it had; two processes say that they are the same task. */
 #include "psctl.h"
 
 #include <inttypes.h>
 
-/* A task, or the sum of those that are meant. */
 struct row {
     const char *name;
     ps_task_info t;
-    bool counted;  /* restarts and lost are known, from the directory */
-    int tasks, up; /* of the line with the sums; 0: this row is one task */
+    bool counted; /* `restarts` and `lost` are known: only the directory counts them */
+    /* only in the row of sums: how many tasks there are, are up, refuse psctl; else 0 */
+    int tasks, up, refused;
 };
 
 static json_t *reason_value(const void *row)
@@ -41,9 +39,27 @@ static bool is_up(const void *row)
     return r->t.up;
 }
 
+/* True if the task's sums are over all containers. A task sums up only those containers that this psctl may read. */
+static bool is_whole(const void *row)
+{
+    const struct row *r = row;
+    return r->t.up && !r->t.in_part;
+}
+
 static bool is_down(const void *row)
 {
     return !is_up(row);
+}
+
+static bool is_refused(const void *row)
+{
+    const struct row *r = row;
+    return psctl_refused(&r->t);
+}
+
+static json_t *refused_value(const void *row)
+{
+    return json_boolean(is_refused(row));
 }
 
 static bool is_directory(const void *row)
@@ -55,8 +71,11 @@ static bool is_directory(const void *row)
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
     const struct row *r = row;
-    (void)snprintf(buf, n, "%d of %d up", r->up, r->tasks);
-    return r->tasks > 0 ? buf : r->t.up ? "up" : "down";
+    const int used = snprintf(buf, n, "%d of %d up", r->up, r->tasks);
+    if (r->refused > 0 && used > 0 && (size_t)used < n) {
+        (void)snprintf(buf + used, n - (size_t)used, ", %d refused", r->refused);
+    }
+    return r->tasks > 0 ? buf : r->t.up ? "up" : is_refused(row) ? "refused" : "down";
 }
 
 static const char *uptime_cell(const void *row, char *buf, size_t n)
@@ -92,6 +111,7 @@ static const struct cli_column columns[] = {
     {NULL, "task", FIELD(CLI_U32, t.task)},
     {"ADDRESS", "address", FIELD(CLI_TEXT, t.address)},
     {"STATE", "up", FIELD(CLI_BOOL, t.up), .cell = state_cell},
+    {NULL, "refused", .kind = CLI_OTHER, .has = is_down, .value = refused_value},
     {NULL, "error", FIELD(CLI_TEXT, t.error), .has = is_down},
     {NULL, "reason", .kind = CLI_OTHER, .has = is_down, .value = reason_value},
     {NULL, "directory", FIELD(CLI_BOOL, t.directory), .has = is_up},
@@ -105,32 +125,32 @@ static const struct cli_column columns[] = {
     {NULL, "lost_names", FIELD(CLI_TEXT, t.lost_names), .has = is_up},
     {NULL, "waiting_for", FIELD(CLI_TEXT, t.waiting_for), .has = is_up},
     {NULL, "waiting", .kind = CLI_OTHER, .has = is_up, .value = waiting_value},
-    {"DATA", "memory_bytes", FIELD(CLI_BYTES, t.memory_bytes), .has = is_up},
+    {"DATA", "memory_bytes", FIELD(CLI_BYTES, t.memory_bytes), .has = is_whole},
     {NULL, "budget_bytes", FIELD(CLI_BYTES, t.budget_bytes), .has = is_up},
-    {NULL, "variable_bytes", FIELD(CLI_BYTES, t.variable_bytes), .has = is_up},
+    {NULL, "variable_bytes", FIELD(CLI_BYTES, t.variable_bytes), .has = is_whole},
     {"CONNS", "connections", FIELD(CLI_U32, t.connections), .has = is_up},
     {NULL, "sessions", FIELD(CLI_U32, t.sessions), .has = is_up},
-    {"VARIABLES", "variables", FIELD(CLI_U32, t.variables), .has = is_up},
-    {"PUSHES", "pushes_applied", FIELD(CLI_U64, t.pushes_applied), .has = is_up},
-    {NULL, "pushes_torn", FIELD(CLI_U64, t.pushes_torn), .has = is_up},
-    {NULL, "pushes_refused", FIELD(CLI_U64, t.pushes_refused), .has = is_up},
-    {NULL, "nonfinite", FIELD(CLI_U64, t.nonfinite), .has = is_up},
+    {"VARIABLES", "variables", FIELD(CLI_U32, t.variables), .has = is_whole},
+    {"PUSHES", "pushes_applied", FIELD(CLI_U64, t.pushes_applied), .has = is_whole},
+    {NULL, "pushes_torn", FIELD(CLI_U64, t.pushes_torn), .has = is_whole},
+    {NULL, "pushes_refused", FIELD(CLI_U64, t.pushes_refused), .has = is_whole},
+    {NULL, "nonfinite", FIELD(CLI_U64, t.nonfinite), .has = is_whole},
     {NULL, "denied", FIELD(CLI_U64, t.denied), .has = is_up},
     {NULL, "handshakes_done", FIELD(CLI_U64, t.handshakes_done), .has = is_up},
     {NULL, "handshakes_refused", FIELD(CLI_U64, t.handshakes_refused), .has = is_up},
     {NULL, "handshakes_under_way", FIELD(CLI_U32, t.handshakes_under_way), .has = is_up},
-    {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_up},
-    {NULL, "bytes_in", FIELD(CLI_U64, t.bytes_in), .has = is_up},
-    {NULL, "bytes_out", FIELD(CLI_U64, t.bytes_out), .has = is_up},
-    {"PUSHES/S", "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second), .has = is_up},
-    {"BYTES/S", "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second), .has = is_up, .cell = rate_cell},
+    {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_whole},
+    {NULL, "bytes_in", FIELD(CLI_U64, t.bytes_in), .has = is_whole},
+    {NULL, "bytes_out", FIELD(CLI_U64, t.bytes_out), .has = is_whole},
+    {"PUSHES/S", "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second), .has = is_whole},
+    {"BYTES/S", "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second), .has = is_whole, .cell = rate_cell},
     {NULL, "sessions_connected", FIELD(CLI_U32, t.connected), .has = is_up},
     {NULL, "records_bytes", FIELD(CLI_U64, t.records_bytes), .has = is_up},
-    {NULL, "pushes_in_progress", FIELD(CLI_U32, t.in_progress), .has = is_up},
-    {NULL, "staged_bytes", FIELD(CLI_U64, t.staged_bytes), .has = is_up},
-    {NULL, "copies_bytes", FIELD(CLI_U64, t.copies_bytes), .has = is_up},
-    {NULL, "holds_most", FIELD(CLI_TEXT, t.most), .has = is_up},
-    {NULL, "holds_most_bytes", FIELD(CLI_U64, t.most_bytes), .has = is_up},
+    {NULL, "pushes_in_progress", FIELD(CLI_U32, t.in_progress), .has = is_whole},
+    {NULL, "staged_bytes", FIELD(CLI_U64, t.staged_bytes), .has = is_whole},
+    {NULL, "copies_bytes", FIELD(CLI_U64, t.copies_bytes), .has = is_whole},
+    {NULL, "holds_most", FIELD(CLI_TEXT, t.most), .has = is_whole},
+    {NULL, "holds_most_bytes", FIELD(CLI_U64, t.most_bytes), .has = is_whole},
     {NULL, "job_done", FIELD(CLI_BOOL, t.job_done), .has = is_up},
     {NULL, "insecure", FIELD(CLI_BOOL, t.insecure), .has = is_up},
     {NULL, "trainers_done", FIELD(CLI_U32, t.done), .has = is_directory},
@@ -142,23 +162,26 @@ static const struct cli_column columns[] = {
 static const struct cli_column sum_columns[] = {
     {NULL, "tasks", FIELD(CLI_INT, tasks)},
     {NULL, "up", FIELD(CLI_INT, up)},
+    {NULL, "refused", FIELD(CLI_INT, refused)},
     {NULL, "restarts", FIELD(CLI_U32, t.restarts)},
     {NULL, "lost", FIELD(CLI_U32, t.lost)},
-    {NULL, "memory_bytes", FIELD(CLI_U64, t.memory_bytes)},
+    {NULL, "memory_bytes", FIELD(CLI_U64, t.memory_bytes), .has = is_whole},
     {NULL, "connections", FIELD(CLI_U32, t.connections)},
-    {NULL, "variables", FIELD(CLI_U32, t.variables)},
-    {NULL, "pushes_applied", FIELD(CLI_U64, t.pushes_applied)},
-    {NULL, "pulls", FIELD(CLI_U64, t.pulls)},
-    {NULL, "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second)},
-    {NULL, "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second)},
+    {NULL, "variables", FIELD(CLI_U32, t.variables), .has = is_whole},
+    {NULL, "pushes_applied", FIELD(CLI_U64, t.pushes_applied), .has = is_whole},
+    {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_whole},
+    {NULL, "pushes_per_second", FIELD(CLI_RATE, t.pushes_per_second), .has = is_whole},
+    {NULL, "bytes_per_second", FIELD(CLI_RATE, t.bytes_per_second), .has = is_whole},
 };
 
 static void add_up(struct row *sum, const ps_task_info *t)
 {
     sum->tasks++;
     sum->up += t->up ? 1 : 0;
+    sum->refused += psctl_refused(t) ? 1 : 0;
     sum->t.restarts += t->restarts;
     sum->t.lost += t->lost;
+    sum->t.in_part = sum->t.in_part || t->in_part;
     sum->t.memory_bytes += t->memory_bytes;
     sum->t.connections += t->connections;
     sum->t.variables += t->variables;
@@ -168,12 +191,11 @@ static void add_up(struct row *sum, const ps_task_info *t)
     sum->t.bytes_per_second += t->bytes_per_second;
 }
 
-/* Print the memory that sessions hold, if some are disconnected or hold any. The operator finds whom to look at when memory is
- * short. */
+/* Print how much of a task's memory its sessions hold, if they hold any or some are disconnected. */
 static void print_held(const char *name, const ps_task_info *t)
 {
     char records[32], staged[32], copies[32], most[32];
-    if (!t->up || (t->sessions == t->connected && t->most_bytes == 0)) {
+    if (!t->up || t->in_part || (t->sessions == t->connected && t->most_bytes == 0)) {
         return;
     }
     (void)printf("%s holds: %" PRIu32 " sessions connected, %" PRIu32 " silent, records %s; %" PRIu32
@@ -188,7 +210,6 @@ static void print_held(const char *name, const ps_task_info *t)
     (void)putchar('\n');
 }
 
-/* Print how many trainers are done, once one of them is. */
 static void print_job(const ps_task_info *t)
 {
     if (t->job_done) {
@@ -257,7 +278,7 @@ static void print(const struct psctl *c, int only)
     }
 }
 
-/* Print a note for each task that two processes claim to be. True: there is none. */
+/* Print a note for each task that two processes claim to be. False: there is one. */
 static bool no_conflicts(const struct psctl *c, int only)
 {
     bool none = true;
@@ -296,9 +317,12 @@ const struct psctl_verb psctl_verb_status = {
         "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
         "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
         "their slots, values on their way and the records of all that it has take, not the size of the process. PUSHES/S and\n"
-        "BYTES/S are of the last seconds. A last line says which trainers have not said yet that the job is done, once one has,\n"
-        "and when it is. Where the directory has a checkpoint_dir, a line says which checkpoint is the last one, how far the\n"
-        "next one is, why the last attempt failed or was refused, and when they are made. Exit status 1 when a task is down\n"
-        "or has lost variables, or when two processes say that they are the same task. --watch asks again and again, on one\n"
-        "session, and draws over the last round on a terminal; an interrupt ends it with exit status 0.\n",
+        "BYTES/S are of the last seconds. Who may not read every container sees - for sums over all of them. A last line\n"
+        "says which trainers have not said yet that the job is done, once one has, and when it is. Where the directory has a\n"
+        "checkpoint_dir, a line says which checkpoint is the last one, how far the next one is, why the last attempt failed or\n"
+        "was refused, and when they are made. A task that does not let this program in is `refused` and counts apart: as a rule\n"
+        "one on a worker's host, whose key file has the line of that host only. Exit status 1 when a task is down, or refused\n"
+        "though it is of the directory's job (or the only one asked), or has lost variables, or when two processes say that\n"
+        "they are the same task. --watch asks again and again, on one session, and draws over the last round on a terminal; an\n"
+        "interrupt ends it with exit status 0.\n",
 };

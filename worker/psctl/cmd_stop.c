@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl stop: make ps_should_stop() true in every worker.
- * Happy path: ask the user on a terminal -> tell the workers, by the directory. Failure modes, exit 1: the directory is down: the
- * other tasks tell the sessions that they know, and psctl says so.
- */
+/* psctl stop: make ps_should_stop() true in every worker, by the directory. Failure mode, exit 1: a task is down. If it is the
+ * directory, the other tasks tell the sessions that they know, and psctl says so. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -14,12 +11,12 @@ static enum psctl_exit stop(struct psctl *c)
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
-    /* half of the time: the other half is for asking the other tasks */
+    /* the second half of the time is for asking the other tasks, if this fails */
     ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions);
     if (st != PS_OK) {
         return psctl_change_failed(c, st);
     }
-    sessions -= sessions > 0 ? 1 : 0; /* psctl's own session is one of them */
+    sessions -= sessions > 0 ? 1 : 0; /* leave psctl's own session out of the printed number */
     if (c->json) {
         cli_json_print(json_pack("{s:I}", "sessions", (json_int_t)sessions));
     } else {

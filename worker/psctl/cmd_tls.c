@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl tls: make an authority and certificates for a cluster whose hosts do not trust each other and have no authority yet. No
- * task is asked. Happy path: pki.c makes a certificate and its key in memory -> both files are written whole, the key with mode
- * 0600 -> dates, serial number and the flags that use the files are printed. Failure modes, exit 1 and neither file is written:
- * no OpenSSL; a file exists, which is never overwritten; the authority is no authority, or has expired.
- */
+/* psctl tls: make an authority and certificates for a cluster whose hosts do not trust each other and have no authority yet. No
+ * task is asked. Happy path: pki.c makes a certificate and its key in memory; both files are written whole, the key's with mode
+ * 0600; dates, serial number and the flags that use the files are printed. Failure modes, exit 1 and neither file is written:
+ * no OpenSSL; a file exists, which is never overwritten; the authority is no authority, or has expired. */
 #include "pki.h"
 #include "psctl.h"
 
@@ -33,17 +31,16 @@ static const char *dir_of(const struct psctl *c)
     return c->dir != NULL ? c->dir : ".";
 }
 
-/* DIR/NAME.pem and DIR/NAME.key. */
 static struct place place_of(const struct psctl *c, const char *name)
 {
     struct place place;
-    /* a path that was cut cannot be opened, and the caller says so */
+    /* too long a path is cut: opening it then fails, and the caller prints that */
     (void)snprintf(place.cert, sizeof(place.cert), "%s/%s.pem", dir_of(c), name);
     (void)snprintf(place.key, sizeof(place.key), "%s/%s.key", dir_of(c), name);
     return place;
 }
 
-/* UTC, as "2026-11-28 17:05 UTC". */
+/* Write Unix time s (seconds) into buf, as "2026-11-28 17:05 UTC". */
 static const char *time_text(int64_t s, char buf[32])
 {
     const time_t at = (time_t)s;
@@ -78,7 +75,7 @@ static void print_info(const struct pki_info *info)
                  info->until_s <= (int64_t)time(NULL) ? ", which is over" : "");
 }
 
-/* Write both files, or none. Fails where either exists. */
+/* Write certificate and key into their files, both or none. Fails if one of the files exists. */
 static ps_status write_pair(const struct place *place, const struct pki_pair *pair, struct psi_err *err)
 {
     if (access(place->cert, F_OK) == 0) {
@@ -90,12 +87,11 @@ static ps_status write_pair(const struct place *place, const struct pki_pair *pa
     }
     st = psi_secret_file_make(place->cert, CERT_MODE, &pair->cert, err);
     if (st != PS_OK) {
-        (void)unlink(place->key); /* psi_secret_file_make() above has just made the key's file */
+        (void)unlink(place->key); /* the key's file is new: made just above */
     }
     return st;
 }
 
-/* Write the files; print what was made, then how it is used. */
 static enum psctl_exit write_and_say(const struct psctl *c, const struct place *place, const struct pki_pair *pair,
                                      const char *ca)
 {
@@ -140,7 +136,6 @@ static enum psctl_exit tls_init(struct psctl *c)
     return code;
 }
 
-/* Parse "/job:ps/task:0" or "ps:0". */
 static bool read_task(const char *text, struct psi_uri *uri)
 {
     static const char job_word[] = "/job:", task_word[] = "/task:";
@@ -156,7 +151,6 @@ static bool read_task(const char *text, struct psi_uri *uri)
     return psi_digits_read(index, strlen(index), PS_TASKS_MAX - 1, &uri->index);
 }
 
-/* Read --task or --user into *uri. name [n] gets the file name without its ending. */
 static enum psctl_exit read_who(const struct psctl *c, struct psi_uri *uri, char *name, size_t n)
 {
     struct psi_err err = {.code = PS_OK};
@@ -180,7 +174,7 @@ static enum psctl_exit read_who(const struct psctl *c, struct psi_uri *uri, char
     return PSCTL_OK;
 }
 
-/* Read the authority in --dir. *uri gets its cluster. */
+/* Read certificate and key of the authority in --dir. *uri gets the authority's cluster. */
 static ps_status read_authority(const struct place *place, struct pki_pair *out, struct psi_uri *uri, struct psi_err *err)
 {
     struct pki_info info;

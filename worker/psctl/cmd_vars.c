@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl vars: the variables of all tasks, or those that a pattern or a container picks.
- * Failure modes, each with exit 1: a task that does not answer is left out and named; a task came back without variables that it
- * had: these are named; nothing matches, or no such container: the nearest name is printed.
- */
+/* psctl vars: the variables of all tasks, or those that a pattern or a container picks. Failure modes, each with exit 1: a task
+ * that does not answer is left out and named; a task came back without variables that it had: these are named; nothing matches,
+ * or no such container: the nearest name is printed. */
 #include "containers.h"
 
 #include "common/name.h"
@@ -13,12 +11,34 @@
 
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct row {
-    const char *task;
+    const char *task; /* name of the task that has it; NULL: a whole variable that is cut into parts */
     ps_variable_info v;
+    const struct row *parts; /* for such a variable: its listed parts [part_count], in order */
+    uint32_t part_count;
 };
+
+static const char *task_cell(const void *row, char *buf, size_t n)
+{
+    const struct row *r = row;
+    if (r->parts != NULL && r->part_count < r->parts[0].v.parts) { /* parts are missing: their task is down */
+        (void)snprintf(buf, n, "%" PRIu32 " of %" PRIu32 " parts", r->part_count, r->parts[0].v.parts);
+    } else if (r->parts != NULL) {
+        (void)snprintf(buf, n, "%" PRIu32 " parts", r->part_count);
+    } else {
+        (void)snprintf(buf, n, "%s", r->task);
+    }
+    return buf;
+}
+
+static json_t *task_value(const void *row)
+{
+    const struct row *r = row;
+    return r->task != NULL ? json_string(r->task) : json_null();
+}
 
 static const char *shape_cell(const void *row, char *buf, size_t n)
 {
@@ -97,11 +117,22 @@ static json_t *optimizer_value(const void *row)
     return object;
 }
 
+/* For JSON: how the variable is cut into parts; NULL: the row is an uncut variable, or one part. */
+static json_t *cut_value(const void *row)
+{
+    const struct row *r = row;
+    return r->parts != NULL ? json_pack("{s:I, s:s}", "axis", (json_int_t)r->parts[0].v.part_axis, "layout",
+                                        r->parts[0].v.part_layout == PS_LAYOUT_MOD ? "mod" : "div")
+                            : NULL;
+}
+
+static json_t *parts_value(const void *row);
+
 #define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
 static const struct cli_column columns[] = {
     {"NAME", "name", FIELD(CLI_TEXT, v.name)},
     {"CONTAINER", "container", FIELD(CLI_TEXT, v.container)},
-    {"TASK", "task", FIELD(CLI_STRING, task)},
+    {"TASK", "task", CLI_OTHER, .cell = task_cell, .value = task_value},
     {"DTYPE", "dtype", CLI_OTHER, .cell = dtype_cell, .value = dtype_value},
     {"SHAPE", "shape", CLI_OTHER, .cell = shape_cell, .value = shape_value},
     {"BYTES", "bytes", FIELD(CLI_BYTES, v.bytes)},
@@ -115,12 +146,53 @@ static const struct cli_column columns[] = {
     {NULL, "set_lr", CLI_OTHER, .value = rate_value},
     {NULL, "learning_rate", CLI_OTHER, .value = rate_in_force_value},
     {NULL, "step", FIELD(CLI_U64, v.step)},
+    {NULL, "cut", CLI_OTHER, .value = cut_value},
+    {NULL, "parts", CLI_OTHER, .value = parts_value},
 };
+
+static json_t *parts_value(const void *row)
+{
+    const struct row *r = row;
+    json_t *list = r->parts != NULL ? json_array() : NULL;
+    for (uint32_t i = 0; i < r->part_count; i++) {
+        (void)json_array_append_new(list, cli_row(columns, CLI_COUNT(columns), &r->parts[i]));
+    }
+    return list;
+}
+
+enum { SLICE_TEXT_MAX = PSI_VARIABLE_DEF_MAX + PS_NAME_BYTES_MAX + 3 * PS_RANK_MAX * 40 + 100 };
+
+/* TensorFlow's VariableDef as text. For a part it names the slice of the variable, if parts are slices as in TensorFlow. */
+static const char *def_text(const ps_variable_info *v, char text[SLICE_TEXT_MAX])
+{
+    char def[PSI_VARIABLE_DEF_MAX];
+    ps_variable_info whole = *v;
+    size_t used = (size_t)snprintf(text, SLICE_TEXT_MAX, "%s", psi_variable_def(v->name, def));
+    if (v->parts == 0 || v->part_layout != PS_LAYOUT_DIV) {
+        return text;
+    }
+    ps_variable_info_whole(&whole);
+    const int64_t rows = whole.shape.dims[v->part_axis], longer = rows % v->parts; /* the first `longer` parts have a row more */
+    const int64_t offset = rows / v->parts * v->part + (v->part < longer ? v->part : longer);
+    used += (size_t)snprintf(text + used, SLICE_TEXT_MAX - used, "save_slice_info_def {\n  full_name: \"%s\"\n", whole.name);
+    for (uint32_t i = 0; i < whole.shape.rank; i++) {
+        used += (size_t)snprintf(text + used, SLICE_TEXT_MAX - used, "  full_shape: %" PRId64 "\n", whole.shape.dims[i]);
+    }
+    for (uint32_t i = 0; i < whole.shape.rank; i++) {
+        used +=
+            (size_t)snprintf(text + used, SLICE_TEXT_MAX - used, "  var_offset: %" PRId64 "\n", i == v->part_axis ? offset : 0);
+    }
+    for (uint32_t i = 0; i < whole.shape.rank; i++) {
+        used += (size_t)snprintf(text + used, SLICE_TEXT_MAX - used, "  var_shape: %" PRId64 "\n", v->shape.dims[i]);
+    }
+    (void)snprintf(text + used, SLICE_TEXT_MAX - used, "}\n");
+    return text;
+}
 
 static json_t *def_value(const void *row)
 {
-    char text[PSI_VARIABLE_DEF_MAX];
-    return json_string(psi_variable_def(((const struct row *)row)->v.name, text));
+    char text[SLICE_TEXT_MAX];
+    return json_string(def_text(&((const struct row *)row)->v, text));
 }
 
 static const struct cli_column def_columns[] = {
@@ -134,39 +206,110 @@ struct list {
     const struct psctl *c;
     struct cli_list rows;
     size_t count;
+    struct row *parts; /* [part_count]: parts of cut variables, shown when all tasks have answered */
+    size_t part_count, part_capacity;
     const char *pattern;
     const char *task_name;
-    char near[256]; /* the nearest name to a pattern that matches nothing */
+    char near[256]; /* if the pattern matches nothing: the most similar name */
 };
 
-static bool wanted(struct list *list, const ps_variable_info *v)
+static bool wanted(struct list *list, const char *name)
 {
-    if (list->c->container != NULL && strcmp(list->c->container, v->container) != 0) {
-        return false;
-    }
-    if (list->pattern == NULL || fnmatch(list->pattern, v->name, 0) == 0) {
+    if (list->pattern == NULL || fnmatch(list->pattern, name, 0) == 0) {
         return true;
     }
-    psctl_nearer(list->pattern, v->name, list->near, sizeof(list->near));
+    psctl_nearer(list->pattern, name, list->near, sizeof(list->near));
     return false;
+}
+
+static void add(struct list *list, const struct row *row, bool first)
+{
+    if (list->c->def && !list->c->json) {
+        char text[SLICE_TEXT_MAX];
+        (void)printf("%s%s", first ? "" : "\n", def_text(&row->v, text));
+    } else {
+        cli_list_add(&list->rows, row);
+    }
 }
 
 static void each(void *ctx, const ps_variable_info *v)
 {
     struct list *list = ctx;
-    if (!wanted(list, v)) {
+    const struct row row = {.task = list->task_name, .v = *v};
+    if (list->c->container != NULL && strcmp(list->c->container, v->container) != 0) {
         return;
     }
-    list->count++;
-    if (list->c->def && !list->c->json) {
-        char text[PSI_VARIABLE_DEF_MAX];
-        (void)printf("%s%s", list->count > 1 ? "\n" : "", psi_variable_def(v->name, text));
-    } else {
-        cli_list_add(&list->rows, &(struct row){.task = list->task_name, .v = *v});
+    if (v->parts > 0) {
+        list->parts = cli_grow(list->parts, list->part_count, &list->part_capacity, sizeof(*list->parts));
+        list->parts[list->part_count++] = row;
+    } else if (wanted(list, v->name)) {
+        add(list, &row, list->count++ == 0);
     }
 }
 
-/* Write the reason why the list is empty into text [n]; "": an empty list is no failure. */
+static int by_whole(const struct row *a, const struct row *b)
+{
+    ps_variable_info x = a->v, y = b->v;
+    ps_variable_info_whole(&x);
+    ps_variable_info_whole(&y);
+    const int order = strcmp(x.container, y.container);
+    return order != 0 ? order : strcmp(x.name, y.name);
+}
+
+static int by_part(const void *a, const void *b)
+{
+    const uint32_t i = ((const struct row *)a)->v.part, k = ((const struct row *)b)->v.part;
+    const int order = by_whole(a, b);
+    return order != 0 ? order : (i > k) - (i < k);
+}
+
+/* Show a cut variable with n listed parts: in JSON as a whole, in a table the whole and its parts, as VariableDefs the parts. */
+static void add_whole(struct list *list, const struct row *parts, uint32_t n)
+{
+    struct row whole = {.v = parts[0].v, .parts = parts, .part_count = n};
+    ps_variable_info *v = &whole.v;
+    ps_variable_info_whole(v);
+    bool shown = wanted(list, v->name);
+    for (uint32_t i = 0; i < n; i++) {
+        const ps_variable_info *part = &parts[i].v;
+        shown = wanted(list, part->name) || shown;
+        v->bytes += i > 0 ? part->bytes : 0;
+        v->version = part->version < v->version ? part->version : v->version;
+        v->pushes = part->pushes < v->pushes ? part->pushes : v->pushes;
+        v->in_progress = part->in_progress > v->in_progress ? part->in_progress : v->in_progress;
+        v->step = part->step > v->step ? part->step : v->step;
+        v->initialised = v->initialised && part->initialised;
+        v->sealed = v->sealed && part->sealed;
+    }
+    if (!shown) {
+        return;
+    }
+    const bool defs = list->c->def;
+    const bool first = list->count++ == 0;
+    if (!defs) {
+        add(list, &whole, first);
+    }
+    for (uint32_t i = 0; i < n && (defs || !list->c->json); i++) {
+        add(list, &parts[i], first && i == 0);
+    }
+}
+
+static void add_wholes(struct list *list)
+{
+    if (list->part_count > 0) {
+        qsort(list->parts, list->part_count, sizeof(*list->parts), by_part);
+    }
+    for (size_t at = 0, n = 0; at < list->part_count; at += n) {
+        const struct row *first = &list->parts[at];
+        for (n = 1; at + n < list->part_count && by_whole(first, &first[n]) == 0;) {
+            n++;
+        }
+        add_whole(list, first, (uint32_t)n);
+    }
+    free(list->parts);
+}
+
+/* Explain into text [n] why the list is empty; "": the cluster just has no variables, which is no error. */
 static void explain_none(struct psctl *c, const struct list *list, char *text, size_t n)
 {
     struct containers all;
@@ -210,6 +353,7 @@ static enum psctl_exit show(struct psctl *c)
         list.task_name = ps_cluster_task_name(c->session, i);
         (void)psctl_heard(c, i, ps_task_variables(c->session, i, psctl_left_ms(c), each, &list));
     }
+    add_wholes(&list);
     if (table) {
         cli_list_end(&list.rows, &c->room);
     }
@@ -243,6 +387,7 @@ const struct psctl_verb psctl_verb_vars = {
             "place; with a schedule, the rate at the highest global step that a push brought; or those that GLOB matches, such "
             "as 'layer1/*' (quote it), or of one container. STATE is\n"
             "`uninitialised`, `initialised`, or `ready` once the chief has declared the model ready. Variables that a task\n"
-            "has lost are named, with exit status 1.\n"
+            "has lost are named, with exit status 1. A variable in parts has one line, and one for each part behind it, named\n"
+            "NAME/part_N (JSON: parts, within the variable).\n"
             "--def prints TensorFlow's VariableDef of each instead, as text: variable_name, initializer_name, snapshot_name.\n",
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl whoami: the identity of this psctl at each task, and its rights there. Failure modes, exit 1: a task that does not answer
- * is left out and named.
- */
+/* psctl whoami: the identity of this psctl at each task, and its rights there. Failure modes, exit 1: a task that does not answer
+ * is left out and named. */
 #include "psctl.h"
 
 #include <string.h>
@@ -22,8 +20,8 @@ static const struct cli_column columns[] = {
 
 struct seen {
     struct psctl_list *list;
-    struct row who;     /* the identity, from this task's first entry */
-    uint32_t row_count; /* number of entries behind the first one */
+    struct row who;
+    uint32_t row_count;
 };
 
 static void add(struct seen *seen, const char *allows)
@@ -48,7 +46,7 @@ static void each(void *ctx, const ps_right_info *r)
 static enum psctl_exit show(struct psctl *c)
 {
     struct psctl_list l;
-    for (int i = 0; i < c->task_count; i++) { /* a task that denies everything else still says who psctl is */
+    for (int i = 0; i < c->task_count; i++) { /* ask such a task too: it denies all else, but tells who psctl is */
         c->infos[i].up = c->infos[i].up || c->infos[i].status == PS_PERMISSION_DENIED;
     }
     if (!psctl_list_begin(&l, c, c->task, "rights", columns, CLI_COUNT(columns))) {
@@ -73,5 +71,5 @@ const struct psctl_verb psctl_verb_whoami = {
     .show = show,
     .help = "The identity by which a task knows this psctl: a key of its key file with the id of the line, a certificate, a\n"
             "user on a Unix socket, or anybody. ALLOWED are the rows of the task's table of rights that name it: who, where,\n"
-            "which rights. Everybody may ask.\n",
+            "which rights. Everybody whom a row names may ask; without a row nobody gets in.\n",
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl workers: the sessions that a task knows; by default the directory, which knows all sessions that use variables.
- * Failure modes, exit 1: the directory is down: the other tasks are asked for their sessions; a task is down: it is named.
- */
+/* psctl workers: the sessions that a task knows; by default the directory, which knows all sessions that use variables.
+ * Failure modes, exit 1: the directory is down: the other tasks are asked for their sessions; a task is down: it is named. */
 #include "psctl.h"
 
 #include <stdlib.h>
@@ -12,12 +10,12 @@
 enum { RATE_KNOWN_MS = 10000 };
 
 struct sessions {
-    ps_session_info *at; /* owned */
+    ps_session_info *at;
     size_t count, capacity;
     char host[65];
 };
 
-/* True for psctl's own session, which is no worker. */
+/* True if s is the session of this psctl process, which is left out of the list. */
 static bool is_us(const struct sessions *all, const ps_session_info *s)
 {
     return s->pid == (uint32_t)getpid() && strcmp(s->program, "psctl") == 0 && strcmp(s->host, all->host) == 0;
@@ -67,7 +65,8 @@ static bool has_step(const void *row)
     return s->global_step >= 0;
 }
 
-/* True if steps_per_second is a rate. It takes two heartbeats: a new session has 0, and a session that is gone has no rate. */
+/* True if steps_per_second is known. It is 0 before the second heartbeat with a step, so 0 counts as known only in a session
+ * older than RATE_KNOWN_MS. An ended session has no rate. */
 static bool has_rate(const void *row)
 {
     const ps_session_info *s = row;
@@ -93,6 +92,29 @@ static const char *state_cell(const void *row, char *buf, size_t n)
 static json_t *state_value(const void *row)
 {
     return json_string(state_cell(row, NULL, 0));
+}
+
+static bool has_values(const void *row)
+{
+    const ps_session_info *s = row;
+    return s->values[0] != '\0';
+}
+
+/* Turn the text with which a worker reports its values, "loss=0.25 accuracy=0.9", into JSON: {"loss": 0.25, "accuracy": 0.9}. */
+static json_t *values_value(const void *row)
+{
+    const ps_session_info *s = row;
+    char copy[sizeof(s->values)], *rest = NULL;
+    json_t *all = json_object();
+    memcpy(copy, s->values, sizeof(copy));
+    for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '=');
+        if (equals != NULL) {
+            *equals = '\0';
+            (void)json_object_set_new(all, word, cli_json_f64(strtod(equals + 1, NULL)));
+        }
+    }
+    return all;
 }
 
 static bool is_same_process(const ps_session_info *a, const ps_session_info *b)
@@ -130,6 +152,7 @@ static const struct cli_column columns[] = {
     {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
     {NULL, "connected", FIELD(CLI_BOOL, connected)},
     {NULL, "stopping", FIELD(CLI_BOOL, stopping)},
+    {NULL, "values", CLI_OTHER, .value = values_value, .has = has_values},
     {NULL, "rival", FIELD(CLI_TEXT, rival)},
     {NULL, "identity", FIELD(CLI_TEXT, identity)},
     {NULL, "key_id", FIELD(CLI_TEXT, key_id)},
@@ -154,7 +177,7 @@ static int by_line(const void *x, const void *y)
     return order != 0 ? order : strcmp(a->key_id, b->key_id);
 }
 
-/* Print the number of connected sessions for each line of the key file that they authenticated with. */
+/* --by_key: print how many connected sessions use each key (line of the key file). */
 static void show_lines(struct psctl *c, struct sessions *all)
 {
     struct cli_list list;
@@ -179,7 +202,7 @@ static void show_lines(struct psctl *c, struct sessions *all)
     cli_list_end(&list, &c->room);
 }
 
-/* True if a task has a table of rights: then the identities are shown. */
+/* True if some task has a table of rights: then the table has a column with the sessions' identities. */
 static bool any_identity(const struct sessions *all)
 {
     bool any = false;
@@ -189,7 +212,7 @@ static bool any_identity(const struct sessions *all)
     return any;
 }
 
-/* Ask task `only`, or all that are up (-1). The names of the tasks become "asked" of the JSON answer. */
+/* Ask task `only` (-1: all that are up) for its sessions. JSON's "asked" becomes the names of the tasks. */
 static void ask_sessions(struct psctl *c, int only, struct sessions *all)
 {
     json_t *asked = json_array();
@@ -206,7 +229,7 @@ static void ask_sessions(struct psctl *c, int only, struct sessions *all)
     }
 }
 
-/* Print a note for each worker with a rival: another process that says it is the same trainer. */
+/* Print a note for each worker with a rival: another process that says it is the same task. */
 static void note_rivals(struct psctl *c, const struct sessions *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -254,7 +277,7 @@ static enum psctl_exit show(struct psctl *c)
     if (c->task == NULL) {
         only = psctl_directory(c);
     }
-    (void)gethostname(all.host, sizeof(all.host) - 1); /* on an error psctl's own session is listed like others */
+    (void)gethostname(all.host, sizeof(all.host) - 1); /* on an error is_us() fails, and psctl's own session is listed too */
     psctl_answer(c);
     ask_sessions(c, only, &all);
     if (c->by_key) {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl's session, and the messages that psctl prints beside its answers.
- * Happy path: connect to the first target that answers (target.c), then the verb runs. Failure modes: those of the targets; a
- * verb that must ask the user while nobody can answer: exit 2.
- */
+/* psctl's session, and the messages beside its answers. The first target that answers counts (target.c). Failure modes: those of
+ * the targets; a verb that must ask the user while nobody can answer: exit 2. */
 #include "psctl.h"
 
 #include "common/utf8.h"
@@ -14,8 +11,8 @@
 #include <unistd.h>
 
 enum {
-    WAITED_MS = 500, /* a refused connection takes less */
-    ERROR_MAX = 4608 /* with the reason of each of 64 targets */
+    WAITED_MS = 500, /* a request that took longer has waited for a task; a refused connection takes less */
+    ERROR_MAX = 4608 /* room for the errors of 64 addresses in -t */
 };
 
 json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text)
@@ -108,7 +105,7 @@ void psctl_note(const struct psctl *c, const char *format, ...)
     }
 }
 
-/* psctl prints errors itself; the library's log lines would repeat them. */
+/* No log lines of the library: psctl prints errors itself. */
 static void no_log(void *ctx, ps_log_level level, const char *line)
 {
     (void)ctx;
@@ -212,6 +209,6 @@ void psctl_disconnect(struct psctl *c)
     c->infos = NULL;
     psctl_leave_hold();
     psctl_leave_session(NULL);
-    (void)ps_session_close(c->session); /* an error was printed when it happened */
+    (void)ps_session_close(c->session); /* no check: an error of the session was printed when it happened */
     c->session = NULL;
 }

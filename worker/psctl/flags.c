@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The command line: flags from a table, the verb, its arguments.
- * Happy path: flags stand anywhere on the line (common/options.h); the first word is the verb; the other words are its arguments.
- * Failure modes, exit 2: an unknown flag or verb, or a flag that the verb does not take, is named together with the nearest name.
- */
+/* The command line. Flags stand anywhere (common/options.h); the first word is the verb; the other words are its arguments.
+ * Failure modes, exit 2: an unknown flag or verb, or a flag that the verb does not take, is named with the nearest name. */
 #include "psctl.h"
 
 #include "common/near.h"
@@ -199,7 +196,7 @@ enum psctl_exit psctl_act(struct psctl *c, const struct psctl_action *actions, s
 {
     const char *verb = c->verb->name;
     char names[NAMES_BYTES] = "";
-    uint64_t of_some = 0; /* flags that only some actions of the verb take */
+    uint64_t of_some = 0;
     for (size_t i = 0; i < count; i++) {
         const size_t at = strlen(names);
         of_some |= actions[i].flags;
@@ -224,7 +221,7 @@ enum psctl_exit psctl_act(struct psctl *c, const struct psctl_action *actions, s
     return psctl_misused(c, "%s '%.100s': %s; see psctl %s --help", verb, c->argv[0], names, verb);
 }
 
-/* True if the command line has --json. Errors of the command line itself are then printed as JSON too. */
+/* True if the command line has --json. Known before parsing, so that errors of parsing are printed as JSON. */
 static bool asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -241,7 +238,7 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
     struct psi_options o;
     struct psi_err err = {.code = PS_OK};
     psi_options_init(&o, psctl_flags, PSCTL_FLAG_COUNT, c, from);
-    c->json = asks_for_json(argc, argv); /* so that errors of parsing are printed as JSON; parsing sets it again */
+    c->json = asks_for_json(argc, argv); /* for errors of parsing, which sets it again */
     if (psi_options_parse_argv(&o, &argc, argv, true, &err) != PS_OK) {
         return psctl_misused(c, "%s; see psctl --help", err.text);
     }

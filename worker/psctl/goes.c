@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl checkpoint restore: what a restore discards, the question to the user, and which containers it has left out.
- *
- * Happy path: the checkpoint is listed, its containers are read -> each container that is to be restored is printed with its
- * present step -> the user is asked on a terminal (--yes answers) -> after the restore: a container whose incarnation did not
- * change on any task was not restored. Failure modes: no such checkpoint, or no such container in it; standard input is no
- * terminal and
- * --yes is not given: nothing is done. If this psctl cannot read the checkpoint, the containers that exist now are listed
- * instead.
- */
+/* psctl checkpoint restore: what a restore discards, the question to the user, and which containers it has left out. Happy path:
+ * the directory lists the checkpoint, and its containers are read; each container that is to be restored is printed with its
+ * present step; the user is asked on a terminal (--yes answers). After the restore, a container whose incarnation did not change
+ * on any task was left out. Failure modes: no such checkpoint or container; no terminal and no --yes: nothing is done. If this
+ * psctl cannot read the checkpoint, the containers that exist now are listed instead. */
 #include "goes.h"
 
 #include <inttypes.h>
@@ -16,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAID_MAX = 16 /* containers that are printed one by one */ };
+enum { SAID_MAX = 16 /* most containers that are printed one by one */ };
 
 struct sought {
     uint64_t number;
-    ps_checkpoint_info found; /* number 0: the checkpoint is not listed */
+    ps_checkpoint_info found; /* number 0: the directory does not list the checkpoint */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -29,7 +24,7 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     s->found = info->number == s->number ? *info : s->found;
 }
 
-/* Write the present step of a container, "step 3500", into buf; a container without a variable global_step has none. */
+/* Write "step 3500" into buf: the container's present global_step; "" if it has none. */
 static const char *step_text(struct psctl *c, const char *container, char *buf, size_t n)
 {
     ps_variable *v = NULL;
@@ -84,14 +79,13 @@ static bool has_name(const struct goes *g, const char *name)
     return g->count > 0 && strlen(name) < sizeof(key.text) && bsearch(&key, g->names, g->count, sizeof(key), by_name) != NULL;
 }
 
-/* Put the containers of the checkpoint that the user means into g->names. False: the checkpoint lacks one of the names, which
- * was printed. */
+/* Fill g->names with the containers to restore: --container, else all. False: the checkpoint lacks one of them; printed. */
 static bool take_names(struct psctl *c, uint64_t number, const struct containers *list, struct goes *g)
 {
     ps_status st = ps_checkpoint_containers(c->session, number, each_name, g);
     size_t kept = 0;
     g->known = st == PS_OK;
-    if (!g->known) { /* no failure: other tasks may be able to read the checkpoint, and the restore itself says whether one can */
+    if (!g->known) { /* go on: tasks may be able to read the checkpoint that psctl could not read; if not, the restore fails */
         psctl_note(c, "which containers checkpoint %" PRIu64 " has is not known, so those that live are listed: %s", number,
                    ps_last_error());
         for (size_t i = 0; i < list->count; i++) {
@@ -121,7 +115,6 @@ static bool take_names(struct psctl *c, uint64_t number, const struct containers
     return true;
 }
 
-/* Print the containers that are to be restored, sorted by name. */
 static void say_each(struct psctl *c, const struct containers *list, const struct goes *g)
 {
     for (size_t i = 0; i < g->count && i < SAID_MAX; i++) {
@@ -140,7 +133,6 @@ static void say_each(struct psctl *c, const struct containers *list, const struc
     }
 }
 
-/* Index of the first row of a container; list->count: there is none. */
 static size_t first_row(const struct containers *list, const char *name)
 {
     size_t low = 0, high = list->count;
@@ -166,7 +158,7 @@ static bool was_there(const struct containers *before, const struct container_on
     return false;
 }
 
-/* True if the container was restored: that gives it another incarnation on each task (docs/DURABILITY.md 7.5). */
+/* True if the container was restored: then its incarnation is another one on each task (docs/DURABILITY.md 7.5). */
 static bool went_back(const struct containers *before, const struct containers *now, const char *name)
 {
     for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {
@@ -221,7 +213,6 @@ void psctl_goes_free(struct goes *goes)
     memset(goes, 0, sizeof(*goes));
 }
 
-/* Write the start of the question into buf: which containers are to be restored. */
 static void describe(const struct psctl *c, char *buf, size_t n)
 {
     size_t used = (size_t)snprintf(buf, n, c->containers[0] == NULL ? "All containers go" : "Of all containers only ");

@@ -6,25 +6,25 @@
 #include "containers.h"
 
 struct goes_name {
-    char text[64]; /* name of a container, as in ps_container_info */
+    char text[64];
 };
-/* The containers that a restore is to bring back. {0} is empty; the caller frees it in any case. */
+/* Which containers a restore replaces. All zeros: none yet. psctl_goes_free() frees it, also after an error. */
 struct goes {
     struct goes_name *names; /* sorted; owned */
     size_t count, capacity;
-    /* names are those of the checkpoint; false: the checkpoint could not be read, names are the containers that exist now */
+    /* true: the names were read from the checkpoint; false: it could not be read, so they are those of the present containers */
     bool known;
-    struct containers before; /* the containers that existed when the restore began */
-    bool marked;              /* all tasks answered for `before` */
+    struct containers before; /* all containers as they were right before the restore */
+    bool marked;              /* psctl_goes_mark() has set `before`: all tasks have answered */
 };
 
-/** Check c->containers against the checkpoint (no names: all containers), print each container that is to be restored with its
- * present step, and ask the user. PSCTL_OK: go ahead, *out is filled. Otherwise nothing was done, and the reason was printed. */
+/** Check that the checkpoint has the containers of --container (none given: all of its own), print each with its present step,
+ * and ask the user. PSCTL_OK: restore; *out is filled. Otherwise do not; the reason was printed. */
 enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct goes *out);
-/** Remember in goes->before what exists now, right before the restore. */
+/** Right before the restore: ask all tasks for their containers, to fill goes->before. */
 void psctl_goes_mark(struct psctl *c, struct goes *goes);
-/** After the restore: print and return the names of the containers that were not restored; the caller owns the array. NULL: a
- * task did not answer, which was printed. */
+/** After the restore: print which containers it left out, and return them; the caller owns the array. NULL: not known, because a
+ * task did not answer before or after. */
 json_t *psctl_goes_left_out(struct psctl *c, const struct goes *goes);
 void psctl_goes_free(struct goes *goes);
 

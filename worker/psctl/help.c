@@ -106,10 +106,9 @@ static bool takes_value(const struct psi_option *row)
     return row->type != PSI_OPTION_BOOL && row->bare == NULL;
 }
 
-/* Print the script with which bash completes psctl's command lines. */
 static void print_bash(const struct psctl *c)
 {
-    /* names come from the cluster that the command line points at, within a second, or there are none */
+    /* the script asks the cluster that the command line points at for names; it offers none without an answer within a second */
     static const char head[] =
         "# SPDX-License-Identifier: Apache-2.0\n# bash completion for psctl; made by `psctl completion bash`\n"
         "# shellcheck shell=bash disable=SC2207\n"

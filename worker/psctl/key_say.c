@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl key: the answers. Each has a line for what was done, and lines for what is to be done next. */
+/* What psctl key prints: a line for what was done, and lines for what the user should do next. */
 #include "key.h"
 
 #include <string.h>
-
-/* ---- the rows of rights of the roles ---- */
 
 const struct psctl_key_role psctl_key_roles[PSCTL_KEY_ROLES] = {
     {"ps", "role:ps *,@cluster train member", true},
@@ -25,14 +23,12 @@ static void print_rows(const char *role)
     }
 }
 
-/* ---- a key as a row of a list, without its secret ---- */
-
 struct row {
     char name[PS_KEY_NAME_BYTES_MAX + 1], key_id[PSI_KEY_ID_BYTES + 1], role[PSI_ROLE_BYTES_MAX + 1];
     char until[11], cluster[PS_JOB_BYTES_MAX + 1];
     const char *state;
     bool expired;
-    uint32_t line; /* line number in the file; 0: not known */
+    uint32_t line; /* line of the file, from 1; 0: not known */
 };
 
 static struct row row_of(const struct psi_key *key, int64_t now_s)
@@ -150,11 +146,11 @@ void psctl_key_rotated(const struct psctl *c, const char *path, const struct psi
         return;
     }
     (void)printf("%s has a second key, %s, which servers accept once they have %s, and which nobody uses yet\n"
-                 "next: copy %s to every ps task's host and send SIGHUP; then psctl key use %s/%s%s;\n"
-                 "when psctl workers --by_key shows nobody with %s, psctl key revoke %s/%s\n",
-                 key->name, key->key_id, path, path, key->name, key->key_id,
+                 "next: copy %s to every ps task's host and send SIGHUP; then psctl key use %s/%s --file %s%s;\n"
+                 "when psctl workers --by_key shows nobody with %s, psctl key revoke %s/%s --file %s\n",
+                 key->name, key->key_id, path, path, key->name, key->key_id, path,
                  strcmp(key->role, "ps") == 0 ? ", and copy and SIGHUP again" : ", and psctl key export for its host", before,
-                 key->name, before);
+                 key->name, before, path);
 }
 
 void psctl_key_used(const struct psctl *c, const char *path, const char *name, const char *key_id, size_t changed)
@@ -180,7 +176,8 @@ void psctl_key_revoked(const struct psctl *c, const char *path, const char *name
                  "next: copy it to every ps task's host and send SIGHUP: each then closes the connections that it has with %s\n",
                  removed, removed == 1 ? "" : "s", name, path, removed == 1 ? "that line" : "those lines");
     if (left > 0 && left_used == 0) {
-        psctl_note(c, "the line that is left of %s says accept: nobody can dial with it before psctl key use %s", name, name);
+        psctl_note(c, "the line that is left of %s says accept: nobody can dial with it before psctl key use %s --file %s", name,
+                   name, path);
     }
 }
 
@@ -191,7 +188,7 @@ void psctl_key_exported(const struct psctl *c, const struct psi_key *key, size_t
                                  (json_int_t)count));
         return;
     }
-    (void)printf("%zu line%s of %s, a %s: %s\n"
+    (void)printf("%zu line%s of %s, role %s: %s\n"
                  "next: on its host, and on no other one, it is ~/.config/psd/key, mode 0600, or --key_file\n",
                  count, count == 1 ? "" : "s", key->name, key->role, to);
     if (strcmp(key->role, "ps") == 0) {

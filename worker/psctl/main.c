@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psctl: look at a psd cluster, steer it and end it, from the command line.
- * Happy path: flags and verb (flags.c) -> the verb's row (verbs.c) connects, acts, prints -> exit 0. Failure modes: exit 1 when
- * something failed or a task is down, exit 2 for a wrong command line; the reason goes to standard error.
- */
+/* psctl: look at a psd cluster, steer it and end it, from the command line. Happy path: read flags and verb
+ * (flags.c); the function in the verb's row (verbs.c) connects, acts and prints; exit 0. Failure modes: exit 1 when something
+ * failed or a task is down, exit 2 for a wrong command line; the reason goes to standard error. */
 #include "psctl.h"
 
 #include <errno.h>
@@ -30,8 +28,8 @@ static enum psctl_exit run(struct psctl *c, int argc, char **argv)
     return c->verb->run != NULL ? c->verb->run(c) : psctl_rounds(c, c->verb->show);
 }
 
-/* Open /dev/null for each standard descriptor that is closed. Otherwise a socket would get the number, and what is printed
- * would go to a task. The direction is the wrong one, so that uses of the descriptor still fail. */
+/* Open /dev/null as each of descriptors 0 to 2 that is closed. Otherwise a socket could get its number, and printed text would go
+ * to a task. 0 is write-only, 1 and 2 read-only, so that using them still fails. */
 static void hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++) {

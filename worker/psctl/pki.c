@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Certificates, made by OpenSSL's libcrypto. Happy path: the library is opened once, and its functions are looked up by name -> a
- * P-256 key and a certificate with the extensions that psd needs, signed -> both as PEM. Failure modes: no library (the package
- * is named); what OpenSSL refuses, with OpenSSL's words.
- *
- * An authority: CN is the cluster's name, O is "psd authority"; it may sign certificates and do nothing else. A certificate: one
- * SAN with one psd: URI, serverAuth and clientAuth, because a task is a server and a client.
- */
+/* Certificates, made by OpenSSL's libcrypto, which is opened once: make a P-256 key and a signed certificate with the
+ * extensions that psd needs, and write both as PEM. Failure modes: no library (the package is named); what OpenSSL refuses, with
+ * OpenSSL's words. An authority: CN is the cluster's name, O is "psd authority"; it may sign certificates and do nothing else. A
+ * certificate: one SAN with one psd: URI, serverAuth and clientAuth, because a task is a server and a client. */
 #include "pki.h"
 
 void pki_pair_fini(struct pki_pair *pair)
@@ -30,7 +26,7 @@ void pki_pair_fini(struct pki_pair *pair)
 #include <sys/random.h>
 #include <time.h>
 
-/* The functions that are used. Macros of OpenSSL's headers cannot be looked up, so none is used. */
+/* The functions of OpenSSL that are used, found by name in the loaded library. Its macros have no names there: none is used. */
 #define FUNCTIONS(X)                                                                                                             \
     X(ASN1_STRING_get0_data)                                                                                                     \
     X(ASN1_STRING_length)                                                                                                        \
@@ -118,7 +114,6 @@ static ps_status load_openssl(struct psi_err *err)
     return PS_OK;
 }
 
-/* Fail with "what: OpenSSL's reason". */
 static ps_status refuse(struct psi_err *err, ps_status st, const char *what)
 {
     const char *why = crypto.ERR_reason_error_string(crypto.ERR_peek_last_error());
@@ -126,7 +121,7 @@ static ps_status refuse(struct psi_err *err, ps_status st, const char *what)
     return psi_fail(err, st, "%s%s%s", what, why != NULL ? ": " : "", why != NULL ? why : "");
 }
 
-/* Take what was written to the BIO into *out, and free the BIO. OpenSSL zeroes its memory. */
+/* Copy the PEM text that was written to the BIO (OpenSSL's memory buffer) into *out. Frees the BIO, which zeroes its memory. */
 static ps_status take_pem(BIO *bio, bool written, struct psi_secret *out, struct psi_err *err)
 {
     char *p = NULL;
@@ -158,7 +153,7 @@ static X509 *read_cert(const struct psi_secret *pem)
     return cert;
 }
 
-/* Password callback: keys with a password are refused, because nobody can be asked. */
+/* OpenSSL's callback for a password: refuses keys with a password, because no user can be asked. */
 static int no_password(char *buf, int size, int writing, void *ctx)
 {
     (void)buf;
@@ -182,7 +177,7 @@ static bool set_serial(X509 *cert)
     if (getrandom(serial, sizeof(serial), 0) != (ssize_t)sizeof(serial)) {
         return false;
     }
-    /* clears the sign bit, and makes the first byte not 0, so that the encoding keeps its length */
+    /* make the number positive and its first byte not 0: then the encoding of every serial number has the same length */
     serial[0] = (serial[0] & 0x7f) | 1;
     return crypto.ASN1_STRING_set(crypto.X509_get_serialNumber(cert), serial, sizeof(serial)) == 1;
 }
@@ -213,7 +208,7 @@ static bool add_extensions(X509 *cert, X509 *issuer, const struct extension *ext
 struct plan {
     const char *common_name, *organisation;
     int64_t from_s, until_s;
-    X509 *issuer; /* NULL: the certificate signs itself */
+    X509 *issuer; /* who signs; NULL: the new certificate signs itself */
     EVP_PKEY *issuer_key;
     const struct extension *extensions;
     size_t extension_count;
@@ -326,7 +321,7 @@ static void read_serial(X509 *cert, struct pki_info *out)
     (void)snprintf(out->serial, sizeof(out->serial), "%s", digits[0] != '\0' ? digits : "0");
 }
 
-/* Read the certificate's psd: URI into out->uri; "" unless it has exactly one. */
+/* Read the certificate's psd: URI into out->uri; "" if its SAN (alternative name) is not just one such URI. */
 static void read_uri(X509 *cert, struct pki_info *out)
 {
     GENERAL_NAMES *names = crypto.X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);

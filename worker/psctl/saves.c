@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How far checkpoints are, as JSON: the newest checkpoint, the one that is being made or loaded, the last failure, and when
- * checkpoints are made. The fields of the directory's answer become an object.
- */
+/* A task's checkpoints as JSON: the newest, the one being made or loaded, the last failure, and when they are made. */
 #include "psctl.h"
 
 #include <string.h>

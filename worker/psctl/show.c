@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: print values on standard output, one after the other. main() sees whether standard output took them. */
+/* psctl: print values on standard output, one after the other. main() checks for errors of writing. */
 #include "show.h"
 
 #include "common/cli/json.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Print a text in double quotes, with JSON's escapes, and \xNN for bytes that are no UTF-8. */
+/* Print a text in double quotes, with JSON's escapes; bytes that are not UTF-8 become \xNN. */
 static void print_quoted(const char *text, size_t n)
 {
     (void)putchar('"');
@@ -45,7 +45,7 @@ static void put_one(bool json, ps_dtype dtype, const struct values *values, size
     }
     char text[VALUE_TEXT_MAX];
     const char *one = values->data + i * ps_dtype_bytes(dtype);
-    if (json) { /* printed one by one: a tree of JSON would take many times their memory */
+    if (json) { /* one by one: a JSON tree of all values would need many times their memory */
         cli_json_number(value_is_finite(dtype, one) ? value_text(dtype, one, text, sizeof(text)) : "null");
     } else {
         (void)fputs(value_text(dtype, one, text, sizeof(text)), stdout);

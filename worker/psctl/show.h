@@ -5,15 +5,15 @@
 
 #include "value.h"
 
-enum { VALUES_SHOWN = 1000 };
+enum { VALUES_SHOWN = 1000 }; /* most elements printed as text; --json prints all */
 
-/* Elements of a tensor. String i is data[offsets[i] .. offsets[i + 1]). */
+/* Elements of a tensor, in row-major order. String i is data[offsets[i]] to data[offsets[i + 1] - 1]. */
 struct values {
     const char *data;
     const size_t *offsets; /* NULL: numbers */
 };
-/** Print values as text, a line for each row of the last dimension, VALUES_SHOWN elements at most; returns how many were left
- * out. json: print all of them, as a flat list with this key. */
+/** Print values as text, a line for each row of the last dimension, at most VALUES_SHOWN elements; returns how many elements were
+ * left out. json: print all elements instead, as one flat list named `key`. */
 size_t values_show(const char *key, bool json, ps_dtype dtype, const ps_shape *shape, const struct values *values);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which task psctl asks for the cluster: the first of the targets that answers.
+/* Which task psctl asks for the cluster: the first of the targets that answers.
  *
- * Happy path: -t A,B, else PSD_TARGET -> a session with A, whose answer names all tasks of the cluster. If A refuses or is
- * silent, B is asked. The rest of the time is shared evenly by the targets that are left and the verb, so that a silent target
- * leaves the others their time. Failure modes: no target answers: each is named with its reason, exit 1; a target is no address:
- * exit 2 when its turn comes; an empty target or too many: exit 2, and nobody was asked.
- */
+ * Happy path: the targets are those of -t A,B or else of PSD_TARGET. A session is opened with A, whose answer names all tasks of
+ * the cluster. If A refuses or is silent, B is asked. The rest of the time is shared evenly by the targets that are left and the
+ * verb, so that a silent target leaves the others their time. Failure modes: no target answers: each is named with its reason,
+ * exit 1; a target is no address: exit 2 when its turn comes; an empty target or too many: exit 2, and nobody was asked. */
 #include "psctl.h"
 
 #include <stdlib.h>
@@ -15,12 +13,12 @@
 enum { TARGETS_MAX = 64, TEXT_MAX = 4096 };
 
 struct targets {
-    char *text;                  /* owned; each target ends with a NUL byte */
-    const char *of[TARGETS_MAX]; /* pointers into text; NULL: the library's default */
+    char *text;                  /* owned: copy of -t or PSD_TARGET, with NUL bytes for the commas */
+    const char *of[TARGETS_MAX]; /* [count] pointers into `text`; count 1 and NULL: the target that the library chooses itself */
     int count;
 };
 
-/* Split -t or PSD_TARGET into t. Prints an error for a text that is no list. */
+/* Split the list in -t or PSD_TARGET at its commas. Prints an error: an empty entry, or too many. */
 static enum psctl_exit split(const struct psctl *c, struct targets *t)
 {
     const char *from = c->target != NULL ? "target" : "PSD_TARGET";
@@ -28,7 +26,7 @@ static enum psctl_exit split(const struct psctl *c, struct targets *t)
     *t = (struct targets){.count = 1};
     if (list == NULL || strchr(list, ',') == NULL) {
         t->of[0] = c->target;
-        return PSCTL_OK; /* the library reads PSD_TARGET itself, and reports a target that is no address */
+        return PSCTL_OK; /* a single target: the library reads PSD_TARGET itself, and checks the address */
     }
     t->text = strdup(list);
     if (t->text == NULL) {
@@ -53,8 +51,7 @@ static enum psctl_exit split(const struct psctl *c, struct targets *t)
     return PSCTL_OK;
 }
 
-/* Open a session with this target and learn the cluster. On failure the reason is in ps_last_error(), or in error [n] if
- * c->session is NULL. */
+/* Open a session with this target and learn all tasks. The error is in ps_last_error(); if c->session is NULL, in error [n]. */
 static ps_status ask(struct psctl *c, const ps_session_options *o, const char *target, char *error, size_t n)
 {
     ps_session_options with = *o;
@@ -83,7 +80,7 @@ static enum psctl_exit ask_each(struct psctl *c, const ps_session_options *o, co
                         error);
             return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
         }
-        if (t->count > 1) { /* one share for each target that is left, one for the verb */
+        if (t->count > 1) { /* share the time among the targets that are left and the verb */
             const int64_t part_ms = left_ms / (t->count - i + 1);
             ps_session_set_deadline(c->session, part_ms > 1 ? part_ms : 1);
         }
@@ -95,7 +92,9 @@ static enum psctl_exit ask_each(struct psctl *c, const ps_session_options *o, co
                              ps_last_error());
         used += wrote > 0 ? (size_t)wrote : 0;
         if (i + 1 == t->count) {
-            psctl_failed(c, PS_UNAVAILABLE, ps_last_reason(), "%s; is a psd running there? -t HOST:PORT names another", text);
+            const ps_reason why = ps_last_reason(); /* PS_REASON_IDENTITY: a ps task is there, but has refused this psctl's key */
+            psctl_failed(c, PS_UNAVAILABLE, why, "%s%s", text,
+                         why == PS_REASON_IDENTITY ? "" : "; is a psd running there? -t HOST:PORT names another");
             return PSCTL_FAILED;
         }
         psctl_disconnect(c);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The tasks of the cluster: which are up, and which of them the command line means.
- * Happy path: all are asked at the same time -> c->infos. Failure modes: a task that does not answer is down in c->infos, with
- * the reason, which is printed behind the answers of the others; a text that names no task: the error lists the tasks.
- */
+/* The tasks of the cluster: which are up, and which of them the command line means. Happy path: all tasks are asked at the same
+ * time, and their answers are in c->infos. Failure modes: a task that does not answer is down in c->infos, with the reason, which
+ * is printed behind the answers of the others; a text that names no task: the error lists the tasks. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -71,6 +69,18 @@ bool psctl_heard(const struct psctl *c, int i, ps_status st)
     return st == PS_OK;
 }
 
+bool psctl_refused(const ps_task_info *t)
+{
+    return !t->up && (t->status == PS_PERMISSION_DENIED || t->reason == PS_REASON_IDENTITY);
+}
+
+bool psctl_missing(const struct psctl *c, int only, int i)
+{
+    const int directory = psctl_directory(c);
+    const bool other_job = directory >= 0 && strcmp(c->infos[i].job, c->infos[directory].job) != 0;
+    return !c->infos[i].up && !(only < 0 && other_job && psctl_refused(&c->infos[i]));
+}
+
 bool psctl_all_up(const struct psctl *c, int only)
 {
     bool all = true;
@@ -78,8 +88,11 @@ bool psctl_all_up(const struct psctl *c, int only)
         if (psctl_is_meant(only, i) && !c->infos[i].up) {
             bool waits = c->infos[i].reason == PS_REASON_NOT_READY;
             psctl_note(c, "%s (%s) %s: %s", ps_cluster_task_name(c->session, i), c->infos[i].address,
-                       waits ? "has nothing to show yet" : "is down", c->infos[i].error);
-            all = false;
+                       waits                         ? "has nothing to show yet"
+                       : psctl_refused(&c->infos[i]) ? "does not let this program in"
+                                                     : "is down",
+                       c->infos[i].error);
+            all = all && !psctl_missing(c, only, i);
         }
     }
     return all;
@@ -103,7 +116,7 @@ bool psctl_none_lost(const struct psctl *c, int only)
 
 const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")])
 {
-    enum { FULL = sizeof(info->waiting_for) - 2 }; /* length at which the task may have cut its text */
+    enum { FULL = sizeof(info->waiting_for) - 2 }; /* the task may have cut a text of this length or more */
     size_t n = strlen(info->waiting_for);
     (void)snprintf(buf, sizeof(info->waiting_for), "%s", info->waiting_for);
     char *blank = n >= FULL ? strrchr(buf, ' ') : NULL;
@@ -121,14 +134,15 @@ void psctl_down(const struct psctl *c, int only)
     cli_json_list("down");
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && !c->infos[i].up) {
-            cli_json_put(NULL, json_pack("{s:s, s:o, s:o}", "task", ps_cluster_task_name(c->session, i), "address",
-                                         cli_json_text(c->infos[i].address), "error", cli_json_text(c->infos[i].error)));
+            cli_json_put(NULL, json_pack("{s:s, s:o, s:o, s:b}", "task", ps_cluster_task_name(c->session, i), "address",
+                                         cli_json_text(c->infos[i].address), "error", cli_json_text(c->infos[i].error), "refused",
+                                         psctl_refused(&c->infos[i])));
         }
     }
     cli_json_end();
 }
 
-/* Index of the task that text names, "/job:ps/task:1" or "ps:1". -1: none, and the error was printed. */
+/* Index of the task that text names, as "/job:ps/task:1" or "ps:1". -1: no such task; printed, with the list of tasks. */
 static int find_task(const struct psctl *c, const char *text)
 {
     char tasks[512] = "";
@@ -153,8 +167,6 @@ bool psctl_only_task(const struct psctl *c, const char *text, int *out_task)
     *out_task = text != NULL ? find_task(c, text) : -1;
     return text == NULL || *out_task >= 0;
 }
-
-/* ---- lists ---- */
 
 bool psctl_list_begin(struct psctl_list *l, struct psctl *c, const char *text, const char *key, const struct cli_column *columns,
                       size_t column_count)

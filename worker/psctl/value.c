@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One element of any dtype: element to text, and text to element.
- * Happy path: the dtype decides how the whole text is parsed, then the range is checked. Failure modes: characters are left over,
- * the number is out of range, or a number that is not 0 would become 0: refused, with the range of the dtype.
- *
- * A decimal text of a half float (common/half.h) is read as a float64 and rounded from there once.
- */
+/* One element of any dtype: element to text, and text to element. The dtype decides how the whole text is parsed. Failure modes,
+ * with the range of the dtype: characters are left over, the number is out of range, or a number that is not 0 would become 0. A
+ * decimal text of a half float (common/half.h) is read as a float64 and rounded from there once. */
 #include "value_one.h"
 
 #include "common/half.h"
@@ -18,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NUMBER_TEXT_MAX = 400 }; /* a float64 written with all digits and no exponent has at most 326 characters */
+enum { NUMBER_TEXT_MAX = 400 }; /* enough: a float64 with all digits and no exponent has at most 326 characters */
 
-/* Round d to a half float, to nearest, ties to even. d is first rounded to float, to odd, so that the second rounding sees on
- * which side of a tie d was. False: d is finite and the result is not, or d is not 0 and the result is. */
+/* Round d to the nearest half float, ties to even. To avoid double rounding, d first becomes a float by rounding to odd. False: d
+ * is finite but the result is not, or d is not 0 but the result is. */
 static bool to_half(ps_dtype dtype, double d, uint16_t *out_bits)
 {
     float f = (float)d;
@@ -62,7 +58,6 @@ bool value_is_finite(ps_dtype dtype, const void *element)
     return isfinite(as_double(dtype, element));
 }
 
-/* True if text reads back as the same number of the dtype. */
 static bool reads_back(ps_dtype dtype, const char *text, double value)
 {
     uint16_t bits = 0;
@@ -159,7 +154,7 @@ static bool parse_integer(const char *text, ps_dtype dtype, void *dst, char *err
         (void)snprintf(allowed, sizeof(allowed), " of %s: %s", ps_dtype_name(dtype), ROWS[row].range);
         return fail(error, text, "is out of the range", allowed);
     }
-    memcpy(dst, &value, ps_dtype_bytes(dtype)); /* the host is little-endian: the low bytes come first */
+    memcpy(dst, &value, ps_dtype_bytes(dtype)); /* takes the low bytes: the host is little-endian */
     return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: elements of all dtypes to text and back. Pure: no session; nothing is printed. */
+/* psctl: turn elements of all dtypes into text, and text into elements. No session; nothing is printed. */
 #ifndef PSCTL_VALUE_H
 #define PSCTL_VALUE_H
 
@@ -10,17 +10,14 @@
 
 enum { VALUE_TEXT_MAX = 48, VALUE_ERROR_MAX = 512 };
 
-/** Write the shortest text that reads back as this element, e.g. "nan", "inf", "true", into buf [n]; returns buf. Not for
- * PS_STRING. */
+/** Write an element as the shortest text that reads back as it ("0.1", "nan", "true") into buf [n]; returns buf. No strings. */
 const char *value_text(ps_dtype dtype, const void *element, char *buf, size_t n);
 /** True if the element is a number that JSON can express (not nan, not inf). */
 bool value_is_finite(ps_dtype dtype, const void *element);
 
-/**
- * Parse text as all elements of a variable: one value if the shape has one element or `fill` is true, else a list, flat or nested
- * like the shape. dst [elements * ps_dtype_bytes()]. A number that the dtype cannot hold is refused; a decimal fraction is
- * rounded to the nearest value. False: error [VALUE_ERROR_MAX] names the element. Not for PS_STRING.
- */
+/** Parse text as the value of a variable: one element if the shape has one or `fill` (all get it), else a list, flat or nested as
+ * the shape. dst [elements * ps_dtype_bytes()]. Refuses numbers that the dtype cannot hold; rounds decimal fractions. False:
+ * error [VALUE_ERROR_MAX] names the element. Not for PS_STRING. */
 bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool fill, void *dst, char *error);
 
 /** Elements of a string variable; a text may contain NUL bytes. */
@@ -30,11 +27,12 @@ struct value_strings {
     size_t count;
     char *memory;
 };
-/** value_parse() for PS_STRING: one text, taken literally, or a list of JSON strings. The caller frees *out, also after false. */
+/** value_parse() for PS_STRING: text is one string, taken as it is, or a list of JSON strings. Free *out with
+ * value_strings_free() in any case. */
 bool value_parse_strings(const char *text, const ps_shape *shape, bool fill, struct value_strings *out, char *error);
 void value_strings_free(struct value_strings *s);
 
-/** A shape as JSON: [64, 10]. */
+/** The shape as a JSON list of numbers; NULL: no memory. */
 json_t *value_shape_json(const ps_shape *shape);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A whole variable from text: one value, or a list in brackets as JSON and Python write it.
- * Happy path: brackets nested like the shape, or one pair of brackets around all elements in row-major order. Failure modes: too
- * few elements, too many, wrong nesting, text behind the end: the error gives the place as [row, column].
- */
+/* A whole variable from text: one value, or a list in brackets as JSON and Python write it. Happy path: brackets nested like the
+ * shape, or one pair of brackets around all elements in row-major order. Failure modes: too few elements, too many, wrong
+ * nesting, text behind the end: the error gives the place as [row, column]. */
 #include "value_one.h"
 
 #include <stdio.h>
@@ -13,12 +11,12 @@
 enum { PLACE_MAX = 200 };
 
 struct walk {
-    const char *at;
-    ps_shape shape; /* as the brackets nest: rank 1 for a flat list */
-    bool strings;
-    uint32_t depth;
-    int64_t index[PS_RANK_MAX + 1]; /* index[d]: number of complete elements at depth d */
-    uint64_t count;                 /* elements so far */
+    const char *at;                 /* rest of the text, which is not read yet */
+    ps_shape shape;                 /* shape of the nested brackets: rank 1 for a flat list */
+    bool strings;                   /* the elements are JSON strings */
+    uint32_t depth;                 /* number of open brackets */
+    int64_t index[PS_RANK_MAX + 1]; /* index[d]: how many elements of the open list at depth d are complete */
+    uint64_t count;
     char *error;
     bool (*leaf)(void *ctx, uint64_t i, const char *text, size_t n, char *error);
     void *ctx;
@@ -38,7 +36,6 @@ json_t *value_shape_json(const ps_shape *shape)
     return list;
 }
 
-/* Write the place where the walk is, "[1, 2]", into buf. */
 static const char *place(const struct walk *w, char *buf)
 {
     size_t len = (size_t)snprintf(buf, PLACE_MAX, "[");
@@ -58,8 +55,7 @@ static bool wrong(const struct walk *w, const char *what)
     return false;
 }
 
-/* Length of the element at p in bytes, up to the next comma, bracket or blank; a string includes its quotes. 0: there is no
- * element. */
+/* Length of the element at p: up to a comma, bracket or blank; a string's includes its quotes. 0: there is none. */
 static size_t leaf_length(const struct walk *w, const char *p)
 {
     if (!w->strings) {
@@ -93,8 +89,8 @@ static bool take_leaf(struct walk *w)
     return true;
 }
 
-/* Skip what follows a complete element or list: a comma, or closing brackets. False: the outermost list has ended, or w->error
- * is set. */
+/* Behind an element or list: skip closing brackets and one comma; check the length of each list that ends. False: the outermost
+ * list has ended, or w->error is set. */
 static bool next(struct walk *w)
 {
     char text[96];
@@ -125,7 +121,6 @@ static bool next(struct walk *w)
     return true;
 }
 
-/* Read the list; w->at is at its first bracket. */
 static bool walk_list(struct walk *w)
 {
     w->error[0] = '\0';
@@ -143,7 +138,7 @@ static bool walk_list(struct walk *w)
             if (*w->at != ']') {
                 return wrong(w, "one too many: the shape has 0");
             }
-            w->index[w->depth] = -1; /* an empty list: next() counts it up to 0 */
+            w->index[w->depth] = -1; /* the list is empty: next() counts one element at its end, which gives 0 */
         } else if (!take_leaf(w)) {
             return false;
         }
@@ -161,7 +156,7 @@ static bool walk_list(struct walk *w)
     return true;
 }
 
-/* Decide whether the list is nested or flat. False: text is no list for this shape. */
+/* Find out whether text is a flat list or nested as `shape` says. False: neither, w->error is set. */
 static bool begin_list(struct walk *w, const char *text, const ps_shape *shape, int64_t count)
 {
     char wants[192];
@@ -177,7 +172,7 @@ static bool begin_list(struct walk *w, const char *text, const ps_shape *shape, 
                        psi_shape_format(shape, wants, sizeof(wants)), (long long)count);
         return false;
     }
-    if (shape->rank > 1 && *skip_blank(w->at + 1) != '[') { /* flat */
+    if (shape->rank > 1 && *skip_blank(w->at + 1) != '[') {
         w->shape.rank = 1;
         w->shape.dims[0] = count;
     }
@@ -219,8 +214,7 @@ bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool f
     return begin_list(&w, text, shape, count) && walk_list(&w);
 }
 
-/* Unescape the escape sequence at p, which begins with a backslash, into dst. Returns the bytes written, and its length in
- * *used; 0: JSON has no such escape. */
+/* Decode the escape sequence at p [n] into dst. Returns the bytes written; 0: JSON has no such escape. *used: its length. */
 static size_t unescape(const char *p, size_t n, char *dst, size_t *used)
 {
     bool pair = n >= 12 && p[1] == 'u' && strchr("dD", p[2]) != NULL && strchr("89abAB", p[3]) != NULL;
@@ -239,7 +233,7 @@ static size_t unescape(const char *p, size_t n, char *dst, size_t *used)
 
 struct strings {
     struct value_strings *out;
-    size_t filled; /* bytes used of out->memory; unescaping never makes a text longer */
+    size_t filled; /* used bytes of out->memory, which suffices: unescaped text is never longer */
 };
 
 static bool string_leaf(void *ctx, uint64_t i, const char *text, size_t n, char *error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: what value.c and value_list.c share. */
+/* psctl: what value.c (one element) and value_list.c (lists) share. */
 #ifndef PSCTL_VALUE_ONE_H
 #define PSCTL_VALUE_ONE_H
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Verbs that look at all tasks: once, or with --watch in rounds.
- *
- * Happy path: connect, ask all tasks at the same time, print. --watch keeps the session open and a fixed pace: a round asks no
- * longer than until the next round, so that a silent task delays nothing; on a terminal each round is drawn over the one before.
- * Failure modes: those of connecting and asking; --watch goes on after a round with tasks that are down. SIGINT and SIGTERM end
- * --watch with exit status 0; a second signal ends it at once.
- */
+/* Verbs that look at all tasks: once, or with --watch in rounds. Happy path: connect, ask all tasks at the same time, print.
+ * --watch keeps the session open and a fixed pace: a round asks no longer than until the next round, so that a silent task delays
+ * nothing; on a terminal each round is drawn over the one before. Failure modes: those of connecting and asking; --watch goes on
+ * after a round with tasks that are down. SIGINT and SIGTERM end --watch with exit status 0; a second signal ends it at once. */
 #include "psctl.h"
 
 #include <poll.h>
@@ -15,8 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUND_MS_MAX = 2000 }; /* longest wait for answers in a round, so that an interrupt takes effect soon */
-enum { ROWS_BESIDES = 4 };    /* rows that are not the table's: time, headings, the line "N more", the cursor */
+/* longest wait for answers in a round, in ms, so that an interrupt takes effect soon */
+enum { ROUND_MS_MAX = 2000 };
+enum { ROWS_BESIDES = 4 }; /* rows beside the table: time, headings, the line "N more", the cursor */
 
 void psctl_answer(const struct psctl *c)
 {
@@ -42,7 +39,6 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-/* Local time as "2026-01-31T12:00:00+0100". */
 static const char *time_line(char *buf, size_t n)
 {
     struct tm tm;
@@ -53,7 +49,7 @@ static const char *time_line(char *buf, size_t n)
     return buf;
 }
 
-/* Wait until then_ms or until an interrupt. Signals are blocked between the check and the wait, so that none is lost there. */
+/* Wait until then_ms (monotonic clock) or an interrupt. Signals are blocked between check and wait, so that none is missed. */
 static void wait_until(int64_t then_ms)
 {
     sigset_t blocked;
@@ -71,7 +67,7 @@ static void wait_until(int64_t then_ms)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Number of a table's rows that fit on the terminal, besides notes about tasks and the line with the sums. */
+/* How many rows of the table fit on the terminal, with notes about tasks and the row of sums; 0: not known. */
 static int rows_of(const struct psctl *c)
 {
     struct winsize size;
@@ -108,7 +104,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
         if (!c->json) {
             (void)printf("%s%s\n", terminal ? "\033[H\033[J" : "", when);
         }
-        code = show(c); /* failures are printed by show(), and --watch goes on */
+        code = show(c); /* show() has printed a failure; --watch goes on */
         if (code == PSCTL_USAGE) {
             return code;
         }
@@ -119,7 +115,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
             return PSCTL_FAILED;
         }
         next_ms += c->watch_ms;
-        /* after a pause (SIGSTOP) missed rounds are not made up for */
+        /* do not make up for rounds missed in a pause (SIGSTOP) */
         next_ms = next_ms > cli_clock_ms() - c->watch_ms ? next_ms : cli_clock_ms();
         wait_until(next_ms);
     }

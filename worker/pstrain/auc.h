@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The area under the ROC curve. */
+/* The area under the ROC curve, a measure for two classes. */
 #ifndef PSTRAIN_AUC_H
 #define PSTRAIN_AUC_H
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The order of the examples: shuffled anew in each epoch by the seed, divided among the workers or into shards, and these into
- * batches. In rounds the global step determines the batch, because all workers have done equally many batches of equal size.
- * Failure mode: no memory for the tensors.
- */
+/* The order of the examples: shuffled anew by the seed in each epoch, and dealt to the workers or cut into shards; each share or
+ * shard is cut into batches. In rounds the global step says which batch comes next. Failure mode: no memory for the tensors. */
 #include "batches.h"
 
 #include <stdlib.h>
@@ -31,17 +28,17 @@ void batches_fini(struct batches *b)
 int64_t batches_epoch_steps(const struct batches *b, int trainer)
 {
     int64_t batch = b->f->batch_size;
-    if (b->f->in_rounds) { /* the last worker's share is the smallest */
+    if (b->f->in_rounds) { /* all make as many steps as the last worker, whose share is the smallest */
         return data_share_count(b->data->train_count, b->c->trainer_count - 1, b->c->trainer_count) / batch;
     }
     int64_t rows = b->f->by_shards ? b->data->train_count : data_share_count(b->data->train_count, trainer, b->c->trainer_count);
-    return (rows + batch - 1) / batch; /* shards are whole batches, except the last one */
+    return (rows + batch - 1) / batch; /* with shards, of all workers: only the last shard may have a batch that is not full */
 }
 
 static int gather(struct batches *b, int64_t first, int64_t rows)
 {
     b->rows = 0;
-    (void)ps_tensor_set_rows(&b->y, rows); /* cannot fail: b->y was made for a whole batch */
+    (void)ps_tensor_set_rows(&b->y, rows); /* cannot fail: b->y has room for a full batch */
     void *y = ps_tensor_write(&b->y);
     if (y == NULL) {
         b->x.error = ps_nn_error();
@@ -71,7 +68,6 @@ void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t coun
     b->rows = 0;
 }
 
-/* Choose this worker's share of an epoch. */
 static void begin_epoch(struct batches *b, int64_t epoch)
 {
     b->epoch = epoch;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: copy the values -> test -> better: best/step = -1, the values, best/step -> not better for N tests: best/stop. All
- * of it in sessions of their own, because the training session would take the variables for a part of the model. With one worker
- * the run ends at once; with several it ends one epoch later, which all of them begin after best/stop was written: in rounds they
- * end with one and the same round. Failure modes: no memory; a task that does not answer, which is printed and ends the chief.
- */
+/* --patience (best.h): the chief tests a copy of the model's values. After a better test, best/step = -1, the values and
+ * best/step are written, in this order. After N tests that were not better, best/stop is written.
+ *
+ * These variables are written in sessions of their own, because the training session would take them for a part of the model.
+ * With one worker the run ends at once. With several workers it ends after one more epoch, so that all of them see best/stop in
+ * time; in rounds all end after the same round. A table whose rows are read (rows.h) is tested at its task, and copied whole
+ * after the best test; other workers may have trained it meanwhile, but not in rounds. Failure modes: no memory; a task that does
+ * not answer: printed, and the chief ends. */
 #include "best.h"
 
 #include "evaluate.h"
@@ -30,8 +32,17 @@ static const char *name_of(const struct model_spec *spec, int i, char *name)
     return name;
 }
 
+/* True if variable i is a table of which batches read single rows, so that this worker never has all its values. */
+static bool is_table(const struct model_spec *spec, int i)
+{
+    return spec->by_rows && (i == 0 || i == 2 * spec->layers);
+}
+
 static ps_shape shape_of(const struct model_spec *spec, int i)
 {
+    if (i == 2 * spec->layers) {
+        return PS_SHAPE(spec->units[0], spec->beside_columns);
+    }
     const int64_t in = spec->units[i / 2], out = spec->units[i / 2 + 1];
     return i % 2 == 0 ? PS_SHAPE(in, out) : PS_SHAPE(out);
 }
@@ -47,7 +58,6 @@ static float **values_of(struct model *m, int i)
     return i % 2 == 0 ? &m->weight_values[i / 2] : &m->bias_values[i / 2];
 }
 
-/* Write a variable, which is made if it is not there. */
 static ps_status write_variable(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
 {
     ps_variable_spec spec;
@@ -67,7 +77,6 @@ static ps_status read_variable(ps_session *s, const char *name, void *value, siz
     return st == PS_OK ? ps_variable_read(v, value, bytes) : st;
 }
 
-/* Read best/stop; false: it is not there. */
 static bool get_stop(const struct best *b, int64_t stop[2])
 {
     ps_session *aside = session_open_aside(b->f, b->c);
@@ -87,9 +96,9 @@ int best_init(struct best *b, const struct flags *f, const struct cluster *c, co
         (void)say_error("--patience: no memory");
         return -1;
     }
-    for (int i = 0; i < model_variable_count(spec); i++) {
-        *values_of(&b->values, i) = malloc(bytes_of(spec, i));
-        if (*values_of(&b->values, i) == NULL) {
+    for (int i = 0; i < 2 * spec->layers; i++) {
+        *values_of(&b->values, i) = is_table(spec, i) ? NULL : malloc(bytes_of(spec, i));
+        if (*values_of(&b->values, i) == NULL && !is_table(spec, i)) {
             (void)say_error("--patience: no memory for a copy of the model");
             return -1;
         }
@@ -102,6 +111,17 @@ void best_fini(struct best *b)
     model_fini(&b->values);
 }
 
+static ps_status keep_table(ps_session *s, const struct model_spec *spec, int i)
+{
+    char name[NAME_BYTES];
+    void *value = malloc(bytes_of(spec, i));
+    ps_status st = value != NULL ? read_variable(s, name_of(spec, i, name) + strlen("best/"), value, bytes_of(spec, i))
+                                 : PS_RESOURCE_EXHAUSTED;
+    st = st == PS_OK ? write_variable(s, name, PS_F32, shape_of(spec, i), value, bytes_of(spec, i)) : st;
+    free(value);
+    return st;
+}
+
 static ps_status keep_values(struct best *b, ps_session *s)
 {
     char name[NAME_BYTES];
@@ -109,39 +129,25 @@ static ps_status keep_values(struct best *b, ps_session *s)
     const int64_t writing = -1;
     ps_status st = write_variable(s, STEP_NAME, PS_I64, PS_SCALAR, &writing, sizeof(writing));
     for (int i = 0; i < model_variable_count(spec) && st == PS_OK; i++) {
-        st = write_variable(s, name_of(spec, i, name), PS_F32, shape_of(spec, i), *values_of(&b->values, i), bytes_of(spec, i));
+        st = is_table(spec, i) ? keep_table(s, spec, i)
+                               : write_variable(s, name_of(spec, i, name), PS_F32, shape_of(spec, i), *values_of(&b->values, i),
+                                                bytes_of(spec, i));
     }
     return st == PS_OK ? write_variable(s, STEP_NAME, PS_I64, PS_SCALAR, &b->step, sizeof(b->step)) : st;
 }
 
-int best_test(struct best *b, const struct model *live, const struct dataset *data, int64_t step, int64_t epoch, double *out_loss,
-              double *out_accuracy)
+/* After a test with this loss: keep the values if they are the best so far; write best/stop if the run is to end. */
+static ps_status take_result(struct best *b, ps_session *aside, double loss, int64_t step, int64_t epoch)
 {
-    const struct dataset part = data_validation(data);
-    struct report r = {.global_step = step};
-    for (int i = 0; i < model_variable_count(&b->values.spec); i++) {
-        ps_param *p = i % 2 == 0 ? live->weights[i / 2] : live->biases[i / 2];
-        memcpy(*values_of(&b->values, i), ps_param_value(p), bytes_of(&b->values.spec, i));
-    }
-    if (evaluate_values(&b->values, &part, &r) != EXIT_DONE) {
-        return -1;
-    }
-    *out_loss = r.test_loss;
-    *out_accuracy = r.test_accuracy;
-    const bool better = r.test_loss < b->loss; /* false for NaN */
+    const bool better = loss < b->loss; /* false for a NaN */
+    ps_status st = PS_OK;
     b->since = better ? 0 : b->since + 1;
-    b->loss = better ? r.test_loss : b->loss;
+    b->loss = better ? loss : b->loss;
     b->step = better ? step : b->step;
-    const bool ends = b->since >= b->f->patience && b->end == INT64_MAX;
-    if (!better && !ends) {
-        return 0;
+    if (better) {
+        st = keep_values(b, aside);
     }
-    ps_session *aside = session_open_aside(b->f, b->c);
-    if (aside == NULL) {
-        return -1;
-    }
-    ps_status st = better ? keep_values(b, aside) : PS_OK;
-    if (ends) {
+    if (b->since >= b->f->patience && b->end == INT64_MAX) {
         b->end = b->c->trainer_count > 1 ? epoch + 1 : epoch;
         const int64_t stop[2] = {b->run, b->end};
         say_note("validation loss %.6g at global_step %" PRId64 " was not beaten for %" PRId64 " epochs: the run ends", b->loss,
@@ -151,8 +157,34 @@ int best_test(struct best *b, const struct model *live, const struct dataset *da
     if (st != PS_OK) {
         (void)session_call_failed(st, "to keep the best values (best/...)");
     }
-    session_close_aside(aside);
-    return st == PS_OK ? 0 : -1;
+    return st;
+}
+
+int best_test(struct best *b, const struct model *live, const struct dataset *data, int64_t step, int64_t epoch, double *out_loss,
+              double *out_accuracy)
+{
+    const struct dataset part = data_validation(data);
+    struct report r = {.global_step = step};
+    const struct model_spec *spec = &b->values.spec;
+    for (int i = 0; i < 2 * spec->layers; i++) {
+        if (!is_table(spec, i)) {
+            ps_param *p = i % 2 == 0 ? live->weights[i / 2] : live->biases[i / 2];
+            memcpy(*values_of(&b->values, i), ps_param_value(p), bytes_of(spec, i));
+        }
+    }
+    ps_session *aside = session_open_aside(b->f, b->c);
+    int status = aside != NULL && (!spec->by_rows || evaluate_tables(aside, &b->values) == EXIT_DONE)
+                     ? evaluate_values(&b->values, &part, &r)
+                     : EXIT_FAILED;
+    if (status == EXIT_DONE) {
+        *out_loss = r.test_loss;
+        *out_accuracy = r.test_accuracy;
+        status = take_result(b, aside, r.test_loss, step, epoch) == PS_OK ? EXIT_DONE : EXIT_FAILED;
+    }
+    if (aside != NULL) {
+        session_close_aside(aside);
+    }
+    return status == EXIT_DONE ? 0 : -1;
 }
 
 void best_look(struct best *b)
@@ -163,7 +195,6 @@ void best_look(struct best *b)
     }
 }
 
-/* Copy best/NAME to NAME for all variables. */
 static ps_status copy_back(ps_session *s, const struct model_spec *spec)
 {
     char name[NAME_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --patience: the chief tests the model on the validation part after each of its epochs, keeps the values with the lowest loss
- * beside the model, and has all workers stop when they were not beaten for N epochs. In the model's container:
+ * --patience: the chief tests the model on the validation part after each of its epochs. It keeps the values with the lowest loss
+ * beside the model, and stops all workers after N epochs without a lower loss. In the model's container:
  *
  *   best/NAME   for each trained variable NAME its value in the best test
  *   best/step   (int64) global step of that test; -1: the values are being written
@@ -17,34 +17,33 @@
 struct best {
     const struct flags *f;
     const struct cluster *c;
-    struct model values; /* of the present test */
-    double loss;         /* the lowest so far */
-    int64_t step;        /* its global step */
-    int64_t since;       /* tests since then */
-    int64_t run;         /* the chief's: number of this run */
-    int64_t before;      /* number of an earlier run that best/stop had when this worker began */
-    int64_t end;         /* the epoch before which this worker ends; INT64_MAX: not known */
+    struct model values; /* buffers for a test, with a copy of the tested values */
+    double loss;         /* lowest validation loss so far; infinity: no test yet */
+    int64_t step;        /* global step of that test */
+    int64_t since;       /* how many tests there were since the best one */
+    int64_t run;         /* in the chief: number of this run, its begin in ns */
+    int64_t before;      /* number of the run in best/stop when this worker began; it is of an older run, so it is ignored */
+    int64_t end;         /* this worker ends before this epoch; INT64_MAX: it is not decided */
 };
 
-/** For each worker, when the model is ready. Keeps f and c. 0, or -1: the error was printed; best_fini() in both cases. */
+/** Begin --patience in a worker whose model is ready. Borrows f and c. 0; -1: an error, printed. best_fini() in both cases. */
 int best_init(struct best *b, const struct flags *f, const struct cluster *c, const struct model_spec *spec);
-/** b may be zeroed. */
 void best_fini(struct best *b);
 /**
- * For the chief: test the values that `live` has now, keep them if they are the best, decide on the end.
+ * For the chief: test the values that `live` has now, keep a copy if they are the best so far, and decide whether the run ends.
  *
- * data        its validation part is tested.
- * step        their global step.
- * epoch       the epoch that comes next.
+ * data        the test uses its validation examples.
+ * step        global step of the values.
+ * epoch       the next epoch, before which the run may end.
  * out_loss, out_accuracy  results of the test.
  * Returns     0, or -1: the error was printed.
  */
 int best_test(struct best *b, const struct model *live, const struct dataset *data, int64_t step, int64_t epoch, double *out_loss,
               double *out_accuracy);
-/** For the other workers: look whether the chief has ended the run. */
+/** For other workers: set b->end if the chief has decided (best/stop) when this run ends. */
 void best_look(struct best *b);
-/** At the end of the run: make the best values those of the model, and delete what was kept. Nothing without best values. Returns
- * the exit status; prints what was done. */
+/** At the end of the run: give the model's variables the best values, and delete best/step and all best/NAME. If there are none
+ * the model stays as it is. Prints what was done. Returns the exit status. */
 int best_restore(ps_session *s, const struct model_spec *spec);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Child processes of --local.
- *
- * Happy path: this program is started again with pipes as standard output and error -> its lines are passed on behind its name ->
- * it is reaped. Failure modes: no process or descriptor is left; a line longer than CHILD_LINE_BYTES is cut in two; the parent is
- * gone (SIGKILL comes); an environment variable with a wrong text is ignored.
- */
+/* Child processes of pstrain --local, one for each ps task and worker: this program again, with pipes as standard output and
+ * error. The parent passes each line on, with the child's name before it, and reaps the child. Failure modes: the system has no
+ * process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in pieces; if the parent ends, the kernel kills the
+ * child; a bad PSTRAIN_LOCAL counts as none. */
 #include "child.h"
 
 #include <errno.h>
@@ -21,11 +18,11 @@
 
 #define LINK_VARIABLE "PSTRAIN_LOCAL"
 
-/* A message in a worker's pipe; shorter than PIPE_BUF, so that it arrives whole. */
+/* A worker's message to its parent. A pipe delivers it in one piece, because it is shorter than PIPE_BUF. */
 struct message {
     uint32_t kind; /* enum link_kind */
     uint32_t reserved;
-    struct work work; /* LINK_DONE */
+    struct work work; /* set with LINK_DONE */
 };
 
 extern char **environ;
@@ -33,7 +30,7 @@ extern char **environ;
 void link_read(struct link *out)
 {
     const char *text = getenv(LINK_VARIABLE);
-    char *flags = NULL; /* flags: ",BAR,QUIET" */
+    char *flags = NULL; /* the part of `text` behind the parent's pid: ",BAR,QUIET" */
     long parent = text != NULL ? strtol(text, &flags, 10) : 0;
     *out = (struct link){.child = false};
     if (text == NULL || strlen(flags) != 4 || flags[0] != ',' || flags[2] != ',') {
@@ -41,7 +38,7 @@ void link_read(struct link *out)
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || fcntl(CHILD_FD, F_SETFD, FD_CLOEXEC) != 0) {
-        _exit(EXIT_FAILURE); /* the parent has ended */
+        _exit(EXIT_FAILURE); /* the parent ended before the kernel was asked to kill this child */
     }
     *out = (struct link){.child = true, .bar = flags[1] == '1', .quiet = flags[3] == '1'};
 }
@@ -118,7 +115,7 @@ int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask)
     return result;
 }
 
-/* Write all bytes. A slow terminal is waited for; one that is gone is ignored. */
+/* Write all bytes to fd. Waits while the reader of fd (the terminal) is slow, and drops the rest if the reader is gone. */
 static void put(int fd, const char *data, size_t bytes)
 {
     while (bytes > 0) {
@@ -144,7 +141,7 @@ static void put_line(const struct child *c, struct child_line *line, struct chil
         return;
     }
     if (output->bar && output->mid_line) {
-        put(STDOUT_FILENO, "\r\033[K", 4); /* the chief draws its bar again */
+        put(STDOUT_FILENO, "\r\033[K", 4); /* erase the chief's progress bar, which the chief draws again later */
         output->mid_line = false;
     }
     put(STDERR_FILENO, text, (size_t)n);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One process that --local starts: start, output and end, as its parent and as it sees them itself. The environment variable
- * PSTRAIN_LOCAL ("PARENT,BAR,QUIET") makes a process a child; its descriptor 3 is the listening socket of a ps task, or the pipe
- * into which a worker writes messages.
- */
+/* Child processes of pstrain --local: ps tasks and workers. PSTRAIN_LOCAL ("PARENT,BAR,QUIET") in the environment makes a process
+ * a child; its descriptor 3 is a ps task's listening socket, or the pipe for a worker's messages. */
 #ifndef PSTRAIN_CHILD_H
 #define PSTRAIN_CHILD_H
 
@@ -15,35 +12,36 @@
 
 enum { CHILD_FD = 3 };
 
-/** Results of one worker. */
+/* What a worker has done; the parent prints it at the end. */
 struct work {
-    int64_t steps;                  /* made by this worker */
-    int64_t samples;                /* examples */
-    int64_t dropped;                /* steps dropped in rounds because they came too late */
-    int64_t recoveries, lost_steps; /* recoveries: of its session; lost_steps: global steps lost with them */
-    double epochs;                  /* passes over its share */
-    double seconds;                 /* of training */
-    double loss;                    /* mean over its last epoch, as far as it got; NaN without a step */
+    int64_t steps;
+    int64_t samples;
+    int64_t dropped;                /* its gradients that came too late for their round, and were dropped */
+    int64_t recoveries, lost_steps; /* how often its session recovered; global steps lost thereby */
+    double epochs;                  /* passes over its share of the examples */
+    double seconds;
+    double loss; /* mean over its last epoch, which may be unfinished; NaN without a step */
 };
 
 /* ---- in the child ---- */
 
+/* What a child of --local was told by its parent. */
 struct link {
-    bool child; /* started by --local */
-    bool bar;   /* the parent's standard output is a terminal */
-    bool quiet; /* not the chief: shows no progress */
+    bool child; /* this process is a child of --local; false: the other fields are false too */
+    bool bar;   /* draw a progress bar: this worker is the chief, and the parent's output is a terminal */
+    bool quiet; /* show no progress, because another worker is the chief */
 };
 enum link_kind { LINK_READY = 1, LINK_DONE = 2 };
 
-/** Read the environment variable; without it the process is no child. A child ends when its parent does. */
+/** Read PSTRAIN_LOCAL into *out; missing or malformed: all false. In a child: the kernel kills it when its parent ends. */
 void link_read(struct link *out);
-/** Send a message of a worker to its parent; does nothing in a process that is no child. work may be NULL. */
+/** In a worker of --local, send the parent a message; elsewhere do nothing. work: what was done, for LINK_DONE; else NULL. */
 void link_tell(const struct link *l, enum link_kind kind, const struct work *work);
 
 /* ---- in the parent ---- */
 
 enum { CHILD_OUT, CHILD_ERR, CHILD_MESSAGES, CHILD_PIPES };
-enum { CHILD_LINE_BYTES = 4096 };
+enum { CHILD_LINE_BYTES = 4096 }; /* a longer line is passed on in pieces */
 
 struct child_line {
     char text[CHILD_LINE_BYTES];
@@ -53,39 +51,41 @@ struct child_line {
 struct child {
     char name[40];    /* "/job:ps/task:0" */
     char address[24]; /* "127.0.0.1:PORT" */
-    int socket;       /* listening socket of a ps task on `address`; -1: none */
-    bool worker;
-    bool chief; /* its standard output is passed on unchanged, because it shows progress */
-    pid_t pid;  /* 0: not started */
+    int socket;       /* a ps task's listening socket on `address`; -1: a worker */
+    bool worker;      /* false: a ps task */
+    bool chief;       /* the chief worker; its standard output shows progress, so the parent passes it on unchanged */
+    pid_t pid;        /* 0: not started */
     bool ended;
-    int status;                /* of waitpid() */
-    int pipes[CHILD_PIPES];    /* descriptors to read from; -1: closed */
-    struct child_line line[2]; /* unfinished lines of its standard output and error */
-    bool ready, done;          /* what a worker has told */
-    struct work work;
+    int status;                /* status of waitpid(), once it has ended */
+    int pipes[CHILD_PIPES];    /* read ends, indexed by CHILD_OUT, CHILD_ERR, CHILD_MESSAGES; -1: closed */
+    struct child_line line[2]; /* the begun lines of standard output and error */
+    bool ready, done;          /* the worker has sent LINK_READY, LINK_DONE */
+    struct work work;          /* what the worker has reported with LINK_DONE; zeros before */
 };
 
-/** Where the children's lines are written. */
+/** The parent's standard output and error, which show the children's lines too. */
 struct child_output {
     bool bar;      /* standard output is a terminal */
-    bool mid_line; /* a progress bar of the chief is on it */
-    bool mute;     /* nothing of interest follows */
+    bool mid_line; /* the cursor stands behind the chief's progress bar, not at the beginning of a line */
+    bool mute;     /* what children print is dropped */
 };
 
 /**
- * Start this program again as a child, which dies with this process, in a process group of its own (this process handles Ctrl-C).
+ * Start this program again as a child, which dies with this process. The child has a process group of its own, so that only this
+ * process gets Ctrl-C.
  *
  * argv     borrows.
- * bar      the chief shows a progress bar.
+ * bar      tell the chief to draw a progress bar.
  * mask     signal mask of the child.
  * Returns  0, or -1 and errno.
  */
 int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask);
-/** Read from pipe i of the child and pass on whole lines; close the pipe at its end. */
+/** Read what pipe i of the child has now. Passes whole lines on; handles messages from CHILD_MESSAGES. When the pipe has ended,
+ * passes a last line without newline on and closes the pipe. */
 void child_read(struct child *c, int i, struct child_output *output);
-/** If the child has ended: read its last output, set its status, return true. True only once. */
+/** True if the child has ended since the last call: reads its last output, sets `ended` and `status`. False: no news. */
 bool child_reap(struct child *c, struct child_output *output);
-/** Write "was killed by signal 9 (Killed)" or "ended with status 1" into text; returns text. */
+/** Write how the child ended into text, as "was killed by signal 9 (Killed)" or "ended with status 1". Returns text. */
 const char *child_how(const struct child *c, char *text, size_t bytes);
 
 #endif

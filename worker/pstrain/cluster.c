@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cluster and this process's task in it.
- *
- * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, from a manager's variables, or from TF_CONFIG ->
- * job and index are checked against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an
- * index that is not listed has no number. Failure modes, with flag and place named: no job name or an unknown one (the known ones
- * are listed), an index that the job does not have, no ps, and what ps_cluster.h refuses.
- */
+/* The cluster and this process's task in it. The cluster spec comes from --cluster, from --ps_hosts and --worker_hosts, from a
+ * manager's variables, or from TF_CONFIG. Job and index are checked against the spec, which is kept as a text; only evaluators,
+ * and workers with --work shards, need not be in it. Trainers are numbered by job (chief first) and index. Failure modes, with
+ * flag and place: no job name or an unknown one (the known ones are listed), an index that the job does not have, no ps, a spec
+ * that ps_cluster.h refuses. */
 #include "cluster.h"
 
 #include <ps.h>
@@ -15,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The source of the cluster, and the task that it gives to this process. */
+/* The cluster spec as it was found, and which task this process is in it. */
 struct source {
     ps_cluster_spec *spec;
     char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type; "": none */
     int index;
-    bool tf_config;
-    const char *listen; /* cluster.listen */
+    bool tf_config;     /* the cluster is from TF_CONFIG */
+    const char *listen; /* where a ps task listens; becomes cluster.listen */
 };
 
 static int count_of(const ps_cluster_spec *spec, const char *job)
@@ -44,7 +41,7 @@ static int read_tf_config(const char *json, struct source *out, char *err)
     return st == PS_OK ? 0 : cli_error(err, "%s", ps_last_error());
 }
 
-/* Read cluster and task from the variables of the manager that --cluster names. */
+/* Fill *out from the environment variables of the cluster manager (as Slurm) that --cluster names. */
 static int read_manager(const struct flags *f, struct source *out, char *err)
 {
     static ps_resolved found;
@@ -90,7 +87,7 @@ static char *text_of(ps_cluster_spec *spec)
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* Text of the spec with one more task that is not listed: it trains and does not listen, so its address does not matter. */
+/* The cluster spec as text, with this worker added, which the spec lacks, under an address that nobody uses. NULL: no memory. */
 static char *text_with(ps_cluster_spec *spec, const char *job, int index)
 {
     enum { MORE = CLUSTER_JOB_BYTES + 48 };
@@ -111,7 +108,7 @@ static char *text_with(ps_cluster_spec *spec, const char *job, int index)
     return out;
 }
 
-/* The chief's job beside job worker: at most one of the two is in a cluster. */
+/* Which job the chief has in this cluster, "master" or "chief"; no cluster has both. */
 static const char *chief_job(const ps_cluster_spec *spec)
 {
     return count_of(spec, "master") > 0 ? "master" : "chief";
@@ -128,7 +125,6 @@ static int bad_job(const struct flags *f, const struct source *s, const char *jo
                           : cli_error(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
 }
 
-/* Write the indices of a job, "0 to 3" or "0, 2, 5", into buf. */
 static const char *indices_text(const ps_cluster_spec *spec, const char *job, char *buf, size_t n)
 {
     enum { SHOWN = 16 };
@@ -150,11 +146,10 @@ static const char *indices_text(const ps_cluster_spec *spec, const char *job, ch
 
 #define NO_PS "where are they?"
 
-/* Error for a job that does not exist or has no tasks. */
 static int no_tasks(const struct flags *f, const struct source *s, const char *job, const char *why, char *err)
 {
     char flag[32];
-    (void)snprintf(flag, sizeof(flag), "%s_hosts", job); /* cannot overflow: ps or worker */
+    (void)snprintf(flag, sizeof(flag), "%s_hosts", job);
     return s->tf_config                ? cli_error(err, "TF_CONFIG: its cluster has no %s tasks: %s", job, why)
            : flags_given(f, "cluster") ? cli_error(err, "--cluster has no %s tasks: %s", job, why)
                                        : cli_error(err, "--%s is %s, there are no %s tasks: %s", flag,
@@ -173,7 +168,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return no_tasks(f, s, "ps", NO_PS, err);
     }
     if (f->by_shards && strcmp(job, "worker") == 0 && count_of(s->spec, "ps") > 0) {
-        return 0; /* a worker that is not listed gets shards like the others */
+        return 0; /* with --work shards a worker need not be in the spec: it takes shards from a queue, whatever its index */
     }
     if (count_of(s->spec, job) == 0) {
         return no_tasks(f, s, job, "this process is to be one of them", err);
@@ -185,7 +180,6 @@ static int check_task(const struct flags *f, const struct source *s, const char 
     return 0;
 }
 
-/* Number of the job's tasks with a lower index. */
 static int position_of(const ps_cluster_spec *spec, const char *job, int index)
 {
     int position = 0;
@@ -243,7 +237,7 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
         if (job[0] == '\0' && psi_resolver_named(f->cluster) && ps_cluster_spec_job_count(s.spec) == 0) {
             *out = (struct cluster){.alone = true, .trainer = -1};
         } else if (strcmp(job, "evaluator") == 0 && !f->serve) {
-            result = fill_evaluator(f, &s, index, out, err); /* an evaluator is no trainer, listed or not */
+            result = fill_evaluator(f, &s, index, out, err); /* an evaluator does not train, even if the spec lists it */
         } else {
             result = check_task(f, &s, job, index, err);
             result = result == 0 ? fill(s.spec, job, (int)index, s.listen, out, err) : result;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The digest of a model. Failure modes, which are printed: no memory, a variable that cannot be read. */
+/* The SHA-256 of a model's variables and slots (digest.h). Failure, which is printed: no memory, or a variable cannot be read. */
 #include "digest.h"
 
 #include "say.h"
@@ -23,7 +23,7 @@ static ps_status add_variable(ps_session *s, const char *name, struct sha256 *su
     for (uint32_t slot = 0; st == PS_OK && bytes > 0; slot++) {
         sha256_add(sum, data, bytes);
         bytes = ps_variable_slot_bytes(v, slot);
-        st = bytes > 0 ? ps_variable_read_slot(v, slot, data, bytes) : PS_OK; /* 0: there are no more slots */
+        st = bytes > 0 ? ps_variable_read_slot(v, slot, data, bytes) : PS_OK; /* 0: the variable has no more slots */
     }
     free(data);
     return st;

@@ -2,11 +2,10 @@
 /*
  * The test of the model on the ps tasks.
  *
- * Happy path: find each variable, compare it with what --model and --data need, read it -> the test examples through the model ->
- * one line -> report.c. --eval does only this, in a session without a job, with tasks that are running. Failure modes, each
- * printed with a remedy: no such variable, another shape, no value; a task that does not answer. After a run the remaining steps
- * are still done.
- */
+ * Happy path: each variable is found, compared with what --model and --data need, and read. The test examples go through the
+ * model, one line is printed, and report.c writes the report. --eval does only this, in a session without a job, with tasks that
+ * are running. Failure modes, each printed with a remedy: no such variable, another shape, no value; a task that does not answer.
+ * If the test, --export or --report fails at the end of a run, what follows is skipped, except --status_at_end. */
 #include "evaluate.h"
 
 #include "common/optimizer.h"
@@ -29,8 +28,8 @@
 enum {
     TIMEOUT_MS = 10000,
     TEST_ROWS = 500,     /* examples per batch */
-    CONFUSION_MAX = 100, /* classes of a confusion matrix in the report */
-    CONFUSION_SHOWN = 16 /* classes of a confusion matrix that is printed */
+    CONFUSION_MAX = 100, /* with more classes the report has no confusion matrix */
+    CONFUSION_SHOWN = 16 /* with more classes the confusion matrix is not printed */
 };
 
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
@@ -47,7 +46,7 @@ static int check_fits(const ps_variable *v, const ps_shape *wanted)
     return -1;
 }
 
-/* The optimizer of a variable, as its task lists it. */
+/* A variable, and the optimizer that its ps task reports. */
 struct listed {
     const ps_variable *v;
     ps_optimizer optimizer;
@@ -61,12 +60,12 @@ static void on_variable(void *ctx, const ps_variable_info *info)
     }
 }
 
-/* Read the moving average of v. Returns the exit status. */
+/* Read v's moving average, which its optimizer keeps, into values [bytes]. Returns the exit status. */
 static int read_average(ps_session *s, ps_variable *v, float *values, size_t bytes)
 {
     struct listed l = {.v = v};
-    ps_status st = PS_OK;
     const int tasks = ps_cluster_tasks(s);
+    ps_status st = tasks < 0 ? PS_UNAVAILABLE : PS_OK;
     for (int task = 0; task < tasks && st == PS_OK && l.optimizer.kind == PS_OPT_NONE; task++) {
         st = ps_task_variables(s, task, TIMEOUT_MS, on_variable, &l);
     }
@@ -85,7 +84,7 @@ static int read_average(ps_session *s, ps_variable *v, float *values, size_t byt
     return st == PS_OK ? EXIT_DONE : session_call_failed(st, "--ema: a moving average cannot be read");
 }
 
-/* Find a variable of the model. NULL: it is not there, or has another shape, which was printed. */
+/* Find a layer's weights or biases at the ps tasks. NULL: not there, another shape, or no answer; printed. */
 static ps_variable *find_one(ps_session *s, const struct model_spec *spec, int layer, bool biases, ps_shape shape)
 {
     char name[MODEL_NAME_BYTES];
@@ -130,8 +129,7 @@ static float *read_one(ps_session *s, const struct model_spec *spec, int layer, 
     return values;
 }
 
-/* By rows: find the tables, of which each batch of the test reads its rows. */
-static int find_tables(ps_session *s, struct model *m)
+int evaluate_tables(ps_session *s, struct model *m)
 {
     const struct model_spec *spec = &m->spec;
     struct rows *r = &m->rows;
@@ -149,7 +147,7 @@ static int read_model(ps_session *s, struct model *m, bool averages)
     if (m->spec.by_rows && averages) {
         return say_error("--ema: a table that is read by rows is tested without its moving averages; leave out --ema");
     }
-    if (m->spec.by_rows && find_tables(s, m) != EXIT_DONE) {
+    if (m->spec.by_rows && evaluate_tables(s, m) != EXIT_DONE) {
         return EXIT_FAILED;
     }
     for (int l = 0; l < m->spec.layers; l++) {
@@ -166,7 +164,7 @@ static int read_model(ps_session *s, struct model *m, bool averages)
     return EXIT_DONE;
 }
 
-/* The global step; 0 for an imported model that has none. */
+/* Read the global step; 0 if there is none, as in an imported model. */
 static int read_step(ps_session *s, int64_t *out_step)
 {
     ps_variable *step = NULL;
@@ -181,7 +179,7 @@ static int read_step(ps_session *s, int64_t *out_step)
                : say_error("global_step cannot be read: %s: %s", ps_status_name(st), ps_last_error());
 }
 
-/* Index of the first largest of n numbers; -1: one is NaN. */
+/* Index of the largest of n numbers (of equal ones the first); -1: one is NaN. */
 static int64_t largest(const float *z, int64_t n)
 {
     int64_t best = 0;
@@ -194,13 +192,13 @@ static int64_t largest(const float *z, int64_t n)
     return best;
 }
 
-/* What a test measures beside the loss; either may be NULL. */
+/* Arrays that a test fills besides computing the loss; NULL: not wanted. */
 struct measures {
-    float *scores;      /* of two classes, how much class 1 is preferred to 0 */
+    float *scores;      /* [test examples], with two classes: logit of class 1 minus that of class 0 */
     int64_t *confusion; /* report.confusion */
 };
 
-/* Test one batch of test examples. 0, or -1: in->error. */
+/* Run test examples [at, at + rows) through m, count the results. 0; -1: the error is in->error or, if NULL, ps_nn_error(). */
 static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, const struct measures *out,
                       struct input *in, ps_tensor *y)
 {
@@ -231,21 +229,21 @@ static int test_batch(struct model *m, const struct dataset *data, int64_t at, i
     return z != NULL ? 0 : -1;
 }
 
-/* Mean squared difference of the numbers of the test from their mean. */
+/* The variance of test labels that are numbers. The first is subtracted from all, so that equal labels give exactly 0. */
 static double variance_of(const struct dataset *data)
 {
     double mean = 0, variance = 0;
     for (int64_t i = 0; i < data->test_count; i++) {
-        mean += (double)data->test_t[i] / (double)data->test_count;
+        mean += ((double)data->test_t[i] - (double)data->test_t[0]) / (double)data->test_count;
     }
     for (int64_t i = 0; i < data->test_count; i++) {
-        const double d = (double)data->test_t[i] - mean;
+        const double d = (double)data->test_t[i] - (double)data->test_t[0] - mean;
         variance += d * d / (double)data->test_count;
     }
     return variance;
 }
 
-/* Test all test examples. Returns the exit status. */
+/* Test m with all test examples in batches; the results go to r. Returns the exit status. */
 static int test(struct model *m, const struct dataset *data, bool wants_dense, const struct measures *out, struct report *r)
 {
     char err[CLI_ERR_BYTES];
@@ -268,7 +266,8 @@ static int test(struct model *m, const struct dataset *data, bool wants_dense, c
         r->test_accuracy = correct / (double)data->test_count;
         r->test_loss = loss_sum / (double)data->test_count;
         r->test_auc = out->scores != NULL ? auc_of(out->scores, data->test_y, data->test_count) : NAN;
-        r->test_r2 = data->predicts ? 1 - r->test_loss / variance_of(data) : NAN;
+        const double variance = data->predicts ? variance_of(data) : 0;
+        r->test_r2 = variance > 0 ? 1 - r->test_loss / variance : NAN; /* R^2 does not exist if all labels are equal */
         r->test_rmse = data->predicts ? sqrt(r->test_loss) : NAN;
     }
     return status;
@@ -280,10 +279,10 @@ int evaluate_values(struct model *m, const struct dataset *data, struct report *
     return test(m, data, false, &none, r);
 }
 
-/* Test m, whose global step is in r, and print the line. Returns the exit status. */
+/* Test m and print the line of results, with r's global step. Returns the exit status. */
 static int test_and_say(struct model *m, const struct dataset *data, bool wants_dense, struct report *r)
 {
-    char auc[40] = "";
+    char auc[40] = "", r2[40] = "none, the labels are equal";
     bool binary = data->classes == 2 && !data->predicts;
     struct measures out = {.scores = binary ? malloc((size_t)data->test_count * sizeof(*out.scores)) : NULL,
                            .confusion = r->confusion};
@@ -298,9 +297,12 @@ static int test_and_say(struct model *m, const struct dataset *data, bool wants_
     if (!isnan(r->test_auc)) {
         (void)snprintf(auc, sizeof(auc), "  test auc %.4f", r->test_auc);
     }
+    if (!isnan(r->test_r2)) {
+        (void)snprintf(r2, sizeof(r2), "%.4f", r->test_r2);
+    }
     if (data->predicts) {
-        say_result("test r2 %.4f  test rmse %.4f  test loss %.4f  global_step %" PRId64 "\n", r->test_r2, r->test_rmse,
-                   r->test_loss, r->global_step);
+        say_result("test r2 %s  test rmse %.4f  test loss %.4f  global_step %" PRId64 "\n", r2, r->test_rmse, r->test_loss,
+                   r->global_step);
     } else {
         say_result("test accuracy %.4f%s  test loss %.4f  global_step %" PRId64 "\n", r->test_accuracy, auc, r->test_loss,
                    r->global_step);
@@ -308,7 +310,6 @@ static int test_and_say(struct model *m, const struct dataset *data, bool wants_
     return EXIT_DONE;
 }
 
-/* Print the confusion matrix: a row for each label, a column for each prediction. */
 static void say_confusion(const struct report *r)
 {
     char line[CONFUSION_SHOWN * 24 + 32];
@@ -344,7 +345,7 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     return status;
 }
 
-/* Compute the digest if a report is asked for; it takes a while. */
+/* With --report: compute the SHA-256 of the variables for it, which takes a while. Returns the exit status. */
 static int digest(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
     return f->report[0] == '\0' || digest_params(s, spec, r->params_sha256) == 0 ? EXIT_DONE : EXIT_FAILED;
@@ -364,7 +365,7 @@ int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const
 
 int evaluate_report(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
-    r->train_loss = r->samples_per_second = r->seconds = r->epochs = NAN; /* an evaluator has not trained */
+    r->train_loss = r->samples_per_second = r->seconds = r->epochs = NAN; /* an evaluator does not train */
     int status = digest(s, f, spec, r);
     return status == EXIT_DONE ? report_write(s, f, r) : status;
 }
@@ -392,8 +393,8 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->lost_steps = w->lost_steps;
 }
 
-/* Take the number of dropped contributions from the directory, which counts those of all workers; it is lost when the directory
- * is restarted. */
+/* Take the directory's counts for all workers into the report: r->leads (how often a worker was how many steps ahead), and
+ * dropped contributions. A restarted directory has counted fewer of these: then this process's count stays. */
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct report *r = ctx;
@@ -428,7 +429,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
-/* Adapt the data to the model on the ps tasks. again: print what has changed only if it has. */
+/* Number the data's classes and columns as the model at the ps tasks does. again: print only changes since an earlier call. */
 static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
     struct source_match match;
@@ -468,7 +469,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
     free(r.confusion);
     (void)session_close(s); /* its errors were printed */
-    int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
+    int shown = f->status_at_end ? report_status(f, c) : EXIT_DONE;
     return status != EXIT_DONE ? status : shown;
 }
 

@@ -9,32 +9,32 @@
 #include "model.h"
 #include "report.h"
 
-/** What is known about the run. */
+/** What this process knows of a finished run, for the line of results and the report. */
 struct totals {
-    struct work work; /* of all workers if `complete`, else of this one */
+    struct work work; /* `complete`: what all workers have done; else: what this worker has done */
     bool complete;
-    int64_t first_step; /* not complete: global step at the start, from which the other workers' share is estimated */
-    double test_accuracy, test_loss; /* set by evaluate_after() */
+    int64_t first_step; /* if not `complete`: first global step, to estimate the others' examples */
+    double test_accuracy, test_loss;
 };
 
-/** Estimate the number of examples of the other workers while the global step rose by `steps`. */
+/** Estimate how many examples the other workers have trained while the global step rose by `steps`. own: this worker's part. */
 int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own);
 
-/**
- * The end of a run, in a session of its own: adapt data to the model (source_adopt()), read the model, test it, print the line,
- * --export, --report, --status_at_end. Returns the exit status.
- */
+/** After a run, in a new session: number the data as the model does (source_adopt()), read and test the model, print the line of
+ * results, do --export, --report and --status_at_end. Returns the exit status. */
 int evaluate_after(const struct flags *f, const struct cluster *c, struct dataset *data, struct totals *totals);
-/** Allocate buffers for tests of parameters; model_params() comes next, model_fini() at the end. 0, or -1 without memory. */
+/** Allocate m's buffers for a test. Then call model_params(), and in any case model_fini(). 0, or -1 without memory. */
 int evaluate_init(struct model *m, const struct model_spec *spec);
-/** Test the values that m has (weight_values, bias_values) into test_loss, test_accuracy and the others of r; prints nothing but
- * errors. Returns the exit status. */
+/** If by_rows: find the tables of m at the ps tasks; a test reads rows from them for each batch. Returns the exit status. */
+int evaluate_tables(ps_session *s, struct model *m);
+/** Test m with the values in weight_values, bias_values and tables; test_loss, test_accuracy and so on go to r. Prints errors
+ * only. Returns the exit status. */
 int evaluate_values(struct model *m, const struct dataset *data, struct report *r);
-/** Test the parameters of m as they were pulled, at the step in r; print the line. Returns the exit status. */
+/** Test m with the parameters of the last pull, at step r->global_step, and print the results. Returns the exit status. */
 int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const struct dataset *data, struct report *r);
-/** --export and --report of an evaluator. Returns the exit status. */
+/** For an evaluator: do --export, and --report with the results in r, if they were given. Returns the exit status. */
 int evaluate_report(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r);
-/** --eval, with tasks that are running. Returns the exit status. */
+/** --eval: load the data, and test the model of a running cluster. Returns the exit status; errors were printed. */
 int evaluate_run(const struct flags *f);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The command line. Happy path: defaults from the table -> each argument to its row -> checks that concern several flags. Failure
- * modes: an unknown flag (the nearest is named), a missing or bad value (what is allowed is named), contradictions.
- */
+/* pstrain's command line. Happy path: the table of flags gives the defaults; each argument sets the value of its row; then flags
+ * are checked against each other. Failure modes: an unknown flag (the nearest is named), a bad value, contradictions. */
 #include "flags.h"
 
 #include "model.h"
@@ -17,21 +15,22 @@
 #include <string.h>
 
 enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */, HYPER_COLUMN = 26, TASK_INDEX_MAX = 1023 };
-/* The best of 0.01 to 0.5 after one epoch of softmax over a9a and agaricus together: on the first 0.05 is as good and 0.5 loses 1
- * % accuracy, on the second 0.5 gains 2 %. */
+/* Default of --learning_rate for sparse text with sgd or adagrad. Tried from 0.01 to 0.5, softmax, one epoch: on data set a9a
+ * 0.05 is as good and 0.5 is 1 % worse; on agaricus 0.5 is 2 % better. */
 #define SPARSE_RATE 0.1
 
-static const char *const restores[] = {"auto", "latest", "none", NULL}; /* values of PSD_SERVER_SETTINGS, also of recovers */
+/* the values of psd's settings `restore` and `recover`, in the order of PSD_SERVER_SETTINGS */
+static const char *const restores[] = {"auto", "latest", "none", NULL};
 static const char *const recovers[] = {"partial", "cut", NULL};
 static const char *const tasks[] = {"classification", "regression", NULL};
 static const char *const headers[] = {"auto", "yes", "no", NULL};       /* index: enum data_header */
 static const char *const bases[] = {"auto", "0", "1", NULL};            /* index: data_options.base + 1 */
 static const char *const duplicates[] = {"error", "last", "sum", NULL}; /* index: enum data_duplicates */
 
-/* tag of a row: which children of --local get the flag */
+/* tag of a row of flags: which children of --local get the flag */
 enum { TO_WORKERS = 1, TO_PS = 2, TO_ALL = TO_WORKERS | TO_PS };
 
-/* FLAG(name, field, type, default, name of the value, help, further fields of struct psi_option) */
+/* one row: FLAG(name, field, type, default, placeholder of the value, help, further fields of struct psi_option) */
 #define FLAG(name_, field_, type_, default_, metavar_, help_, ...)                                                               \
     {                                                                                                                            \
         .name = (name_), PSI_OPTION_FIELD(struct flags, field_), .type = PSI_OPTION_##type_, .flag_only = true,                  \
@@ -65,7 +64,8 @@ static const struct psi_option rows[] = {
          "and change everything"),
     FLAG("key_file", key_file, TEXT, NULL, "FILE",
          "Keys (psctl key new, key export): a trainer shows the first one that says `use`, a task that serves lets all of them "
-         "in. Without the flag PSD_KEY_FILE, ~/.config/psd/key or /etc/psd/psd.keys, if it is there; an empty one: no key",
+         "in. Without the flag PSD_KEY_FILE; then, but not with --local, ~/.config/psd/key or /etc/psd/psd.keys, if it is there. "
+         "An empty one: no key",
          .tag = TO_ALL),
     FLAG("tls_cert", tls_cert, TEXT, NULL, "FILE", "Certificate instead of a key, PEM, with the two below", .tag = TO_ALL),
     FLAG("tls_key", tls_key, TEXT, NULL, "FILE", "Private key of --tls_cert", .tag = TO_ALL),
@@ -111,7 +111,7 @@ static const struct psi_option rows[] = {
          "plain or .gz",
          .group = "What is trained", .tag = TO_WORKERS),
     FLAG("task", task, ENUM, "classification", "TASK",
-         "What labels are: classes; or with regression, of csv and npy, numbers that are predicted (mean squared error)",
+         "What labels are: classes; or with regression, of csv, npy and libsvm, numbers that are predicted (mean squared error)",
          .tag = TO_WORKERS, .choices = tasks),
     FLAG("label", label, TEXT, NULL, "NAME|NUMBER",
          "The column of csv that has the labels, by its name or counted from 1; the last", .tag = TO_WORKERS),
@@ -151,6 +151,11 @@ static const struct psi_option rows[] = {
     FLAG("partition", partition, INT, "0", "N",
          "Divide these weights into N parts, feature modulo N, each on a ps task in turn; implies --rows. Give it to all workers",
          .tag = TO_WORKERS, .max = 256),
+    FLAG(
+        "rows_per_step", rows_per_step, INT, "0", "N",
+        "With --sync, of such a table: the rows that a batch has at most, for which the ps tasks keep memory for each worker. 0: "
+        "batch size times features of the longest example. Give it to all workers, where their files differ",
+        .tag = TO_WORKERS, .max = INT32_MAX),
     FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE",
          "One of those below, which may have hyperparameters: NAME:PARAMETER=VALUE,...; runs on the ps tasks", .tag = TO_WORKERS),
     FLAG(
@@ -160,6 +165,12 @@ static const struct psi_option rows[] = {
     FLAG("lr_schedule", lr_schedule, TEXT, "none", "SCHEDULE",
          "One of those below, by which the learning rate follows the global step: NAME or NAME:PARAMETER=VALUE,...; runs on the "
          "ps tasks",
+         .tag = TO_WORKERS),
+    FLAG("clip_norm", clip_norm, REAL, NULL, "N",
+         "Limit the norm of all gradients of a step together, above 0: of a worker's step; with --sync of the averages over all "
+         "workers",
+         .tag = TO_WORKERS),
+    FLAG("l2", l2, REAL, NULL, "L", "Add L times the variable to each gradient, as --optimizer NAME:l2=L does",
          .tag = TO_WORKERS),
     FLAG("momentum", momentum, REAL, "0.9", "M", "Of momentum and nesterov", .tag = TO_WORKERS),
     FLAG("batch_size", batch_size, INT, "32", "N", "Examples in a step of one worker", .tag = TO_WORKERS, .min = 1,
@@ -290,7 +301,7 @@ static const char end_text[] =
     "that comes more than a second after the first ends what still goes on at once.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 3 a ps task that was told to end at once, 128 + N ended by signal N.\n";
 
-/* Parse "ps=2" of "ps=2,workers=3"; *p moves behind it. */
+/* Parse a part of --local, "ps=N" or "workers=N", into f, and move *p behind it. 0; -1: other text, bad N, given twice. */
 static int local_part(struct flags *f, const char **p)
 {
     const char *equals = strchr(*p, '=');
@@ -355,7 +366,6 @@ static int refused(char *err, const char *one, const char *other, const char *wh
     return cli_error(err, "--%s and --%s: %s; drop one of them", one, other, why);
 }
 
-/* Check --sync and --staleness, and flags that need them. */
 static int check_sync(struct flags *f, char *err)
 {
     static const char *const losses[] = {[PS_LOSS_WAIT] = "wait", [PS_LOSS_SHRINK] = "shrink", [PS_LOSS_FAIL] = "fail"};
@@ -417,7 +427,6 @@ static int check_serial(struct flags *f, char *err)
     return 0;
 }
 
-/* Check --data and the flags that say what is in it. */
 static int check_data(const struct flags *f, char *err)
 {
     char why[CLI_ERR_BYTES];
@@ -431,7 +440,8 @@ static int check_data(const struct flags *f, char *err)
                          flags_given(f, "label") ? "label" : "csv_header");
     }
     if (regression && !numbers) {
-        return cli_error(err, "--task regression: the labels of %.100s are classes; csv and npy may have numbers", f->data);
+        return cli_error(err, "--task regression: the labels of %.100s are classes; csv, npy and libsvm may have numbers",
+                         f->data);
     }
     if (f->standardize && !dense) {
         return cli_error(err, "--standardize: in %.100s most values are 0, and would not be 0 any more", f->data);
@@ -447,7 +457,6 @@ static bool is_sparse_text(const struct flags *f)
     return strncmp(f->data, "libsvm:", 7) == 0 || strncmp(f->data, "libffm:", 7) == 0;
 }
 
-/* Refuse flags that only sparse text has. */
 static int check_sparse(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"libsvm_base", "libsvm_duplicates", "libsvm_features"};
@@ -459,10 +468,9 @@ static int check_sparse(const struct flags *f, char *err)
     return 0;
 }
 
-/* Refuse what training by rows does not have. of_model: the model is of that kind. */
+/* Refuse flags that cannot go with reading single rows of tables. of_model: --model itself does so (fm, wide_deep). */
 static int check_rows(const struct flags *f, bool of_model, char *err)
 {
-    static const char *const others[] = {"sync", "serial", "patience"};
     const char *why = f->rows ? "--rows" : f->partition > 1 ? "--partition" : "--model";
     if (!f->rows && f->partition < 2 && !of_model) {
         return 0;
@@ -471,17 +479,10 @@ static int check_rows(const struct flags *f, bool of_model, char *err)
         return cli_error(err, "%s%s%.60s is of sparse text: give --data libsvm:TRAIN[,TEST] too", why, of_model ? " " : "",
                          of_model ? f->model : "");
     }
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (flags_given(f, others[i])) {
-            return cli_error(err, "%s and --%s: by rows each worker trains at its own pace, and no whole weights are at hand",
-                             why, others[i]);
-        }
-    }
     return input_wants_dense(f) ? cli_error(err, "%s and --device %.60s: products of sparse rows are the CPU's", why, f->device)
                                 : 0;
 }
 
-/* Check names of files and directories. */
 static int check_names(const struct flags *f, char *err)
 {
     const struct {
@@ -513,7 +514,6 @@ static int check_names(const struct flags *f, char *err)
     return 0;
 }
 
-/* Refuse flags that need --checkpoint_dir. */
 static int check_checkpoints(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"checkpoint_seconds", "checkpoint_steps",   "max_to_keep", "keep_checkpoint_every_hours",
@@ -531,7 +531,19 @@ static int find_rule(struct flags *f, char *err)
     struct psi_err wrong = {.code = PS_OK};
     const bool by_rule = is_sparse_text(f) && !flags_given(f, "learning_rate");
     f->rule = (ps_optimizer){.learning_rate = by_rule ? NAN : f->learning_rate, .momentum = f->momentum};
+    if (flags_given(f, "clip_norm") && !(f->clip_norm > 0)) {
+        return cli_error(err, "--clip_norm %g: must be above 0", f->clip_norm);
+    }
+    if (flags_given(f, "l2") && !(f->l2 >= 0)) {
+        return cli_error(err, "--l2 %g: must be >= 0", f->l2);
+    }
     ps_status st = psi_optimizer_parse(f->optimizer, &f->rule, &wrong);
+    if (st == PS_OK && flags_given(f, "l2")) {
+        if (f->rule.l2 > 0) {
+            return cli_error(err, "--l2 and --optimizer %.100s: both say l2; drop one of them", f->optimizer);
+        }
+        f->rule.l2 = f->l2;
+    }
     if (st == PS_OK && by_rule && isnan(f->rule.learning_rate)) {
         const bool plain = f->rule.kind == PS_OPT_SGD || f->rule.kind == PS_OPT_ADAGRAD;
         f->rule.learning_rate = plain ? SPARSE_RATE : f->learning_rate;
@@ -595,16 +607,32 @@ static int check(struct flags *f, char *err)
     return check_data(f, err) != 0 || check_sparse(f, err) != 0 ? -1 : check_names(f, err);
 }
 
-/* Choose the key file that a session of this process would use, so that a task it serves uses it too. */
+static size_t row_of(const char *name)
+{
+    size_t i = 0;
+    while (i < ROWS && strcmp(rows[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Choose the key file which a session of this process finds by itself, so that a task served by this process uses it too. Not in
+ * --local, a new cluster: a key in ~/.config or /etc is another cluster's, so the children look for none. */
 static void find_key(struct flags *f)
 {
     static char found[4096];
-    if (f->key_file == NULL && f->tls_cert == NULL) {
+    const char *named = getenv("PSD_KEY_FILE");
+    if (f->key_file != NULL || f->tls_cert != NULL) {
+        return;
+    }
+    if (f->local[0] != '\0' && (named == NULL || named[0] == '\0')) {
+        f->from[row_of("key_file")] = PSI_FROM_FLAG;
+    } else {
         ps_role *role = ps_role_from_args(0, NULL);
         (void)snprintf(found, sizeof(found), "%s", ps_role_key_file(role));
         ps_role_free(role);
-        f->key_file = found;
     }
+    f->key_file = found;
 }
 
 int flags_parse(int argc, char **argv, struct flags *out, char *err)
@@ -628,12 +656,8 @@ int flags_parse(int argc, char **argv, struct flags *out, char *err)
 
 bool flags_given(const struct flags *f, const char *name)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            return f->from[i] != PSI_FROM_DEFAULT;
-        }
-    }
-    return false;
+    const size_t i = row_of(name);
+    return i < ROWS && f->from[i] != PSI_FROM_DEFAULT;
 }
 
 int flags_for_child(const struct flags *f, bool worker, char **texts)
@@ -659,7 +683,6 @@ int flags_for_child(const struct flags *f, bool worker, char **texts)
     return count;
 }
 
-/* A line for a hyperparameter. */
 static ps_status help_hyper(struct psi_buf *text, const struct psi_hyper *h)
 {
     char value[32] = "";
@@ -670,7 +693,7 @@ static ps_status help_hyper(struct psi_buf *text, const struct psi_hyper *h)
                           psi_range_text(h->range));
 }
 
-/* A line for each name that --optimizer takes, with its hyperparameters, and one for each of these; then those of all names. */
+/* Write the help on --optimizer: each name with its hyperparameters, then those of all optimizers. */
 static ps_status help_optimizers(struct psi_buf *text)
 {
     ps_status st = psi_buf_append_text(text, "\nOptimizers, with their hyperparameters:\n", NULL);
@@ -694,7 +717,7 @@ static ps_status help_optimizers(struct psi_buf *text)
     return st;
 }
 
-/* The names that --lr_schedule takes, with their parameters; then those of all. */
+/* Write the help on --lr_schedule: each name with its parameters, then those of all schedules. */
 static ps_status help_schedules(struct psi_buf *text)
 {
     const struct psi_schedule_row *row = NULL;

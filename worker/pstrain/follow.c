@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The evaluator, which is no trainer and no member, and never pushes.
- *
- * Happy path: wait for the model -> pull, test, one line -> wait until the global step is --eval_every higher -> ... -> the job
- * is done, or a stop is asked for: a last test if there were steps since, --export, --report. Failure modes: no trainer makes a
- * model ready within the session's timeout, or makes one anew after a ps task has lost a part; a ps task is lost or restarted
- * later: the session recovers and goes on, or its error is printed with a remedy.
- */
+/* The evaluator, a process beside the workers, tests but never pushes. It waits for the model, pulls and tests it, and prints a
+ * line; when the global step is --eval_every higher, it does so again. When the job is done, or a signal asks for the end, it
+ * tests once more if there were steps since, and does --export and --report. Failure modes: no trainer makes a model ready within
+ * the session's timeout, or makes it anew after a ps task has lost a part; a ps task is lost later: the session recovers, or its
+ * error is printed. */
 #include "follow.h"
 
 #include "evaluate.h"
@@ -19,7 +16,7 @@
 #include <string.h>
 
 enum {
-    WAIT_SLICE_MS = 500, /* after each slice a signal is looked for */
+    WAIT_SLICE_MS = 500, /* longest wait without a look whether a signal came */
     LOOK_MS = 200,
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000
@@ -48,7 +45,6 @@ static int prepare(struct follower *w, const struct cluster *c)
     return w->session != NULL ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Adapt the data to the model, and allocate buffers for both. */
 static int adapt_data(struct follower *w, ps_session *aside)
 {
     struct model_spec spec;
@@ -62,7 +58,7 @@ static int adapt_data(struct follower *w, ps_session *aside)
     return evaluate_init(&w->model, &spec) == 0 ? EXIT_DONE : say_error("test: no memory");
 }
 
-/* Look for a model. NOT_FOUND: *out_wait says what to wait for; NULL: another model exists. */
+/* Find the model's variables. NOT_FOUND: *out_wait says for what to wait; NULL: for nothing, another model is there. */
 static ps_status find_model(const struct follower *w, ps_session *aside, const char **out_wait)
 {
     static const char lost[] = "part of the model is lost with a ps task", none[] = "there is no model yet";
@@ -78,13 +74,14 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
         } else if (st == PS_NOT_FOUND) {
             bool reset = ps_variable_find(aside, "global_step", &v) != PS_OK;
             *out_wait = reset ? none : NULL;
-            return reset ? st : ps_variable_find(aside, name, &v); /* once more, for the error text */
+            /* look up again, so that ps_last_error() tells of this variable, not of the look-up of global_step in between */
+            return reset ? st : ps_variable_find(aside, name, &v);
         }
     }
     return st == PS_OK && *out_wait != NULL ? PS_NOT_FOUND : st;
 }
 
-/* Wait until there is a model, in a session of its own, which a signal may end. */
+/* Wait until there is a model. Uses a session just for this wait, in which a signal ends the process. */
 static int await_model(struct follower *w, const struct cluster *c)
 {
     const char *wait = "";
@@ -114,7 +111,7 @@ static int begin_following(struct follower *w, const struct cluster *c)
     if (await_model(w, c) != EXIT_DONE) {
         return EXIT_FAILED;
     }
-    (void)ps_variable_scope_push(w->session, NULL, PS_REUSE_ALWAYS); /* an evaluator makes nothing */
+    (void)ps_variable_scope_push(w->session, NULL, PS_REUSE_ALWAYS); /* find only: an evaluator must not create variables */
     model_params(&w->model, w->session, &w->f->rule);
     (void)ps_variable_scope_pop(w->session);
     if (ps_session_ready(w->session) != PS_OK) {
@@ -125,7 +122,7 @@ static int begin_following(struct follower *w, const struct cluster *c)
     return EXIT_DONE;
 }
 
-/* Test the present model unless it was tested. A failed pull recovers or ends the session. */
+/* Test the model, unless it was tested at this global step. If a pull fails, the session recovers or ends. */
 static int test_now(struct follower *w)
 {
     int64_t step = 0;
@@ -147,7 +144,7 @@ static int test_now(struct follower *w)
 static int follow(struct follower *w)
 {
     for (;;) {
-        /* asked before the values are read: then they are the last ones */
+        /* asked before the values are read: if true, no worker changes them any more */
         bool last = ps_should_stop(w->session) || stop_signal() != 0;
         int status = ps_session_status(w->session) == PS_OK ? test_now(w) : EXIT_DONE;
         if (status != EXIT_DONE || last) {
@@ -183,7 +180,7 @@ int follow_run(const struct flags *f, const struct cluster *c)
     }
     stop_gently(false);
     model_fini(&w.model);
-    (void)session_close(w.session); /* its errors were printed */
+    (void)session_close(w.session);
     data_free(&w.data);
     return status;
 }

@@ -5,7 +5,7 @@
 
 #include "cluster.h"
 
-/** Test until all trainers are done, or a signal comes. Returns the exit status. */
+/** Test the model repeatedly, until all workers are done or a signal comes. Returns the exit status; errors were printed. */
 int follow_run(const struct flags *f, const struct cluster *c);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Batches. Happy path: dense examples are copied into a tensor; sparse examples into rows, whose arrays grow up to the largest
- * batch. Failure modes: no memory; a batch of sparse examples is too large to be made dense.
- */
+/* Makes batches of examples for the model. Happy path: dense examples are copied into a tensor, sparse ones into CSR arrays,
+ * which grow to the largest batch. Failure modes: no memory; a batch of sparse examples is too large to be made dense. */
 #include "input.h"
 
 #include <inttypes.h>
@@ -80,10 +78,9 @@ static int take_rows(struct input *in, const struct dataset *set, const int64_t 
     return 0;
 }
 
-/* Memory for dense examples; NULL: in->error. */
 static float *dense_rows(struct input *in, int64_t count)
 {
-    (void)ps_tensor_set_rows(in->dense, count); /* cannot fail: in->dense was made for a whole batch */
+    (void)ps_tensor_set_rows(in->dense, count); /* cannot fail: in->dense has room for a full batch */
     float *x = ps_tensor_write(in->dense);
     if (x == NULL) {
         (void)failed(in, ps_nn_error());

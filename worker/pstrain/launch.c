@@ -2,16 +2,15 @@
 /*
  * pstrain launch --hosts FILE -- PROGRAM [ARG ...]: the tasks of a cluster over ssh.
  *
- * Happy path: the lines of FILE -> tasks with addresses -> a key for the job, by psctl key new -> an ssh for each task, whose
- * remote shell gets the key on its standard input, writes it into a directory of its own (0700), and runs PROGRAM with TF_CONFIG
- * and PSD_KEY_FILE -> lines of output with the task's name before them -> all have ended: 0.
+ * Happy path: the lines of FILE give the tasks and their addresses. psctl key new makes a key for the job. An ssh is started for
+ * each task: its remote shell gets the key on standard input, writes it into a directory of its own (0700), and runs PROGRAM with
+ * TF_CONFIG and PSD_KEY_FILE. Lines of output are printed with the task's name before them. When all have ended: exit 0.
  *
- * The standard input of each ssh stays open. When it ends, because this process told it so or is gone in whatever way, the
- * remote shell ends PROGRAM: SIGTERM, and SIGKILL after KILL_S. So nothing is left behind on a host that ssh still reaches.
+ * The standard input of each ssh stays open until this process closes it, or is gone for whatever reason. Then the remote shell
+ * ends PROGRAM: SIGTERM, and SIGKILL after KILL_S. So nothing is left on a host that ssh still reaches.
  *
- * Failure modes: a bad FILE: exit 2, with its line. The first task that fails ends all others, and its status is that of
- * launch. ps tasks that run on when all others are done have LAST_S to end by themselves, and are told to end then. A signal ends
- * all: 128 and its number.
+ * Failure modes: a bad FILE: exit 2, with its line. The first task that fails ends all others, and its status is launch's.
+ * When only ps tasks run, they have LAST_S to end by themselves before they are told to. A signal ends all: 128 and its number.
  */
 #include "launch.h"
 
@@ -22,8 +21,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <poll.h>
+#include <ps.h>
+#include <ps_cluster.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,20 +34,21 @@
 
 enum {
     TASKS_MAX = 1024,
+    NOT_GIVEN = TASKS_MAX + 1, /* value of a task count that a line of the hosts file does not give */
     HOST_BYTES = 256,
-    LINE_BYTES = 4096, /* of output; a longer line is passed on in pieces */
+    LINE_BYTES = 4096, /* a longer line of a task's output is printed in pieces */
     FILE_BYTES_MAX = 1 << 20,
-    COMMAND_BYTES_MAX = 96 << 10, /* one argument of a process has 128 KiB */
+    COMMAND_BYTES_MAX = 96 << 10, /* Linux allows 128 KiB for one argument of a process */
     KEY_BYTES_MAX = 64 << 10,
     KILL_S = 10,
     LAST_S = 30,
-    GONE_MS = (KILL_S + 5) * 1000, /* then the ssh itself is killed */
+    GONE_MS = (KILL_S + 5) * 1000, /* an ssh still running this long after its standard input was closed is killed */
     TICK_MS = 200
 };
 
 struct options {
     const char *hosts, *ssh, *psctl;
-    int64_t base_port;
+    int64_t base_port, directory_port;
     bool help;
 };
 
@@ -69,6 +70,14 @@ static const struct psi_option rows[] = {
      .default_text = "2222",
      .help = "port of the first task on each host; the next ones count on",
      FIELD(base_port)},
+    {.name = "directory_port",
+     .type = PSI_OPTION_INT,
+     .flag_only = true,
+     .min = 1,
+     .max = 65535,
+     .metavar = "PORT",
+     .help = "in place of --base_port: port of ps task 0; the other tasks take any free port",
+     FIELD(directory_port)},
     {.name = "ssh", TEXT, .metavar = "PROGRAM", .default_text = "ssh", .help = "what is run in place of ssh", FIELD(ssh)},
     {.name = "psctl",
      TEXT,
@@ -79,37 +88,40 @@ static const struct psi_option rows[] = {
     {.name = "help", .letter = 'h', .type = PSI_OPTION_BOOL, .flag_only = true, .help = "print this and exit", FIELD(help)},
 };
 
+/* The standard output or error of a task's ssh, read by this process. */
 struct output {
-    int fd; /* -1: it has ended */
+    int fd; /* -1: the output has ended */
     FILE *to;
     char line[LINE_BYTES];
     size_t used;
 };
 
+/* A task of the cluster, and the ssh that runs PROGRAM for it. */
 struct task {
-    char host[HOST_BYTES], address[HOST_BYTES];
+    char host[HOST_BYTES];
     bool ps;
     uint32_t index;
-    uint32_t port;
-    pid_t pid; /* 0: not started, or ended and waited for */
-    int in;    /* standard input of its ssh; -1: closed, PROGRAM is told to end */
-    int64_t told_ms;
+    pid_t pid;       /* process id of the ssh; 0: not started, or reaped */
+    int in;          /* write end of the ssh's standard input; -1: closed, which makes the remote shell end PROGRAM */
+    int64_t told_ms; /* when `in` was closed, which tells PROGRAM to end, in ms */
     struct output out, err;
 };
 
 struct launch {
     struct options o;
     char **program; /* PROGRAM, its arguments, NULL */
+    ps_cluster_spec *cluster;
+    const char *cluster_json;
     struct task *tasks;
     size_t count, capacity;
     char *key;
     size_t key_bytes;
-    int status;      /* of the first task that failed; 0: none has */
-    bool ending;     /* all are told to end */
-    int64_t last_ms; /* since when only ps tasks run; 0: others do */
+    int status;      /* exit status of the first task that failed; 0: none has failed */
+    bool ending;     /* PROGRAM was told to end at all tasks */
+    int64_t last_ms; /* when the last worker ended, in ms; 0: some still run */
 };
 
-static volatile sig_atomic_t came; /* the signal that came; 0: none */
+static volatile sig_atomic_t came; /* number of the signal that this process got; 0: none */
 
 static void on_signal(int number)
 {
@@ -134,30 +146,35 @@ static bool read_count(const char *text, uint32_t *out)
     return errno == 0 && text[0] >= '0' && text[0] <= '9' && *end == '\0' && n <= TASKS_MAX;
 }
 
-static bool add_tasks(struct launch *l, const char *host, const char *address, uint32_t ps, uint32_t workers)
+/* Add a host's ps and worker tasks to the cluster. host: what ssh connects to; address: where the other tasks reach it. */
+static ps_status add_tasks(struct launch *l, const char *host, const char *address, uint32_t ps, uint32_t workers)
 {
-    for (uint32_t i = 0; i < ps + workers; i++) {
-        if (l->count == TASKS_MAX || l->o.base_port + i > 65535) {
-            return false;
-        }
+    const bool any = l->o.directory_port > 0, ipv6 = address[0] != '[' && strchr(address, ':') != NULL;
+    ps_status st = PS_OK;
+    for (uint32_t i = 0; st == PS_OK && i < ps + workers; i++) {
+        char text[HOST_BYTES + 32];
+        const char *job = i < ps ? "ps" : "worker";
+        const int known = ps_cluster_spec_num_tasks(l->cluster, job); /* how many tasks the job has so far; -1: none */
+        const int index = known > 0 ? known : 0;
+        const int64_t port = !any ? l->o.base_port + i : i < ps && index == 0 ? l->o.directory_port : 0;
+        (void)snprintf(text, sizeof(text), ipv6 ? "[%s]:%" PRId64 : "%s:%" PRId64, address, port);
+        st = ps_cluster_spec_add_task(l->cluster, job, index, text);
         l->tasks = cli_grow(l->tasks, l->count, &l->capacity, sizeof(*l->tasks));
         struct task *t = &l->tasks[l->count++];
         memset(t, 0, sizeof(*t));
         (void)snprintf(t->host, sizeof(t->host), "%s", host);
-        (void)snprintf(t->address, sizeof(t->address), "%s", address);
         t->ps = i < ps;
-        t->port = (uint32_t)l->o.base_port + i;
+        t->index = (uint32_t)index;
         t->in = t->out.fd = t->err.fd = -1;
     }
-    return true;
+    return st;
 }
 
-/* Read a line: 0, or the exit status. */
+/* Read line `number` of the hosts file: HOST [ps=N] [worker=N] [address=ADDRESS]. Returns 0; else launch's exit status. */
 static int read_line(struct launch *l, char *line, int number)
 {
     char *saved = NULL;
-    uint32_t ps = 0, workers = 0;
-    bool counts = false;
+    uint32_t ps = NOT_GIVEN, workers = NOT_GIVEN;
     line[strcspn(line, "#\n")] = '\0';
     const char *host = strtok_r(line, " \t\r", &saved);
     const char *address = host;
@@ -174,17 +191,16 @@ static int read_line(struct launch *l, char *line, int number)
     for (const char *word = strtok_r(NULL, " \t\r", &saved); word != NULL; word = strtok_r(NULL, " \t\r", &saved)) {
         bool good = false;
         if (strncmp(word, "ps=", 3) == 0) {
-            good = read_count(word + 3, &ps);
-            counts = true;
+            good = ps == NOT_GIVEN && read_count(word + 3, &ps);
         } else if (strncmp(word, "worker=", 7) == 0) {
-            good = read_count(word + 7, &workers);
-            counts = true;
+            good = workers == NOT_GIVEN && read_count(word + 7, &workers);
         } else if (strncmp(word, "address=", 8) == 0) {
+            good = address == host && is_host(word + 8);
             address = word + 8;
-            good = is_host(address);
         }
         if (!good) {
-            (void)say_error("%s:%d: '%.100s': a line is HOST [ps=N] [worker=N] [address=ADDRESS]", l->o.hosts, number, word);
+            (void)say_error("%s:%d: '%.100s': a line is HOST [ps=N] [worker=N] [address=ADDRESS], each once", l->o.hosts, number,
+                            word);
             return EXIT_USAGE;
         }
     }
@@ -193,8 +209,12 @@ static int read_line(struct launch *l, char *line, int number)
         return EXIT_USAGE;
     }
     const char *at = strchr(address, '@'); /* USER@HOST */
-    if (!add_tasks(l, host, at != NULL ? at + 1 : address, ps, counts ? workers : 1)) {
-        (void)say_error("%s:%d: over %d tasks, or a port over 65535", l->o.hosts, number, TASKS_MAX);
+    if (workers == NOT_GIVEN) {
+        workers = ps == NOT_GIVEN ? 1 : 0;
+    }
+    ps_status st = add_tasks(l, host, at != NULL ? at + 1 : address, ps == NOT_GIVEN ? 0 : ps, workers);
+    if (st != PS_OK) {
+        (void)say_error("%s:%d: %s", l->o.hosts, number, ps_last_error());
         return EXIT_USAGE;
     }
     return 0;
@@ -206,23 +226,26 @@ static int read_hosts(struct launch *l)
     char *line = NULL;
     size_t room = 0, bytes = 0;
     int status = f == NULL ? say_error("--hosts %s: %s", l->o.hosts, strerror(errno)) : 0;
-    for (int number = 1; status == 0 && getline(&line, &room, f) >= 0; number++) {
-        bytes += strlen(line);
+    ssize_t n = 0;
+    for (int number = 1; status == 0 && (n = getline(&line, &room, f)) >= 0; number++) {
+        bytes += (size_t)n;
         if (bytes > FILE_BYTES_MAX) {
             status = say_error("--hosts %s: it is larger than %d bytes", l->o.hosts, FILE_BYTES_MAX);
+        } else if (strlen(line) != (size_t)n) {
+            (void)say_error("%s:%d: the line has a NUL byte", l->o.hosts, number);
+            status = EXIT_USAGE;
         } else {
             status = read_line(l, line, number);
         }
+    }
+    if (status == 0 && ferror(f)) {
+        status = say_error("--hosts %s: it cannot be read", l->o.hosts);
     }
     free(line);
     if (f != NULL) {
         (void)fclose(f);
     }
-    uint32_t ps = 0, workers = 0;
-    for (size_t i = 0; i < l->count; i++) {
-        l->tasks[i].index = l->tasks[i].ps ? ps++ : workers++;
-    }
-    if (status == 0 && ps == 0) {
+    if (status == 0 && ps_cluster_spec_num_tasks(l->cluster, "ps") < 1) {
         (void)say_error("--hosts %s: no host has ps=N: a cluster needs a ps task", l->o.hosts);
         return EXIT_USAGE;
     }
@@ -231,7 +254,7 @@ static int read_hosts(struct launch *l)
 
 /* ---- the key ---- */
 
-/* Make a key with psctl and read it into l->key. */
+/* Make a new key with `psctl key new` in a temporary file, and read the file into l->key. */
 static int make_key(struct launch *l)
 {
     char folder[] = "/tmp/pstrain-launch.XXXXXX", file[sizeof(folder) + 8], beside[4096];
@@ -273,7 +296,7 @@ static int make_key(struct launch *l)
 
 /* ---- what each host runs ---- */
 
-/* Append text between single quotes, for a shell. */
+/* Write text to a shell script in single quotes, so that the shell takes it literally. */
 static void quote(FILE *to, const char *text)
 {
     (void)fputc('\'', to);
@@ -283,35 +306,13 @@ static void quote(FILE *to, const char *text)
     (void)fputc('\'', to);
 }
 
-static char *tf_config(const struct launch *l, const struct task *t)
-{
-    json_t *ps = json_array(), *worker = json_array();
-    for (size_t i = 0; i < l->count; i++) {
-        char address[HOST_BYTES + 16];
-        (void)snprintf(address, sizeof(address), "%s:%" PRIu32, l->tasks[i].address, l->tasks[i].port);
-        (void)json_array_append_new(l->tasks[i].ps ? ps : worker, json_string(address));
-    }
-    json_t *whole = json_pack("{s:{s:o}, s:{s:s, s:i}}", "cluster", "ps", ps, "task", "type", t->ps ? "ps" : "worker", "index",
-                              (int)t->index);
-    if (json_array_size(worker) > 0) {
-        (void)json_object_set_new(json_object_get(whole, "cluster"), "worker", worker);
-    } else {
-        json_decref(worker);
-    }
-    char *text = json_dumps(whole, JSON_COMPACT);
-    json_decref(whole);
-    return text;
-}
-
-/* The script of a task's remote shell; NULL: no memory, or too long. */
+/* The shell script that ssh runs on the host of task t; NULL: no memory, or longer than COMMAND_BYTES_MAX. */
 static char *script(const struct launch *l, const struct task *t)
 {
     char *text = NULL, here[4096];
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
-    char *config = tf_config(l, t);
-    if (to == NULL || config == NULL) {
-        free(config);
+    if (to == NULL) {
         return NULL;
     }
     (void)fprintf(to,
@@ -323,8 +324,9 @@ static char *script(const struct launch *l, const struct task *t)
         quote(to, here);
         (void)fputs(" 2>/dev/null || :; ", to);
     }
-    (void)fputs("env PSD_KEY_FILE=\"$d/key\" TF_CONFIG=", to);
-    quote(to, config);
+    /* single quotes are safe: addresses in cluster_json have neither quotes nor backslashes */
+    (void)fprintf(to, "env PSD_KEY_FILE=\"$d/key\" TF_CONFIG='{\"cluster\":%s,\"task\":{\"type\":\"%s\",\"index\":%" PRIu32 "}}'",
+                  l->cluster_json, t->ps ? "ps" : "worker", t->index);
     for (char **word = l->program; *word != NULL; word++) {
         (void)fputc(' ', to);
         quote(to, *word);
@@ -334,7 +336,6 @@ static char *script(const struct launch *l, const struct task *t)
                   "(cat; kill -TERM $p; sleep %d; kill -KILL $p) <&3 >/dev/null 2>&1 & w=$!; exec 3<&-; "
                   "wait $p; s=$?; kill $w 2>/dev/null; exit $s",
                   KILL_S);
-    free(config);
     if (fclose(to) != 0 || bytes > COMMAND_BYTES_MAX) {
         free(text);
         return NULL;
@@ -348,7 +349,7 @@ static const char *name_of(const struct task *t, char *buf, size_t n)
     return buf;
 }
 
-/* Start the ssh of t, and give it the key. */
+/* Start the ssh of task t, and write the key to its standard input. */
 static int start(struct launch *l, struct task *t)
 {
     int in[2], out[2], err[2];
@@ -367,7 +368,7 @@ static int start(struct launch *l, struct task *t)
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         (void)signal(SIGPIPE, SIG_DFL);
-        (void)setpgid(0, 0); /* an interrupt at the terminal comes to launch alone */
+        (void)setpgid(0, 0); /* a process group of its own: Ctrl-C reaches only this program, which then ends the tasks */
         (void)dup2(in[0], STDIN_FILENO);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)dup2(err[1], STDERR_FILENO);
@@ -389,11 +390,11 @@ static int start(struct launch *l, struct task *t)
         t->pid = 0;
         return say_error("fork: %s", strerror(errno));
     }
-    size_t sent = 0; /* a key fits into an empty pipe */
+    size_t sent = 0; /* the writes below cannot block: an empty pipe has room for a key */
     while (sent < l->key_bytes) {
         ssize_t n = write(t->in, l->key + sent, l->key_bytes - sent);
         if (n < 0) {
-            break; /* its ssh has ended: that is seen when it is waited for */
+            break; /* the ssh has ended already; look() reaps it and reports the failure */
         }
         sent += (size_t)n;
     }
@@ -418,7 +419,7 @@ static void close_output(const struct task *t, struct output *o)
     o->fd = -1;
 }
 
-/* Pass on what is there. False: nothing is, or it has ended. */
+/* Read what o has now, and print its whole lines with t's name. False: there is nothing now, or the output has ended. */
 static bool take_output(const struct task *t, struct output *o)
 {
     char some[LINE_BYTES];
@@ -438,8 +439,8 @@ static bool take_output(const struct task *t, struct output *o)
     return n > 0;
 }
 
-/* The ssh of t has ended: pass on what it has said. Somebody else, such as the master of a shared connection, may still have the
- * pipe. */
+/* Print the rest of the output of t's ssh, which has ended. The end of the pipe is not awaited: with connection sharing, ssh's
+ * master process may keep the pipe open. */
 static void last_output(const struct task *t, struct output *o)
 {
     while (take_output(t, o)) {
@@ -449,7 +450,7 @@ static void last_output(const struct task *t, struct output *o)
     }
 }
 
-/* Tell PROGRAM of t to end. */
+/* Tell task t to end: closing the standard input of its ssh makes the remote shell end PROGRAM. */
 static void tell(struct task *t)
 {
     if (t->in >= 0) {
@@ -467,7 +468,6 @@ static void tell_all(struct launch *l)
     }
 }
 
-/* The ssh of t has ended. */
 static void ended(struct launch *l, struct task *t, int how)
 {
     char name[32];
@@ -487,7 +487,7 @@ static void ended(struct launch *l, struct task *t, int how)
     }
 }
 
-/* Wait for those that have ended; kill the ssh of those that do not end. Returns how many run. */
+/* Reap ssh processes that have ended; kill those still there GONE_MS after they were told. Returns how many still run. */
 static size_t look(struct launch *l)
 {
     size_t run = 0, others = 0;
@@ -507,7 +507,7 @@ static size_t look(struct launch *l)
     }
     l->last_ms = others > 0 ? 0 : l->last_ms == 0 ? now_ms : l->last_ms;
     if (run > 0 && !l->ending && l->last_ms != 0 && now_ms - l->last_ms >= LAST_S * 1000) {
-        tell_all(l); /* ps tasks of a program that does not end with its job */
+        tell_all(l); /* the workers ended LAST_S ago: ps tasks that still run are now told to end */
     }
     return run;
 }
@@ -573,7 +573,7 @@ int launch_run(int argc, char **argv)
     struct psi_err err = {.code = PS_OK};
     uint8_t from[sizeof(rows) / sizeof(rows[0])];
     const struct sigaction action = {.sa_handler = on_signal};
-    int flags = 1; /* arguments before -- */
+    int flags = 1; /* arguments before "--" are flags of launch itself */
     while (flags < argc && strcmp(argv[flags], "--") != 0) {
         flags++;
     }
@@ -592,7 +592,15 @@ int launch_run(int argc, char **argv)
                                                                                      : "the program is missing behind --");
         return EXIT_USAGE;
     }
-    int status = read_hosts(&l);
+    if (l.o.directory_port > 0 && from[psi_options_find(&o, "base_port")] == PSI_FROM_FLAG) {
+        (void)say_error("launch: --directory_port %" PRId64 " and --base_port %" PRId64
+                        " are both given: are the ports of all tasks known before, or that of ps task 0 alone?",
+                        l.o.directory_port, l.o.base_port);
+        return EXIT_USAGE;
+    }
+    int status = ps_cluster_spec_new(NULL, &l.cluster) == PS_OK ? read_hosts(&l) : say_error("%s", ps_last_error());
+    l.cluster_json = status == 0 ? ps_cluster_spec_as_dict(l.cluster) : "";
+    status = l.cluster_json != NULL ? status : say_error("%s", ps_last_error());
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGHUP, &action, NULL);
@@ -601,5 +609,6 @@ int launch_run(int argc, char **argv)
     status = status == 0 ? run_all(&l) : status;
     free(l.key);
     free(l.tasks);
+    ps_cluster_spec_free(l.cluster);
     return status;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --local: this process owns the ports, starts a process per task, watches them, and does the end of the run itself.
+/* --local: this process owns the ports, starts a process for each task, watches them, and tests and reports at the end.
  *
- * Happy path: bind a socket per task on 127.0.0.1, so that no other program can take a port -> ps tasks with their sockets ->
- * with --fresh reset what they have loaded -> workers -> all workers have ended -> test, report, status -> end the ps tasks.
- * Failure modes: a worker dies: printed, the others finish, status 1; a chief dies before the model is ready, a ps task ends,
- * SIGINT, SIGTERM or SIGHUP: everything is stopped, after a repeated signal (stop.h) at once. If this process is killed, the
- * kernel kills the children (PR_SET_PDEATHSIG).
- */
+ * It binds a socket on 127.0.0.1 for each task, so that no other program takes the port; starts the ps tasks; with --fresh resets
+ * what they have loaded; starts the workers; waits until all workers have ended; tests, reports and shows the status; ends the ps
+ * tasks.
+ *
+ * Failure modes: a worker dies: that is printed, the others finish, status 1. Everything is stopped if the others wait for that
+ * worker (--sync without --on_worker_loss shrink), if a chief dies before the model is ready, if a ps task ends, and by SIGINT,
+ * SIGTERM or SIGHUP; at once by a repeated signal (stop.h). If this process is killed, so are the children (PR_SET_PDEATHSIG). */
 #include "local.h"
 
 #include "child.h"
@@ -33,27 +33,27 @@
 #include <unistd.h>
 
 enum {
-    WORKERS_END_MS = 2000, /* time after SIGTERM to finish a step */
-    PS_END_MS = 3000,      /* time after SIGTERM; more than the bound of the ps tasks themselves (serve.h) */
+    WORKERS_END_MS = 2000, /* workers still there this long after SIGTERM are killed */
+    PS_END_MS = 3000,      /* how long ps tasks may take after SIGTERM and drain time, before they are killed */
     CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
-    HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* room for the addresses of all children */
+    HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24,
     READY_LOOK_MS = 100,
     LISTEN_BACKLOG = 128
 };
 
 struct local {
     const struct flags *f;
-    int ps, count; /* ps: number of ps tasks, which come first; count: of all */
+    int ps, count; /* ps: how many ps tasks, the first entries of children; count: all children */
     struct child children[CHILDREN_MAX];
     char ps_hosts[HOSTS_BYTES]; /* "--ps_hosts=h:p,..." */
     char worker_hosts[HOSTS_BYTES];
     int signal_fd;
-    sigset_t mask;     /* the mask before this process changed it */
-    int signal;        /* the first signal */
-    int64_t signal_ms; /* when it came; 0: none */
-    bool stopping;     /* children are expected to end */
-    bool failed;
-    bool stop; /* everything is to end */
+    sigset_t mask;     /* signal mask of the children: the one that this process was started with */
+    int signal;        /* first of the signals that ask for the end; 0: none came */
+    int64_t signal_ms; /* when that signal came, in ms; 0: none came */
+    bool stopping;     /* the children were told to end: when one ends now, that is neither printed nor a failure */
+    bool failed;       /* a worker failed, or a ps task ended unasked */
+    bool stop;         /* end everything: a signal came, or a child was lost that the others need */
     struct child_output output;
 };
 
@@ -70,7 +70,6 @@ static int bind_one(struct child *c)
     return EXIT_DONE;
 }
 
-/* Write "--NAME=h:p,h:p" for the ps tasks or the workers. */
 static void hosts_flag(const struct local *l, const char *name, bool worker, char *text)
 {
     int used = snprintf(text, HOSTS_BYTES, "--%s", name);
@@ -95,7 +94,7 @@ static int make_children(struct local *l)
     return EXIT_DONE;
 }
 
-/* Read signals from a descriptor, also SIGCHLD. */
+/* Block SIGCHLD and the signals that end --local; from now on they come through l->signal_fd. */
 static int take_signals(struct local *l)
 {
     sigset_t set;
@@ -150,7 +149,9 @@ static void on_end(struct local *l, const struct child *c)
     } else if (c->status != 0) {
         const ps_sync_options *with = &l->f->with;
         bool needed = c->chief && !c->ready;
-        bool waited_for = with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK; /* nobody will start it again */
+        bool waited_for =
+            /* in rounds the others would wait forever for a lost worker: nobody starts it again */
+            with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK;
         (void)say_error("%s (pid %ld) %s%s", c->name, (long)c->pid, how,
                         needed       ? ": the chief ended before the model was ready, stopping everything"
                         : waited_for ? ": the others need it, stopping everything; with --on_worker_loss shrink they go on"
@@ -175,7 +176,7 @@ static void on_signals(struct local *l)
     struct signalfd_siginfo info;
     while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD) {
-            continue; /* one SIGCHLD may stand for several: all children are asked below */
+            continue; /* reaped below: one SIGCHLD may stand for several children */
         }
         l->signal = l->signal == 0 ? (int)info.ssi_signo : l->signal;
         l->stop = true;
@@ -191,17 +192,17 @@ static void on_signals(struct local *l)
     }
 }
 
-/* Wait for events for at most timeout_ms (-1: no limit) and handle them. */
+/* Wait at most timeout_ms (-1: without limit) for output, messages, signals or ends of children, and handle them. */
 static void pump(struct local *l, int timeout_ms)
 {
     struct pollfd polls[1 + CHILDREN_MAX * CHILD_PIPES];
     int n = l->count * CHILD_PIPES;
-    for (int i = 0; i < n; i++) { /* poll() skips closed pipes, which are negative */
+    for (int i = 0; i < n; i++) { /* closed pipes are -1, which poll() skips */
         polls[i] = (struct pollfd){.fd = l->children[i / CHILD_PIPES].pipes[i % CHILD_PIPES], .events = POLLIN};
     }
     polls[n] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     if (poll(polls, (nfds_t)n + 1, timeout_ms) < 0) {
-        return; /* EINTR: the caller calls again */
+        return;
     }
     for (int i = 0; i < n; i++) {
         if (polls[i].revents != 0) {
@@ -222,14 +223,14 @@ static int alive(const struct local *l, bool workers)
     return count;
 }
 
-/* The cluster of the children; its spec points to text. */
+/* Describe the children's cluster. The result borrows text. */
 static struct cluster cluster_of(struct local *l, char text[2 * HOSTS_BYTES])
 {
     (void)snprintf(text, 2 * HOSTS_BYTES, "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
     return (struct cluster){.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->children[0].address, .spec = text};
 }
 
-/* --fresh: reset for good what the ps tasks have loaded from checkpoints, before a worker sees it. */
+/* --fresh: empty the model's container before workers start. Values that the ps tasks have loaded from checkpoints are lost. */
 static int start_over(struct local *l)
 {
     char text[2 * HOSTS_BYTES];
@@ -275,7 +276,7 @@ static int finish(struct local *l, struct dataset *data)
     struct cluster c = cluster_of(l, text);
     double loss = 0;
     for (int i = l->ps; i < l->count; i++) {
-        const struct work *w = &l->children[i].work; /* zeros for a worker that has not finished */
+        const struct work *w = &l->children[i].work; /* all zeros if the worker did not finish */
         all->steps += w->steps;
         all->samples += w->samples;
         all->dropped += w->dropped;
@@ -318,11 +319,11 @@ static int run_cluster(struct local *l, struct dataset *data)
     }
     if (status == EXIT_DONE && !l->stop && any_done(l)) {
         status = finish(l, data);
-        pump(l, 0); /* handle what happened during finish() */
+        pump(l, 0); /* events that came during finish() */
     }
     l->stopping = true;
     end_group(l, true, WORKERS_END_MS);
-    l->output.mute = true; /* the ps tasks would report that they lose each other */
+    l->output.mute = true; /* do not print that ending ps tasks lose each other */
     end_group(l, false, serve_drain_ms(l->f, true) + PS_END_MS);
     if (l->signal != 0) {
         say_note("stopped by signal %d (%s)", l->signal, strsignal(l->signal));
@@ -342,11 +343,11 @@ int local_run(const struct flags *f)
         return status;
     }
     if (source_load(f, false, &data) != EXIT_DONE) {
-        return EXIT_FAILED; /* printed here once, not by each worker */
+        return EXIT_FAILED; /* loaded here first, so that an error is printed once and not by each worker */
     }
     l.output.bar = isatty(STDOUT_FILENO) == 1;
     source_say(&data);
     status = data_keep_test(&data, err) == 0 ? run_cluster(&l, &data) : say_error("--data: %s", err);
     data_free(&data);
-    return status; /* the sockets are closed with this process */
+    return status; /* the sockets in l are not closed, because the process ends now */
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * pstrain, a ready training program: ps or worker of a cluster by four flags, TF_CONFIG or the variables of a cluster manager, or
- * a whole cluster by --local.
- *
- * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
- * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c) | launch (launch.c). Failure mode: a
- * wrong command line: the error says what is allowed, exit 2.
- */
+/* pstrain, a training program: ps or worker of a cluster by four flags, TF_CONFIG or the variables of a cluster manager, or a
+ * whole cluster by --local. The command line decides what runs: --local (local.c); job ps or --serve (serve.c); job worker
+ * (train.c); job evaluator (follow.c); --serial (serial.c); --eval (evaluate.c); launch (launch.c). Failure mode: a wrong command
+ * line: the error says what is allowed, exit 2. */
 #include "cluster.h"
 #include "evaluate.h"
 #include "flags.h"
@@ -42,7 +38,7 @@ static int task_run(const struct flags *f)
     if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
         return usage(err);
     }
-    if (c.alone) { /* a job of one replica */
+    if (c.alone) { /* a manager's job of one process runs as --local ps=1,workers=1 */
         struct flags local = *f;
         local.local_ps = 1;
         local.local_workers = 1;
@@ -59,7 +55,7 @@ static int task_run(const struct flags *f)
     return status;
 }
 
-/* Open /dev/null for descriptors 0 to 2 that are closed, so that no pipe becomes standard output by chance. */
+/* Open /dev/null as each of descriptors 0 to 2 that is closed: otherwise a pipe opened later could become standard output. */
 static int open_standard(void)
 {
     int fd = 0;

@@ -8,18 +8,17 @@
  *   wide_deep: a1 = z1, an embedding of the example; z_last += x u
  *
  * From top to bottom: --model, the variables, forward, one step of training. Another model needs another text in
- * model_spec_parse() and changes in the functions below. Failure modes: no memory; errors of the session are sticky. The readers
- * give no label outside the classes.
- */
+ * model_spec_parse() and changes in the functions below. Failure modes: no memory; the session keeps its first error. Labels need
+ * no check: the readers give none outside the classes. */
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FACTOR_STDDEV 0.05F /* of the first factors of a factorization machine */
+#define FACTOR_STDDEV 0.05F /* the factors of a factorization machine begin as normal random numbers of this deviation */
 
-/* Parse a number of units at *p, and move behind it. 0: there is none. */
+/* Read a layer's number of units at *p, and move *p behind it. 0: there is none. */
 static int64_t units_at(const char **p)
 {
     char *end = NULL;
@@ -31,7 +30,7 @@ static int64_t units_at(const char **p)
     return units;
 }
 
-/* "fm:8" */
+/* Parse a model such as "fm:8". */
 static int parse_machine(const char *text, struct model_spec *out)
 {
     const char *p = text + strlen("fm:");
@@ -41,7 +40,7 @@ static int parse_machine(const char *text, struct model_spec *out)
     return out->beside_columns > 0 && *p == '\0' ? 0 : -1;
 }
 
-/* "wide_deep:dim=16,hidden=64-32" */
+/* Parse a model such as "wide_deep:dim=16,hidden=64-32". */
 static int parse_wide_deep(const char *text, int64_t classes, struct model_spec *out)
 {
     static const char hidden[] = ",hidden=";
@@ -52,7 +51,7 @@ static int parse_wide_deep(const char *text, int64_t classes, struct model_spec 
     }
     p += sizeof(hidden) - 2;
     do {
-        p++; /* skips the equals sign, or a minus */
+        p++; /* skip "=" before the first number of units, "-" before the others */
         const int64_t units = units_at(&p);
         if (units == 0 || out->layers == MODEL_LAYERS_MAX - 1) {
             return -1;
@@ -79,7 +78,7 @@ int model_spec_parse(const char *text, int64_t features, int64_t classes, struct
     }
     for (const char *p = text + 3; layers && *p != '\0';) {
         char *end = NULL;
-        p++; /* skips the colon, or a comma */
+        p++; /* skip the colon or comma */
         long units = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
         if (units < 1 || units > MODEL_UNITS_MAX || spec.layers == MODEL_LAYERS_MAX - 1 || (*end != ',' && *end != '\0')) {
             return -1;
@@ -153,7 +152,7 @@ void model_fini(struct model *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* Get a table of which batches read rows. */
+/* Get or create a table as an embedding, of which a batch reads single rows. */
 static ps_param *table_get(ps_session *s, const struct model_spec *m, const char *name, int64_t columns,
                            const ps_initializer *init, const ps_optimizer *rule)
 {
@@ -165,11 +164,10 @@ static ps_param *table_get(ps_session *s, const struct model_spec *m, const char
     spec.init = init;
     spec.optimizer = rule;
     spec.partitions = m->parts;
-    spec.partition_layout = PS_LAYOUT_MOD; /* frequent features often have low indices */
+    spec.partition_layout = PS_LAYOUT_MOD; /* deal the rows out to the parts in turn: low indices are often the frequent ones */
     return ps_embedding_get(s, &spec);
 }
 
-/* As the tables of a test have them. */
 static void tables_of(struct model *m)
 {
     m->rows.first.columns = m->spec.units[1];
@@ -178,7 +176,7 @@ static void tables_of(struct model *m)
 
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 {
-    const ps_optimizer rule = *optimizer; /* the constructor's slot may be used again */
+    const ps_optimizer rule = *optimizer; /* a copy: *optimizer may lie in the memory that ps_glorot() and its like use below */
     char name[MODEL_NAME_BYTES];
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];
@@ -199,19 +197,20 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     }
 }
 
-/* The examples of a batch; by rows their columns are the rows that were read. */
+/* The sparse examples of a batch. With spec.by_rows a column is the position of its row among the rows read for the batch; else
+ * it is the feature's own number. */
 static const ps_csr *sparse_of(const struct model *m, const struct input *in)
 {
     return m->spec.by_rows ? &m->rows.batch : &in->rows;
 }
 
-/* Activation behind layer l. */
+/* The activation function that is applied to the output of layer l. */
 static ps_activation act_of(const struct model *m, int l)
 {
     return l == m->spec.layers - 1 || (l == 0 && m->spec.first_is_linear) ? PS_LINEAR : PS_RELU;
 }
 
-/* Dense layer with values that were read, on the CPU. x NULL: first layer with sparse examples. */
+/* Layer l in a test: computed on the CPU from values that were read. x NULL: the input is the sparse examples of `in`. */
 static ps_status dense_of_values(struct model *m, int l, const struct input *in, ps_tensor *x, ps_activation act)
 {
     ps_tensor *y = m->out[l];
@@ -228,7 +227,7 @@ static ps_status dense_of_values(struct model *m, int l, const struct input *in,
 
 static ps_status layer_forward(struct model *m, int l, const struct input *in, ps_tensor *x)
 {
-    /* x (B,I), weights[l] (I,O), out[l] (B,O) */
+    /* shapes in layer l, with B examples: x (B, inputs), weights[l] (inputs, outputs), out[l] (B, outputs) */
     const ps_activation act = act_of(m, l);
     if (m->weights[l] == NULL) {
         return dense_of_values(m, l, in, x, act);
@@ -244,7 +243,7 @@ ps_tensor *model_forward(struct model *m, const struct input *in)
         return NULL;
     }
     for (int l = 0; l < m->spec.layers; l++) {
-        (void)ps_tensor_set_rows(m->out[l], in->count); /* cannot fail: out[l] was made for a whole batch */
+        (void)ps_tensor_set_rows(m->out[l], in->count); /* cannot fail: out[l] has room for a full batch */
         if (layer_forward(m, l, in, x) != PS_OK) {
             return NULL;
         }
@@ -255,10 +254,32 @@ ps_tensor *model_forward(struct model *m, const struct input *in)
 
 void model_push_pull(void *session, ps_param *p)
 {
-    (void)ps_push_pull(session, p); /* the transfer takes place while earlier layers are computed */
+    (void)ps_push_pull(session, p); /* does not wait: earlier layers are computed meanwhile */
 }
 
-/* The statuses of calls are ignored: the first error sticks to the session, and later calls do nothing. */
+void model_clip(const struct model *m, double max_norm)
+{
+    ps_param *params[2 * MODEL_LAYERS_MAX + 1]; /* in order of creation: ps tasks add up squares in this order in rounds */
+    for (int l = 0; l < m->spec.layers; l++) {
+        params[2 * l] = m->weights[l];
+        params[2 * l + 1] = m->biases[l];
+    }
+    params[2 * m->spec.layers] = m->rows.beside.param;
+    (void)ps_clip_global_norm(params, (size_t)model_variable_count(&m->spec), max_norm, NULL);
+}
+
+void model_push_pull_all(const struct model *m, ps_session *s)
+{
+    if (m->rows.beside.param != NULL) {
+        model_push_pull(s, m->rows.beside.param);
+    }
+    for (int l = m->spec.layers - 1; l >= 0; l--) {
+        model_push_pull(s, m->weights[l]);
+        model_push_pull(s, m->biases[l]);
+    }
+}
+
+/* Calls' statuses need no check: the session keeps the first error, and later calls do nothing. */
 void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx)
 {
     ps_tensor *logits = model_forward(m, in);

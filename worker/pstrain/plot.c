@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --plot: an SVG file without scripts, fonts or links. Each panel has axes with ticks at 1, 2 or 5 times a power of ten, a title,
- * the unit of its values and a legend. Failure mode: the file cannot be written.
- */
+/* --plot: an SVG file without scripts, fonts or links. Each panel has axes with ticks at 1, 2 or 5 times a power of ten, a title,
+ * the unit of its values and a legend. Failure mode: the file cannot be written. */
 #include "plot.h"
 
 #include "common/cli/file.h"
@@ -11,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* in pixels */
+/* all in pixels but TICKS, a number of ticks */
 enum { WIDTH = 760, LEFT = 80, RIGHT = 20, TOP = 44, HEIGHT = 250, BELOW = 56, TICKS = 6, LEGEND = 130 };
 
 static const char *const colors[PLOT_CURVES] = {"#1f5fa8", "#c8501e"};
@@ -39,7 +37,7 @@ void plot_add(struct plot_curve *curve, double x, double y)
     }
     if (curve->count == PLOT_POINTS) {
         halve(curve);
-        return; /* the values of the point that was to come wait for as many more */
+        return; /* halve() has merged pairs of points, so that a point now needs more values */
     }
     curve->x[curve->count] = curve->sum_x / (double)curve->pending;
     curve->y[curve->count++] = curve->sum_y / (double)curve->pending;
@@ -59,7 +57,7 @@ static void widen(struct range *r, const double *values, int count)
     }
 }
 
-/* Move the ends to multiples of a step of 1, 2 or 5 times a power of ten. */
+/* Widen the range to round ends: multiples of 1, 2 or 5 times a power of ten. */
 static void round_ends(struct range *r)
 {
     static const double steps[] = {1, 2, 5};
@@ -90,7 +88,6 @@ static void text(FILE *f, double x, double y, const char *how, const char *what)
     (void)fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" %s>%s</text>\n", x, y, how, what);
 }
 
-/* Gridlines and numbers of both axes. */
 static void axes(FILE *f, const struct range *x, const struct range *y, double top)
 {
     char number[40];
@@ -114,7 +111,7 @@ static void curve(FILE *f, const struct plot_curve *c, const struct range *x, co
                   const char *color)
 {
     const double bottom = top + HEIGHT, wide = WIDTH - RIGHT - LEFT;
-    const bool dots = c->count <= 60; /* few points are shown each */
+    const bool dots = c->count <= 60; /* mark the points of a short curve */
     (void)fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-linejoin=\"round\" points=\"", color);
     for (int i = 0; i < c->count; i++) {
         (void)fprintf(f, "%.1f,%.1f ", LEFT + wide * part_of_range(x, c->x[i]), bottom - HEIGHT * part_of_range(y, c->y[i]));

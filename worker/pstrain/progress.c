@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress. Errors of standard output are found at the end (main.c). */
+/* Shows how far training is. Errors of standard output are ignored here: main.c finds them at the end. */
 #include "progress.h"
 
 #include "common/cli/text.h"
@@ -18,7 +18,7 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     char dropped[48] = "", accuracy[32] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
-    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* at least 1 ms */
+    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* + 1: never 0, as the divisor of a rate */
     double rate = (double)(p->samples + now->others_samples) / seconds;
     if (!as_line) {
         char cells[BAR_CELLS + 1];

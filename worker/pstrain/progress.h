@@ -7,28 +7,29 @@
 #include <stdint.h>
 
 struct progress {
-    bool bar;
-    bool quiet; /* nothing is shown */
-    bool shown; /* a bar is on the screen */
-    int64_t start_ms;
-    int64_t next_ms; /* time of the next output */
-    int64_t samples; /* since start_ms */
+    bool bar;         /* standard output is a terminal */
+    bool quiet;       /* nothing is shown */
+    bool shown;       /* the progress bar is on the terminal now, so other output must clear it first */
+    int64_t start_ms; /* time of progress_start() */
+    int64_t next_ms;  /* when to show something again, in ms */
+    int64_t samples;  /* examples trained since start_ms */
 };
 struct progress_now {
-    int64_t done, goal; /* steps; global steps if the goal is a global step */
-    int64_t epoch;      /* from 1 */
-    int64_t epochs;     /* 0: the goal is no number of epochs */
+    int64_t done, goal; /* steps made and to be made, of this worker or, if a global step is the goal, of all */
+    int64_t epoch;      /* the present epoch, from 1 */
+    int64_t epochs;     /* epochs to be made; 0: the goal is a step */
     int64_t global_step;
-    int64_t dropped;        /* steps of this worker that rounds left out */
-    int64_t others_samples; /* examples of the other workers since start_ms, estimated from the global step */
+    int64_t dropped;        /* this worker's steps that came too late for their round */
+    int64_t others_samples; /* other workers' examples since start_ms, estimated */
     double loss;            /* mean since the epoch began */
-    double accuracy;        /* mean since the epoch began; NaN: there are no classes */
+    double accuracy;        /* mean since the epoch began; NaN: regression */
 };
 
+/** Begin to measure the time. bar: show a progress bar, not lines. quiet: show nothing. */
 void progress_start(struct progress *p, bool bar, bool quiet);
-/** Called after a step of `samples` examples. */
+/** Count `samples` more examples, and show `now` if the last display is old enough. */
 void progress_step(struct progress *p, const struct progress_now *now, int64_t samples);
-/** Print the last state as a line. */
+/** Show the last state as a line, unless no example was trained. */
 void progress_end(struct progress *p, const struct progress_now *now);
 
 #endif

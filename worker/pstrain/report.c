@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: export -> counters of the tasks -> the report, one object of JSON, written whole or not at all -> psctl status.
- * Failure modes, each printed: a ps task does not answer; a file cannot be written (an older one is untouched then); psctl is
- * missing or fails.
- */
+/* Writes the results of a run: the exported model; the report, a JSON object with the counters of the tasks, which is written
+ * whole or not at all; what psctl status prints. Failure modes, each printed: a ps task does not answer; a file cannot be written
+ * (an older one is untouched then); psctl is missing or fails. */
 #include "report.h"
 
 #include "common/cli/file.h"
@@ -55,7 +53,7 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
     }
     json_t *leads = r->mode == PS_SYNC_STALENESS ? json_array() : json_null();
     for (int i = 0; i < PS_HISTOGRAM; i++) {
-        (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* does nothing to null */
+        (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* no effect if `leads` is JSON's null */
     }
     json_t *confusion = r->confusion != NULL ? json_array() : json_null();
     for (int64_t i = 0; r->confusion != NULL && i < r->classes; i++) {
@@ -99,8 +97,8 @@ static bool unreachable(const ps_task_info *tasks, int count)
     return i < count;
 }
 
-/* Ask all tasks; those from `first` on are waited for. The library reports an unreachable task after 0.3 s, but the results of
- * a training are worth waiting for a task that is being restarted. */
+/* Ask all tasks for their counters, repeatedly while a ps task (from index `first` on) does not answer: at the end of a training
+ * a restart is worth a wait, and the library gives up after 0.3 s. */
 static ps_status ask_all(ps_session *s, ps_task_info *tasks, int first, int count)
 {
     int64_t end_ms = cli_clock_ms() + TIMEOUT_MS;
@@ -119,7 +117,7 @@ static int report(ps_session *s, const char *path, const struct report *r)
     if (all == NULL) {
         return first < 0 ? say_error("--report: the ps tasks: %s", ps_last_error()) : say_error("--report: no memory");
     }
-    const ps_task_info *tasks = all + first; /* the ps tasks, which are consecutive */
+    const ps_task_info *tasks = all + first; /* the ps tasks come one after the other in `all` */
     ps_status st = ask_all(s, all, first, first + r->ps);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!tasks[i].up) {
@@ -149,7 +147,7 @@ int report_write(ps_session *s, const struct flags *f, const struct report *r)
     return f->report[0] != '\0' ? report(s, f->report, r) : EXIT_DONE;
 }
 
-/* Path of psctl beside this program, or "psctl" for PATH. */
+/* Write psctl's path: in the directory of this program; if it is not there, "psctl", to be found in PATH. */
 static void find_psctl(char *path)
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 16);
@@ -161,12 +159,19 @@ static void find_psctl(char *path)
     }
 }
 
-int report_status(const struct cluster *c)
+int report_status(const struct flags *f, const struct cluster *c)
 {
     char path[PATH_MAX];
-    char t[] = "-t";
-    char verb[] = "status";
-    char *argv[] = {path, t, c->target, verb, NULL};
+    const char *const who[][2] = {
+        {"--key_file", f->key_file}, {"--tls_cert", f->tls_cert}, {"--tls_key", f->tls_key}, {"--tls_ca", f->tls_ca}};
+    const char *argv[5 + 2 * sizeof(who) / sizeof(who[0])] = {path, "-t", c->target, "status"};
+    for (size_t i = 0, count = 4; i < sizeof(who) / sizeof(who[0]); i++) {
+        /* pass an empty --key_file on too: it tells psctl not to look for a key file */
+        if (who[i][1] != NULL && (i == 0 || who[i][1][0] != '\0')) {
+            argv[count++] = who[i][0];
+            argv[count++] = who[i][1];
+        }
+    }
     sigset_t none;
     posix_spawnattr_t attributes;
     pid_t pid = 0;
@@ -174,9 +179,9 @@ int report_status(const struct cluster *c)
     find_psctl(path);
     sigemptyset(&none);
     (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setsigmask(&attributes, &none); /* --local blocks signals */
+    (void)posix_spawnattr_setsigmask(&attributes, &none); /* with --local this process blocks signals, and psctl must not */
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    int why = posix_spawnp(&pid, path, NULL, &attributes, argv, environ);
+    int why = posix_spawnp(&pid, path, NULL, &attributes, (char *const *)(uintptr_t)argv, environ);
     (void)posix_spawnattr_destroy(&attributes);
     if (why != 0) {
         return say_error("--status_at_end: %s: %s", path, strerror(why));

@@ -9,33 +9,35 @@
 #include <ps.h>
 
 struct report {
-    double test_accuracy, test_loss, train_loss; /* NaN and infinity are written as null */
-    double test_auc;                             /* for two classes */
-    double test_r2, test_rmse; /* for numbers: the part of the variance that is explained, and the error in their unit */
-    int64_t *confusion;        /* [classes][classes]: test examples by label and prediction; NULL: none */
-    int64_t classes;           /* of confusion */
+    double test_accuracy, test_loss, train_loss; /* in the report's JSON, NaN and infinity become null */
+    double test_auc;                             /* area under the ROC curve, for two classes */
+    /* regression: share of the labels' variance that is explained (R^2); root of the mean squared error, in the labels' unit */
+    double test_r2, test_rmse;
+    int64_t *confusion; /* [classes][classes]: test examples by label and prediction; NULL: none */
+    int64_t classes;    /* rows and columns of confusion */
     int64_t global_step;
     double epochs;             /* passes over the training data in this run */
-    double samples_per_second; /* of all workers */
-    double seconds;            /* of training */
+    double samples_per_second; /* rate of all workers together */
+    double seconds;
     ps_sync_mode mode;
-    int64_t rounds;  /* rounds of this run: rise of the global step; 0: not in rounds */
-    int64_t dropped; /* dropped contributions, as far as this process knows */
-    /* recoveries: of its session; --local: of all workers' sessions, and the largest lost_steps */
+    int64_t rounds;  /* rounds of this run (how much the global step rose); 0: no rounds */
+    int64_t dropped; /* gradients dropped because they came too late for their round, as far as this process knows */
+    /* of this process's session; with --local the sum of all workers' recoveries, and the most steps that one worker lost */
     int64_t recoveries, lost_steps;
     const char *container;
-    uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: number of steps by how far the worker was ahead of the slowest */
+    /* for --staleness, a histogram: leads[n] is the number of steps that some worker began n steps ahead of the slowest worker */
+    uint64_t leads[PS_HISTOGRAM];
     int ps, workers;
-    int variables;  /* trained variables: each step pushes each of them once */
-    int64_t values; /* number of trained values */
+    int variables;  /* number of trained variables; a step pushes each of them once */
+    int64_t values; /* elements of all variables */
     char params_sha256[SHA256_HEX_BYTES];
 };
 
-/** Check now, not after an hour, that the files of --export, --report and --plot can be written. Returns the exit status. */
+/** Check before training that --export, --report and --plot can write their files. Returns the exit status. */
 int report_check(const struct flags *f);
-/** Do --export, then --report with the counters of the ps tasks, if asked for. Returns the exit status. */
+/** If given: do --export, then --report, which also asks the ps tasks for their counters. Returns the exit status. */
 int report_write(ps_session *s, const struct flags *f, const struct report *r);
-/** --status_at_end. Returns the exit status. */
-int report_status(const struct cluster *c);
+/** For --status_at_end: run `psctl status` for this cluster. Returns the exit status; prints what failed. */
+int report_status(const struct flags *f, const struct cluster *c);
 
 #endif

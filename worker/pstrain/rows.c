@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Weights by rows: of tables with a row for each feature only those are read and pushed that a batch has.
- *
- * Happy path: rows_take() reads them, and names the examples' columns by their place among them -> the layers compute with these
- * few rows -> their gradient rows are pushed. For a test rows are read as often as they occur. Failure modes: no memory; a task
- * that does not answer.
- */
+/* Weights by rows: a table has a row for each feature, and a batch reads and pushes only the rows that it needs. rows_take()
+ * reads these rows, and replaces the examples' column numbers by positions among the rows. The layers compute, and the
+ * gradients of these rows are pushed. A test reads a row each time that it occurs. Failure: no memory; a task without answer. */
 #include "rows.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+void rows_sync(ps_session *s, const struct flags *f, const struct dataset *data, bool by_rows)
+{
+    int64_t most = 1; /* at least 1, because ps_session_sync_rows() refuses 0 */
+    for (int64_t i = 0; f->sync && by_rows && i < data->train_count; i++) {
+        const int64_t values = data_rows_values(data, &i, 1);
+        most = values > most ? values : most;
+    }
+    most *= f->batch_size;
+    most = most < data->features ? most : data->features;
+    if (f->sync && by_rows) {
+        (void)ps_session_sync_rows(s, (uint32_t)(f->rows_per_step > 0 ? f->rows_per_step : most), PS_ROWS_MEAN_OF_ALL);
+    }
+}
 
 void rows_fini(struct rows *r)
 {
@@ -59,7 +69,7 @@ static int make_room(struct rows *r, int64_t values)
     return status;
 }
 
-/* The features of a batch. Returns their number; -1: no memory. */
+/* Write each value's feature (its row in the tables) to r->ids. Returns the number of values; -1: no memory. */
 static int64_t list_ids(struct rows *r, const struct input *in)
 {
     const int64_t values = in->rows.rows > 0 ? in->rows.ends[in->rows.rows - 1] : 0;
@@ -120,7 +130,7 @@ const float *rows_values(const struct rows_table *t)
     return t->param != NULL ? ps_param_value(t->param) : t->values;
 }
 
-/* Inputs of the factorization machine: rows of the table, and which of them each example has, with which values. */
+/* For the factorization machine: make tensors of the rows read and of the examples' positions and values. 0; -1: no memory. */
 static int wrap_entries(struct rows *r)
 {
     const int64_t examples = r->batch.rows, values = examples > 0 ? r->batch.ends[examples - 1] : 0;
@@ -140,7 +150,7 @@ static int wrap_entries(struct rows *r)
     return 0;
 }
 
-/* logits[i][first ..] += y[i][...] */
+/* Add y to the logits: for each example i, logits[i][first ..] += y[i][...]. */
 static int add_to(ps_tensor *logits, ps_tensor *y, int64_t first)
 {
     const float *from = ps_tensor_read(y);
@@ -175,7 +185,7 @@ int rows_add(struct rows *r, bool machine, ps_tensor *logits)
     return st == PS_OK ? add_to(logits, &r->y, machine ? 1 : 0) : -1;
 }
 
-/* dy (B,1): the gradient of the logit of class 1 */
+/* Make r->dy (batch, 1): the column of class 1 in the gradient of the logits. */
 static int take_class(struct rows *r, ps_tensor *dlogits)
 {
     const float *from = ps_tensor_read(dlogits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and the clock. Errors of standard output are found by main.c. */
+/* Messages to the user, and waiting. Errors of standard output are ignored here: main.c finds them at the end. */
 #include "say.h"
 
 #include <poll.h>
@@ -16,7 +16,7 @@ void say_line(const char *line)
     size_t bytes = n > 0 && (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
     text[bytes - 1] = '\n';
     if (write(STDERR_FILENO, text, bytes) < 0) {
-        return; /* an error is ignored: nobody reads standard error */
+        return; /* ignored: standard error may be closed, and there is no other place for the message */
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts of the trainer use: messages to the person, the clock, exit codes. */
+/* What all parts of pstrain use: messages to the user, waiting, exit codes. */
 #ifndef PSTRAIN_SAY_H
 #define PSTRAIN_SAY_H
 
@@ -9,20 +9,20 @@ enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_AT_ONCE = 3, /* a ps task was ended by a second signal */
-    EXIT_LOST = 4,    /* the last checkpoint of a ps task could not be saved */
+    EXIT_AT_ONCE = 3, /* a ps task was ended at once, by a second signal */
+    EXIT_LOST = 4,    /* a ps task could not save its last checkpoint */
     EXIT_SIGNAL = 128 /* plus the signal's number */
 };
 
-/** Write one line to standard error in one write; failures are ignored, because they must not stop training. Any thread. */
+/** Write a line to standard error, in one write(). Any thread. An error is ignored, because it must not stop training. */
 void say_line(const char *line);
 /** Print "pstrain: ..." as an error. Returns EXIT_FAILED. */
 int say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** Print "pstrain: ..." as a note. */
+/** Print "pstrain: ..." as a note, which is no error, on standard error. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** printf() to standard output, flushed. */
 void say_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** Wait for ms, or until a signal comes: for states of the ps tasks that nothing announces. */
+/** Sleep for ms milliseconds, or until a signal comes. To be used where the ps tasks must be asked repeatedly. */
 void clock_wait(int ms);
 
 #endif

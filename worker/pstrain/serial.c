@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * --serial: computes the result of --sync without rounds, for comparison.
- *
- * Happy path: a ps task in this process, or those of --ps_hosts or --cluster -> train.c as a trainer without a task, which
- * computes the batches of all W workers of a round itself -> one push of their average. Failure modes: the ps task does not
- * start; those of train.c.
- */
+/* --serial: computes what --sync computes, without rounds, for comparison. Happy path: start a ps task in this process, or use
+ * those of --ps_hosts or --cluster; then train (train.c) as a trainer without a task, which for each round computes the batches
+ * of all W workers, and pushes the average of their gradients once. Failure modes: those of train.c; the ps task cannot start. */
 #include "serial.h"
 
 #include "cluster.h"

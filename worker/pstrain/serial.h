@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --serial W: the rounds of W workers, one after the other in one process. */
+/* --serial W: one process computes the rounds of W workers, one worker after the other. */
 #ifndef PSTRAIN_SERIAL_H
 #define PSTRAIN_SERIAL_H
 

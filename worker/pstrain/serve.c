@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A task that serves: libpsd in this process, with the operations of plans (ps_ops.h) in its call table, and signals. Happy path:
- * start -> `ready:` -> `serving:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
- * gives the reason): 2 for a setting, else 1; a repeated signal (stop.h): at once, 3.
+/* A task that serves: libpsd in this process, with the operations of plans (ps_ops.h), and signals. The task starts, prints
+ * `ready:` and `serving:`, and ends by a signal or by itself with status 0.
  *
- * A trainer serves its task beside its training. A thread starts the server, because looking up the name of an address may take
- * long. Failure: the address cannot be listened on, or the ps tasks do not know the trainer's task: one line says why, and the
- * trainer trains.
- */
+ * Failure modes, with their exit status: the task cannot start (the library gives the reason): 2 for a setting, else 1; it ends
+ * before it is ready: 1; a repeated signal (stop.h) ends it at once: 3; the last checkpoint is not saved: 4.
+ *
+ * A trainer serves its task beside its training. A thread starts it, because looking up an address may take long. Failure: its
+ * address cannot be listened on, or the ps tasks do not know the trainer's task: one line says why, and the trainer trains. */
 #include "serve.h"
 
 #include "say.h"
@@ -32,8 +31,8 @@ enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 1
 
 static int ended_fd = -1;
 
-/* A call for clients (ps_call()) that returns its input: is the task there, does it run calls, how long does a call take? It
- * cannot fail, because input and output have the same limit. */
+/* A function that clients can call (ps_call()): returns its input, to show that the task is up and how long a call takes. Cannot
+ * fail, because input and output have one limit. */
 static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                       size_t *out_bytes, char *error, size_t error_bytes)
 {
@@ -49,7 +48,7 @@ static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes
     return PS_OK;
 }
 
-static atomic_bool is_over; /* see serve_beside_over() */
+static atomic_bool is_over; /* training is over: from now on the server logs errors only */
 
 static void on_log(void *ctx, int level, const char *line)
 {
@@ -84,14 +83,14 @@ static void on_ended(void *ctx, psd_server *server)
 {
     (void)ctx;
     (void)server;
-    (void)eventfd_write(ended_fd, 1); /* cannot overflow: it is written once */
+    (void)eventfd_write(ended_fd, 1); /* cannot fail: written once, by this call alone */
 }
 
 struct task {
     ps_ops *ops;
     psd_server *server;
 };
-static psd_call_row call_rows[] = {{.name = "psd.echo", .run = echo}, {.name = NULL}}; /* the second row is the executor's */
+static psd_call_row call_rows[] = {{.name = "psd.echo", .run = echo}, {.name = NULL}}; /* second row: set by task_start() */
 
 static void on_session_log(void *ctx, ps_log_level level, const char *line)
 {
@@ -122,7 +121,6 @@ static void options_of(const struct flags *f, const struct cluster *c, psd_serve
     o->log = on_log;
 }
 
-/* Start a server with these options, and an executor for it. */
 static ps_status task_start(struct task *t, psd_server_options *o, char *error, size_t error_bytes)
 {
     ps_ops_options of_ops;
@@ -155,13 +153,12 @@ enum { BESIDE_DRAIN_MS = 1000 };
 
 static struct {
     pthread_mutex_t lock;
-    bool started; /* under lock: task is valid */
-    bool ends;    /* under lock: the task is no longer needed */
+    bool started; /* under lock: `task` runs */
+    bool ends;    /* under lock: training is over, so the server is not to be started any more */
     struct task task;
 } beside = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Arguments of the starting thread, which owns them: training may be over, and its cluster freed, before the server has
- * started. */
+/* Copies of flags and cluster for the thread that starts the server: training may end, and free both, while that thread runs. */
 struct beside_start {
     struct flags f;
     struct cluster c;
@@ -173,8 +170,8 @@ static void beside_start_free(struct beside_start *b)
     free(b);
 }
 
-/* True if the ps tasks know this trainer as a task of the cluster. Those that were started with --ps_hosts alone do not, and
- * would refuse its server again and again. A call to a task that the cluster does not have is refused without asking it. */
+/* True if the ps tasks know this worker as a task of the cluster. If they were started with --ps_hosts alone, they do not, and
+ * would refuse its server again and again. Found out by a call to it, which the library refuses for an unknown task. */
 static bool is_listed(const struct beside_start *b)
 {
     char name[CLUSTER_JOB_BYTES + 32];
@@ -182,10 +179,10 @@ static bool is_listed(const struct beside_start *b)
     ps_session *s = NULL;
     (void)snprintf(name, sizeof(name), "/job:%s/task:%u", b->c.job, (unsigned)b->c.task);
     ps_session_options_init(&o);
-    o.target = b->c.target; /* without a spec the session asks for the ps tasks' own */
+    o.target = b->c.target; /* no spec, so the session asks the ps tasks for theirs */
     o.cluster_name = b->f.cluster_name[0] != '\0' ? b->f.cluster_name : o.cluster_name;
     session_who(&b->f, &o);
-    o.log_level = PS_LOG_ERROR; /* a task that does not answer yet is expected here */
+    o.log_level = PS_LOG_ERROR; /* no warnings: ps tasks may not be up yet */
     o.log = on_session_log;
     stop_hold();
     (void)ps_session_open(&o, &s, NULL, 0); /* on failure s is NULL */
@@ -200,7 +197,7 @@ static ps_status try_beside(const struct beside_start *b, struct task *task, cha
 {
     psd_server_options o;
     options_of(&b->f, &b->c, &o);
-    o.log_level = 2; /* warnings */
+    o.log_level = 2; /* logs warnings and errors only */
     if (!is_listed(b)) {
         (void)snprintf(error, error_bytes, "the ps tasks do not list it; start them with --worker_hosts, or the same --cluster");
         return PS_FAILED_PRECONDITION;
@@ -265,7 +262,6 @@ void serve_beside_end(void)
     }
 }
 
-/* A number from the environment; -1: none. */
 static long env_number(const char *name)
 {
     const char *text = getenv(name);
@@ -274,7 +270,7 @@ static long env_number(const char *name)
     return text != NULL && end != text && *end == '\0' ? value : -1;
 }
 
-/* Fill fds with inherited listening sockets; returns their number. A child of --local has one. */
+/* Write the listening sockets that this process has inherited into fds; a child of --local has one. Returns how many. */
 static size_t inherited(bool local, int fds[LISTEN_MAX])
 {
     long count = local ? 1 : env_number("LISTEN_PID") == (long)getpid() ? env_number("LISTEN_FDS") : 0;
@@ -297,7 +293,7 @@ static int wait_for_end(psd_server *server, int signal_fd, int drain_ms)
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             at_once = stop_insists(&first_ms) || at_once;
-            psd_server_stop(server, at_once ? 0 : drain_ms); /* the earliest deadline counts */
+            psd_server_stop(server, at_once ? 0 : drain_ms); /* a repeated call can shorten the drain, not lengthen it */
         }
         if ((polls[1].revents & POLLIN) != 0) {
             psd_server_wait(server);
@@ -348,7 +344,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     o.listen_fds = fds;
     o.listen_fd_count = inherited(local, fds);
     o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;
-    o.log_level = local ? 2 : 1; /* 2: warnings, 1: also information */
+    o.log_level = local ? 2 : 1; /* 2: warnings, 1: information too */
     o.ready = on_ready;
     o.serving = on_serving;
     o.ended = on_ended;

@@ -1,32 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --job_name ps, or --serve: one task in this process; or a trainer's task, served beside its training. */
+/* --job_name ps or --serve: this process is a ps task; or a worker's own task runs beside its training. */
 #ifndef PSTRAIN_SERVE_H
 #define PSTRAIN_SERVE_H
 
 #include "cluster.h"
 
 /**
- * Serve until `psctl shutdown`, or SIGTERM, SIGINT or SIGHUP: requests in progress are finished; a signal more than a second
- * later ends at once. The line `ready: psd://HOST:PORT` goes to standard output. The task runs operations (ps_ops.h), and the
- * call psd.echo. Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the task's address.
+ * Be a ps task until `psctl shutdown`, SIGTERM, SIGINT or SIGHUP. Requests in progress are finished, but another signal more than
+ * a second after the first one ends the task at once. Prints `ready: psd://HOST:PORT`. The task runs operations (ps_ops.h), and
+ * the call psd.echo. Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the task's address.
  *
  * local    a ps task of --local: log warnings and errors only, and do not wait long for requests in progress.
  * Returns  the exit status.
  */
 int serve_run(const struct flags *f, const struct cluster *c, bool local);
-/**
- * Serve the task of this trainer while it trains, if its address in the cluster can be listened on; otherwise print why. Returns
- * at once. f and c are copied. Call it when the directory knows the trainer's session, so that waits for this task can count the
- * session (ps_session_wait_cluster(), ps_barrier()).
- */
+/** Start the server of this worker's own task, beside its training. If it cannot listen, print why. Returns at once; copies f and
+ * c. Call it when the directory knows the worker's session, so that ps_session_wait_cluster() and ps_barrier() count it. */
 void serve_beside(const struct flags *f, const struct cluster *c);
-/** Training is over: from now on the server logs errors only, not the loss of ps tasks. */
+/** Call it when training is over: the server then logs errors only, and not that the ps tasks end. */
 void serve_beside_over(void);
-/** Finish requests in progress, for a second at most, and end the server. Allowed without serve_beside(). */
+/** End the server of serve_beside(), if there is one. Waits for requests in progress, a second at most. */
 void serve_beside_end(void);
-/** Set keys, certificates and rights of a server's options. */
+/** Set in o key file, certificates and file of rights, from the flags. */
 void serve_who(const struct flags *f, psd_server_options *o);
-/** Time for requests in progress; with --checkpoint_dir also for the last checkpoint. */
+/** How long an ending task waits for requests in progress and, with --checkpoint_dir, for its last checkpoint, in ms. */
 int serve_drain_ms(const struct flags *f, bool local);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions. Failures to open one, and errors in it, are printed with a remedy. */
+/* Open, watch and close pstrain's sessions with the cluster. An error is printed together with a remedy. */
 #include "session.h"
 
 #include "say.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Print the library's lines; errors are printed by this program, with a remedy. */
+/* Print the library's warnings and notes. Not its errors: this program prints each of them itself, with a remedy. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
 {
     (void)ctx;
@@ -22,7 +22,7 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
     }
 }
 
-static bool evaluates; /* this process is an evaluator */
+static bool evaluates;
 static session_gate_fn gate;
 static void *gate_ctx;
 
@@ -32,7 +32,7 @@ void session_gate(session_gate_fn ask, void *ctx)
     gate_ctx = ctx;
 }
 
-/* ps_restore_fn of --restore. */
+/* A ps_restore_fn, called in the chief if there is no model: imports the file of --restore. ctx is struct flags. */
 static ps_status restore(void *ctx, ps_session *s)
 {
     const struct flags *f = ctx;
@@ -47,9 +47,9 @@ static ps_status restore(void *ctx, ps_session *s)
     return st;
 }
 
-enum { RATE_MS = 5000, TEXTS_MAX = 64 }; /* TEXTS_MAX: limit of ps_file_options */
+enum { RATE_MS = 5000, TEXTS_MAX = 64 }; /* TEXTS_MAX: most texts in a list of ps_file_options */
 
-/* Split text at commas into out, with NULL behind. The caller frees *out_copy. False: no memory, or too many. */
+/* Split text at commas into out, which ends with NULL. The caller frees *out_copy. False: no memory, or more than TEXTS_MAX. */
 static bool split(const char *text, const char *out[TEXTS_MAX + 1], char **out_copy)
 {
     int count = 0;
@@ -66,7 +66,7 @@ static bool split(const char *text, const char *out[TEXTS_MAX + 1], char **out_c
 struct warm {
     const struct flags *f;
     int count;
-    bool step; /* the file has a global step */
+    bool step;
 };
 
 static void on_taken(void *ctx, const char *tensor, const char *variable)
@@ -79,7 +79,6 @@ static void on_taken(void *ctx, const char *tensor, const char *variable)
     }
 }
 
-/* Set the global step to 0: the file's steps belong to another model. */
 static ps_status begin_at_0(ps_session *s)
 {
     const int64_t zero = 0;
@@ -90,7 +89,7 @@ static ps_status begin_at_0(ps_session *s)
 
 static int warmed = -1;
 
-/* The values of --warm_start_only and --warm_start_prefix. */
+/* The values of --warm_start_only and --warm_start_prefix, split at their commas. */
 struct choice {
     const char *only[TEXTS_MAX + 1], *prefixes[TEXTS_MAX + 1];
     char *only_text, *prefix_text;
@@ -102,7 +101,7 @@ static void choice_fini(struct choice *c)
     free(c->prefix_text);
 }
 
-/* Set the texts of o, which point into c; choice_fini() in both cases. False: no memory, or too many. */
+/* Let o's lists of texts point into c. False: no memory, or more than TEXTS_MAX texts. choice_fini() in both cases. */
 static bool choice_init(struct choice *c, const struct flags *f, ps_file_options *o)
 {
     bool fits = split(f->warm_start_only, c->only, &c->only_text);
@@ -118,13 +117,13 @@ ps_status session_warm_start_check(const struct flags *f)
     ps_file_options o;
     ps_file_options_init(&o);
     bool fits = choice_init(&choice, f, &o);
-    /* too many texts are an error of the import, when the model is there */
+    /* if the flags have more than TEXTS_MAX texts, nothing is checked here: the later import reports that error */
     ps_status st = fits ? ps_file_check(f->warm_start, &o, NULL) : PS_OK;
     choice_fini(&choice);
     return st;
 }
 
-/* ps_restore_fn of --warm_start: import a part of a file. */
+/* A ps_restore_fn: imports the variables of --warm_start's file that flags select. ctx is struct flags. */
 static ps_status warm_start(void *ctx, ps_session *s)
 {
     const struct flags *f = ctx;
@@ -156,7 +155,7 @@ int session_warmed(void)
     return warmed;
 }
 
-/* Open the session of a trainer or evaluator, which recovers when ps tasks are restarted. */
+/* Open a session for a worker or evaluator; it recovers by itself when ps tasks are restarted. */
 static ps_status open_monitored(const struct flags *f, const ps_session_options *o, ps_session **out_session, char *error,
                                 size_t error_bytes)
 {
@@ -166,7 +165,7 @@ static ps_status open_monitored(const struct flags *f, const ps_session_options 
     m.max_recovery_ms = o->operation_timeout_ms;
     m.restore_part = f->warm_start[0] != '\0';
     m.restore = m.restore_part ? warm_start : f->restore[0] != '\0' ? restore : NULL;
-    m.restore_ctx = (void *)(uintptr_t)f; /* read only */
+    m.restore_ctx = (void *)(uintptr_t)f; /* the cast drops const; the flags are only read */
     m.start_over = f->start_over;
     m.checkpoint_dir = f->checkpoint_dir;
     return ps_monitored_open(o, &m, out_session, error, error_bytes);
@@ -208,10 +207,10 @@ static ps_session *open_any(const struct flags *f, const struct cluster *c, bool
     o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
     session_who(f, &o);
     o.allow_soft_placement = f->allow_soft_placement;
-    o.log_device_placement = f->log_device_placement && trains; /* not again for the session at the end */
+    o.log_device_placement = f->log_device_placement && trains; /* only once: not again by the session for the test at the end */
     o.compute_device = trains ? f->device : NULL;               /* the test at the end runs on the CPU */
     o.compute_threads = flags_given(f, "threads") || f->in_rounds ? (uint32_t)f->threads : 0;
-    o.prefetch = f->prefetch && trains && !c->evaluator; /* a test needs the values of its time */
+    o.prefetch = f->prefetch && trains && !c->evaluator; /* an evaluator needs present values, not prefetched ones */
     ps_status st = job != NULL ? open_monitored(f, &o, &s, error, sizeof(error)) : ps_session_open(&o, &s, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
@@ -232,6 +231,11 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, bool tr
         (void)session_close(s);
         return NULL;
     }
+    if (in_step && f->sync && ps_session_clip_norm(s, f->clip_norm, PS_NORM_OF_ALL) != PS_OK) {
+        (void)session_failed(s, "--clip_norm");
+        (void)session_close(s);
+        return NULL;
+    }
     return s;
 }
 
@@ -245,7 +249,7 @@ ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
 
 void session_close_aside(ps_session *s)
 {
-    stop_hold(); /* until it is closed: otherwise a process that ends now would not say goodbye */
+    stop_hold(); /* a signal must wait until the session is closed: it would end the process before the tasks hear goodbye */
     (void)ps_session_close(s);
     stop_aside(NULL, s);
 }
@@ -262,11 +266,11 @@ bool session_is_whole(ps_session *s, ps_status st)
     char text[512];
     (void)snprintf(text, sizeof(text), "%s", ps_last_error());
     const bool mends = st == PS_ABORTED || st == PS_UNAVAILABLE || st == PS_DATA_LOSS || st == PS_DEADLINE_EXCEEDED ||
-                       st == PS_CANCELLED; /* of a queue that was reset */
+                       st == PS_CANCELLED; /* a queue that was reset gives CANCELLED */
     if (ps_pull(s) == PS_OK && mends) {
         return true;
     }
-    (void)ps_session_fail(s, st, text); /* an earlier error stays */
+    (void)ps_session_fail(s, st, text); /* the session keeps an earlier error */
     return false;
 }
 
@@ -280,7 +284,7 @@ bool session_met_other_model(ps_session *s)
     return ps_session_status(s) == PS_INVALID_ARGUMENT && is_other_model(ps_session_reason(s));
 }
 
-/* What a person can do about an error of a session with a job; "": the error's text says it. */
+/* What the user can do about an error of a worker's session; "": the error's own text tells it. */
 static const char *remedy(ps_status st, ps_reason reason)
 {
     static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
@@ -322,7 +326,7 @@ int session_directory(ps_session *s)
     int count = ps_cluster_tasks(s);
     for (int i = 0; i < count; i++) {
         if (strncmp(ps_cluster_task_name(s, i), home, sizeof(home) - 1) == 0) {
-            return i; /* the tasks of a job are sorted by index */
+            return i; /* the directory is the first ps task, and a job's tasks are listed by rising index */
         }
     }
     return count > 0 ? 0 : -1;
@@ -330,10 +334,10 @@ int session_directory(ps_session *s)
 
 struct rate_of {
     const char *container, *name;
-    bool found; /* a task has said the rate */
-    bool set;   /* psctl set-lr has set it */
+    bool found; /* a ps task has the variable, and its rate was read */
+    bool set;   /* psctl set-lr has set the rate */
     double rate;
-    uint64_t step; /* highest global step that the variable has seen */
+    uint64_t step; /* highest global step in a push of the variable */
 };
 
 static void on_variable(void *ctx, const ps_variable_info *info)
@@ -354,7 +358,7 @@ void session_say_rate(ps_session *s, const struct flags *f, const char *name)
     const int tasks = ps_cluster_tasks(s);
     for (int i = 0; i < tasks && !of.found; i++) {
         if (strncmp(ps_cluster_task_name(s, i), "/job:ps/", 8) == 0) {
-            (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* without an answer there is no rate */
+            (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* no check: without an answer no rate is printed */
         }
     }
     if (of.found && of.set) {

@@ -75,7 +75,7 @@ void sha256_end(struct sha256 *s, char hex[SHA256_HEX_BYTES])
     uint8_t tail[SHA256_BLOCK_BYTES + 8] = {0x80};
     uint64_t bits = s->bytes * 8;
     size_t used = s->bytes % SHA256_BLOCK_BYTES;
-    size_t zeros = (used < 56 ? 56 : 120) - used; /* the first one is 0x80 */
+    size_t zeros = (used < 56 ? 56 : 120) - used; /* padding before the length: 0x80, then zeros */
     for (size_t i = 0; i < 8; i++) {
         tail[zeros + i] = (uint8_t)(bits >> (56 - 8 * i));
     }

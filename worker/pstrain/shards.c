@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shards. The chief makes a work queue whose items are ranges of rows, "FIRST COUNT OF", named after its session. Its sign
- * (team.c) gives the name to the others: a worker that joins late finds the queue, and no run continues another one's.
+/* A shard is a range of an epoch's examples. The chief puts all shards ("FIRST COUNT OF") into a work queue, named after its
+ * session's id. It writes this id into the variable pstrain/run (team.c), so that a late worker finds the queue, and no run
+ * continues another run's. A worker takes a shard, trains its batches, and reports it as done when all pushes are acknowledged.
+ * An epoch ends when all its shards are done.
  *
- * Happy path: next item -> the worker trains its batches -> all pushes are acknowledged -> done. An epoch ends when all its
- * shards are done; the next one begins. Failure modes: a worker dies: after its lease the task hands its shard out again, with a
- * message, and rows that it had trained are trained twice; a worker that is told to stop returns its shard at once. The queue is
- * lost with a ps task: the recovered sessions of all trainers make it again, with its first epoch; items of the old queue no
- * longer count.
- */
+ * Failure modes: a worker dies: after its lease its shard is handed out again, with a message, and rows that it had trained are
+ * trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
+ * sessions of all trainers make it again, from its first epoch on; items of the old queue no longer count. */
 #include "shards.h"
 
 #include "say.h"
@@ -20,18 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches per shard. A dying worker's shard is trained twice, so there are few; the list of items must stay short. */
+/* A shard has SHARD_BATCHES batches; few, as a dying worker's shard is trained again, but so many that SHARDS_MAX suffice. */
 enum {
     SHARD_BATCHES = 4,
     SHARDS_MAX = 1024,
     ITEM_BYTES = 64,
-    NEXT_SLICE_MS = 500 /* after each slice a signal is looked for */,
-    REFUSED_MAX = 20, /* refusals of one shard; one is normal after a recovery */
+    NEXT_SLICE_MS = 500 /* longest wait without a look whether a signal came */,
+    REFUSED_MAX = 20, /* errors of ps_work_next() for one shard that end the session; after a recovery one is normal */
     END_MS = 1000,
     NAME_BYTES = 48
 };
 
-/* Name of the queue of the run that this chief's session has begun. chief 0: of --local. */
+/* Write the name of a run's work queue. chief: id of the session that began the run; 0: the run of --local. Returns name. */
 static const char *queue_name(int64_t chief, char name[NAME_BYTES])
 {
     (void)snprintf(name, NAME_BYTES, "pstrain/work/%016" PRIx64, (uint64_t)chief);
@@ -67,8 +65,7 @@ static ps_status get_queue(struct shards *s, const struct flags *f, const char *
     return st;
 }
 
-/* Ask whether the queue exists, in a session of its own: the training session would wait for a queue it has found after a loss.
- */
+/* Ask whether the queue exists. Uses a session of its own: the training session would wait until a lost queue is there again. */
 static ps_status find_queue(const struct flags *f, const struct cluster *c, const char *name)
 {
     ps_work *work = NULL;
@@ -103,7 +100,7 @@ bool shards_are_over(ps_session *aside, int64_t chief)
     ps_status st = ps_work_get(aside, queue_name(chief, name), NULL, NULL, 0, 1, 0, &work);
     st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
     if (st == PS_OK) {
-        (void)ps_work_return(work, &item); /* the run's chief is gone and its workers go on: one of them gets the item */
+        (void)ps_work_return(work, &item); /* an item came, so the run is not over: give it back to other workers */
     }
     return st == PS_OUT_OF_RANGE;
 }
@@ -113,7 +110,7 @@ void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief
     char name[NAME_BYTES];
     ps_session *aside = session_open_aside(f, c);
     if (shards_are_over(aside, chief)) {
-        (void)ps_variable_delete(aside, queue_name(chief, name)); /* on failure the queue stays, which harms nobody */
+        (void)ps_variable_delete(aside, queue_name(chief, name)); /* no check: a queue that stays does no harm */
     }
     session_close_aside(aside);
 }
@@ -126,15 +123,15 @@ static void say_shard(const struct shards *s, const char *what)
     }
 }
 
-/* The worker no longer has the item. An item that was taken away while it was trained is no failure: the worker was away for a
- * lease. */
+/* Forget this worker's item, after a call about it has returned st. FAILED_PRECONDITION does not fail the session: the worker was
+ * silent for so long that its lease ended and the item was handed out again. */
 static void drop_item(struct shards *s, ps_status st, const char *what)
 {
     s->has = false;
     if (st == PS_FAILED_PRECONDITION) {
         say_note("%s: its shard had been handed out again: %s", s->who, ps_last_error());
     } else if (st != PS_OK) {
-        if (session_is_whole(s->session, st)) { /* the queue was lost with a ps task */
+        if (session_is_whole(s->session, st)) { /* the session has recovered: the queue was lost with a ps task */
             say_note("%s: its shard is lost with a ps task", s->who);
         }
     } else if (s->item.done_before) {
@@ -158,7 +155,6 @@ void shards_return(struct shards *s)
     }
 }
 
-/* Parse the item as a range of these data. False: the item is no such range. */
 static bool parse(struct shards *s)
 {
     char *at = NULL;

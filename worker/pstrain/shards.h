@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --work shards: ranges of an epoch's rows, from a work queue on the ps tasks. */
+/* --work shards: workers take ranges of an epoch's examples (shards) from a work queue at the ps tasks. */
 #ifndef PSTRAIN_SHARDS_H
 #define PSTRAIN_SHARDS_H
 
@@ -7,41 +7,42 @@
 
 #include <ps_queue.h>
 
-/* A range of rows, in the epoch's order. */
+/* Examples first .. first + count - 1 in the shuffled order of one epoch. */
 struct shard {
-    int64_t epoch; /* from 0 */
+    int64_t epoch; /* which epoch, from 0 */
     int64_t first, count;
 };
 
 struct shards {
     ps_session *session;
-    const char *who;   /* name in messages */
-    int64_t row_count; /* rows per epoch */
-    bool log;          /* print when each shard begins and is done */
+    const char *who;   /* name of this worker, for messages */
+    int64_t row_count; /* examples of an epoch */
+    bool log;          /* print each shard's begin and end */
     ps_work *work;     /* NULL: not open */
     ps_work_item item;
-    struct shard shard; /* the range of item */
-    bool has;           /* item is set */
-    int64_t epoch;      /* of the last item */
+    struct shard shard; /* if `has`: the shard that `item` stands for */
+    bool has;
+    int64_t epoch; /* epoch of this worker's latest shard */
 };
 
 /**
- * Open the queue of the run. If it is lost with a ps task, the recovered session makes it again, with its first epoch.
+ * Open the queue of the run. If the queue is lost with a ps task, the recovered session makes it again, with its first epoch.
  *
- * make      make it unless another worker has; false: it must exist.
+ * make      make the queue unless another worker has; false: it must exist.
  * Returns   0, or -1: the error was printed.
  */
 int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
                 int64_t chief, int64_t row_count, bool make);
-/** True if all shards of the run are done, asked in another session than the training one. Blocks for a second at most. */
+/** True if all shards of the run that session `chief` (an id) began are done. aside: not the training session. 1 s at most. */
 bool shards_are_over(ps_session *aside, int64_t chief);
-/** Delete the queue of an earlier run if all of it is done; otherwise others may still work at it. */
+/** Delete the queue of an earlier run, which session `chief` began. A queue with shards that are not done stays: workers of that
+ * run may still use it. */
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
-/** Report that this worker's shard is trained. Errors stick to the session. */
+/** Report to the queue that this worker's shard is trained. The session keeps an error. */
 void shards_done(struct shards *s);
 /** Give this worker's shard back, for another worker. s->work may be NULL. */
 void shards_return(struct shards *s);
-/** Get the next shard; waits while other workers have all that are left. False: none is left, this worker must stop, or the
+/** Get the next shard into s->shard; waits while other workers have all that are left. False: all are done, a signal came, or the
  * session has failed. */
 bool shards_next(struct shards *s);
 

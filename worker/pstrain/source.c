@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The data of a run, and what the model keeps of them. Happy path: load the files -> look for an existing model -> its labels,
- * base and features become those of the set -> the chief of a new model writes them. Failure modes, each printed: errors in the
- * files; a file that does not fit the model; a task that does not answer.
- */
+/* Loads the data of a run, and stores facts about them with the model. Happy path: load the files. If a model exists, number the
+ * set's classes and columns as the model does; if not, the chief stores the set's labels and base beside the new model. Failure
+ * modes, each printed: errors in the files; a file that does not fit the model; a task that does not answer. */
 #include "source.h"
 
 #include "say.h"
@@ -33,7 +31,7 @@ static void on_progress(void *ctx, const char *path, int64_t rows, double part)
     }
 }
 
-/* form: of the model; NULL: not known. */
+/* Load the files of --data into *out. form: dataset.form of an existing model; NULL: not known. Returns the exit status. */
 static int load_data(const struct flags *f, bool quiet, const char *form, struct dataset *out)
 {
     char err[CLI_ERR_BYTES];
@@ -100,13 +98,11 @@ int source_model(const struct flags *f, const struct dataset *data, struct model
                            INPUT_BYTES_MAX);
 }
 
-/* True if the variable does not exist, or has no value yet. */
 static bool is_absent(ps_status st)
 {
     return st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION;
 }
 
-/* Read the model's labels into a new array; *out_labels NULL: it has none. */
 static ps_status read_labels(ps_session *s, double **out_labels, int64_t *out_count)
 {
     ps_variable *v = NULL;
@@ -142,21 +138,20 @@ static ps_status read_base(ps_session *s, int *out)
     return st;
 }
 
-/* Read the number of rows of the first layer's weights. */
 static ps_status read_features(const struct flags *f, ps_session *s, int64_t *out)
 {
     struct model_spec spec;
     char name[MODEL_NAME_BYTES];
     ps_variable *v = NULL;
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
-        return PS_OK; /* reported elsewhere */
+        return PS_OK; /* source_model() reports a bad --model */
     }
     ps_status st = ps_variable_find(s, model_variable_name(&spec, 0, false, name), &v);
     *out = st == PS_OK && ps_variable_shape(v)->rank == 2 ? ps_variable_shape(v)->dims[0] : 0;
     return st;
 }
 
-/* True if the labels ascend, as pstrain writes them; otherwise another program has written them. */
+/* True if the labels ascend, as pstrain stores them; false: another program has stored them. */
 static bool labels_rise(const double *labels, int64_t count)
 {
     bool rise = true;
@@ -181,7 +176,6 @@ static int adopt(const struct flags *f, struct dataset *data, const struct data_
                : say_error("--data %s: %s; --container NAME keeps another model apart, --fresh starts over", f->data, err);
 }
 
-/* Read the model's form into a new text; *out NULL: it has none. */
 static ps_status read_form(ps_session *s, char **out)
 {
     ps_variable *v = NULL;
@@ -201,7 +195,6 @@ static ps_status read_form(ps_session *s, char **out)
     return PS_OK;
 }
 
-/* source_adopt() for a dense set. */
 static int adopt_form(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out)
 {
     char *form = NULL;
@@ -252,7 +245,7 @@ int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, str
     status = status == EXIT_DONE ? adopt(f, data, &known) : status;
     out->known = labels != NULL && known.base != DATA_BASE_FOUND;
     free(labels);
-    if (status == EXIT_DONE && data->classes < 2) {
+    if (status == EXIT_DONE && data->classes < 2 && !data->predicts) {
         status =
             say_error("--data %s: all labels are %.15g: there is nothing to tell apart, and no model that knows other labels",
                       f->data, data->labels[0]);
@@ -266,7 +259,7 @@ int source_adopt_aside(const struct flags *f, const struct cluster *c, struct da
     *out = (struct source_match){.known = false};
     ps_session *aside = session_open_aside(f, c);
     int status = aside != NULL ? source_adopt(f, aside, data, out) : EXIT_FAILED;
-    session_close_aside(aside); /* its errors were printed */
+    session_close_aside(aside);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals of a worker, taken by a thread. While the worker waits, a signal says goodbye and ends it; while it trains, the step
- * is finished. */
+/* A worker's signals; a thread takes them. While the worker waits, a signal closes its sessions and ends the process.
+ * While the worker trains, the step is finished first. */
 #include "stop.h"
 
 #include "say.h"
@@ -14,13 +14,13 @@
 
 enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 
-static atomic_int noted;
+static atomic_int noted; /* with `gentle`: number of the first signal; 0: none came */
 static atomic_bool gentle;
 static atomic_llong within_ms;
-static int64_t noted_ms; /* used by the thread only */
+static int64_t noted_ms; /* when `noted` came, in ms; only the signal thread uses it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static ps_session *session;            /* under lock */
-static ps_session *asides[ASIDES_MAX]; /* under lock */
+static ps_session *session;            /* under lock: the training session, set by stop_session(); NULL: none */
+static ps_session *asides[ASIDES_MAX]; /* under lock: further sessions, set by stop_aside(); NULL: free */
 static atomic_bool ending;
 
 void stop_set(sigset_t *set)
@@ -29,7 +29,7 @@ void stop_set(sigset_t *set)
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGINT);
     (void)sigaddset(set, SIGTERM);
-    /* a signal that is ignored, but blocked, would still be delivered to sigwait() */
+    /* leave an ignored SIGHUP out: sigwait() would return it nevertheless */
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
         (void)sigaddset(set, SIGHUP);
     }
@@ -43,7 +43,8 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
-/* Wait for the next signal. The noted one comes again when its time (within_ms) is over. 0: an error. */
+/* Wait for the next signal and return its number; 0: an error. If the first signal was only noted and is within_ms old, return it
+ * again: this second time it ends the process. */
 static int next_signal(const sigset_t *set)
 {
     int number = 0;
@@ -71,7 +72,7 @@ static void *take_signals(void *set)
             return NULL;
         }
         if (stop_insists(&noted_ms) || !gentle) {
-            (void)pthread_mutex_lock(&lock); /* never unlocked: the session must not be closed meanwhile */
+            (void)pthread_mutex_lock(&lock); /* never unlocked: from now on no other thread closes a session */
             ending = true;
             for (int i = 0; i < ASIDES_MAX; i++) {
                 ps_session_leave(asides[i]);
@@ -93,7 +94,7 @@ void stop_watch(void)
     (void)sigaddset(&set, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &set, &before);
     if (pthread_create(&thread, NULL, take_signals, &set) != 0) {
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* without the thread signals end the process */
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* no thread: signals have their default action again */
         return;
     }
     (void)pthread_detach(thread);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM: the meaning of a repeated signal, and what a worker does. */
+/* SIGINT and SIGTERM: when a repeated signal means "at once", and how a worker ends by a signal. */
 #ifndef PSTRAIN_STOP_H
 #define PSTRAIN_STOP_H
 
@@ -11,26 +11,28 @@
 
 /** Fill *set with the signals that end a serving process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void stop_set(sigset_t *set);
-/** A signal has come that ends this program. *first_ms: when the first one came, 0 before. True: this one means "at once".
- * Signals within a second of the first belong to it, because timeout(1) and the parent of --local send two. May be called in a
- * handler. */
+/** Call it for each signal that asks for the end. *first_ms: 0 at first; becomes the first one's time. True: this signal is a
+ * second or more later than the first, and means "at once"; timeout(1) and the parent of --local may send two within a second. A
+ * handler may call it. */
 bool stop_insists(int64_t *first_ms);
-/** From now on, until stop_gently(), the two signals end the process (exit 128 + N) as soon as its session has said goodbye. */
+/** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);
-/** Make signals wait until stop_session(), while a session is opened, when tasks may know it before this process, or closed. */
+/** Make a signal wait while a session is opened or closed: tasks may know the session before this process does. stop_session() or
+ * stop_aside() ends the wait. */
 void stop_hold(void);
-/** End stop_hold(). s: the session that a signal says goodbye for; NULL: none. */
+/** End stop_hold(). s: the training session, to be closed when a signal comes; NULL: there is none. */
 void stop_session(ps_session *s);
-/** End stop_hold(): a second session was opened, or closed (NULL: not so). At most four are open at the same time. */
+/** End stop_hold() after a session beside the training session was opened or closed: pass it as `opened` or as `closed`, and NULL
+ * for the other. At most four are open at a time. */
 void stop_aside(ps_session *opened, const ps_session *closed);
-/** True if the process is ending and has left its sessions: errors from now on are caused by that, and not printed. */
+/** True if a signal is ending the process: sessions are closed, and errors caused by that are not to be printed. */
 bool stop_is_ending(void);
-/** gently: the first signal is only noted, so that a step can be finished; a repeated one ends the process. */
+/** Set what the first signal does. gently: it is noted (stop_signal()), so that the step can be finished, and a later one that
+ * means "at once" (stop_insists()) ends the process. Not gently: it ends the process, as stop_watch() says. */
 void stop_gently(bool gently);
-/** Limit the time after a noted signal to ms: a step may wait for others that are gone. Then the process ends as by a repeated
- * signal. 0: no limit. */
+/** Limit the time from a noted signal to the process's end, in ms: a step may wait for lost workers. 0: no limit. */
 void stop_within(int64_t ms);
-/** The signal that was noted; 0: none. */
+/** Number of the noted signal (stop_gently()); 0: none has come. */
 int stop_signal(void);
 
 #endif

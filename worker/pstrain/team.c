@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the workers of a model know about each other: the sessions that the directory lists, and a barrier at the end.
+/* What the workers of a model know about each other: the sessions that the directory lists, and a barrier at the end.
  *
- * Signs are variables in a container of their own beside the model's, so that an export of the model lacks them: `pstrain/chief`,
- * the session of the present chief; `pstrain/run`, that of the chief that began the run; `pstrain/goal`, the global step that
- * ends a run in rounds. With --fresh the chief empties both containers before it creates variables. The other workers must not
- * take the old model for the new one, and must recognise the new one: a model counts when the session that signed it is
- * connected. If it is not, its chief is gone, and the workers wait for the reset by the next chief, for --timeout at most.
+ * Signs are variables in a container of their own, so that an export of the model lacks them:
+ *   - `pstrain/chief`: the session of the present chief.
+ *   - `pstrain/run`: the session of the chief that began the run.
+ *   - `pstrain/goal`: the global step that ends a run in rounds.
+ *   - `pstrain/fresh`: the session whose chief last began a run with --fresh; in a third container, which is never emptied.
  *
- * The end: the chief waits until the global step is the sum of all epochs of all workers, or until it is the last worker: it
- * comes to a barrier for all sessions of job worker that hold a lease, which ended sessions do not. Failure mode: neither
- * happens, because a worker was stopped or has never begun: after STILL_MS without a step the chief goes on without them and says
- * so.
- */
+ * With --fresh the chief empties the model's container and that of the other signs before it creates variables. The other workers
+ * must not take the old model for the new one: a model counts only while the session that signed it is connected. If it is not,
+ * its chief is gone, and the workers wait for the reset by the next chief, for --timeout at most.
+ *
+ * The end: the chief waits until the global step is the sum of all workers' epochs, or until the chief is the last worker. The
+ * chief learns this at a barrier of all sessions of job worker that hold a lease; an ended session holds none. Failure mode:
+ * neither happens, because a worker was stopped or has never begun. After STILL_MS without a step the chief goes on without the
+ * others and says so; if the common goal of --steps is reached, after STILL_BY_STEP_MS, and says nothing. */
 #include "team.h"
 
 #include "session.h"
@@ -37,15 +39,15 @@ enum {
     CONTAINER_BYTES = 64,
     LOOK_MS = 100,
     LOOK_TRAINING_MS = 200,
-    END_SLICE_MS = 500, /* after each slice a signal is looked for */
+    END_SLICE_MS = 500, /* longest wait without a look whether a signal came */
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000,
-    LEASE_MS = 10000 /* of a ps task without another setting */
+    LEASE_MS = 10000 /* assumed lease of a ps task whose setting is not known */
 };
 enum {
     STILL_MS = 10000,
     STILL_BY_STEP_MS = 3000,
-    ALONE_LOOKS = 3 /* a worker that starts over after a reset has no session for a moment */
+    ALONE_LOOKS = 3 /* so many looks must find no other worker: one that starts over after a reset has no session for a moment */
 };
 
 static const char *container_of(const struct flags *f)
@@ -59,13 +61,13 @@ void team_init(struct team *t, ps_session *s, const struct flags *f, const struc
 }
 
 struct sight {
-    const char *job; /* look for the newest session of this job and task */
+    const char *job;
     uint32_t task;
-    int64_t wanted;  /* look also for the session of this id */
-    int64_t newest;  /* id of the newest session; 0: none */
-    uint64_t age_ms; /* of the newest session */
-    bool there;      /* the wanted session is connected */
-    int workers;
+    int64_t wanted; /* id of a session to look for */
+    int64_t newest; /* id of the newest connected session of job and task; 0: none, or job is NULL */
+    uint64_t age_ms;
+    bool there;  /* the session `wanted` is connected */
+    int workers; /* connected sessions of job worker */
 };
 
 static void on_session(void *ctx, const ps_session_info *info)
@@ -84,14 +86,14 @@ static void on_session(void *ctx, const ps_session_info *info)
     }
 }
 
-/* Look at the sessions of the directory, which knows all. */
+/* Fill *seen from the sessions that the directory (the first ps task) lists: it knows all sessions of the cluster. */
 static ps_status ask_sessions(const struct team *t, struct sight *seen)
 {
     int directory = session_directory(t->session);
     return directory >= 0 ? ps_task_sessions(t->session, directory, 0, on_session, seen) : PS_UNAVAILABLE;
 }
 
-/* Name of the container of the signs, "localhost.pstrain". Returns name. */
+/* Write the name of the container with the signs, as "localhost.pstrain", into name; returns name. fresh: for `pstrain/fresh`. */
 static const char *signs_container(const struct team *t, bool fresh, char name[CONTAINER_BYTES])
 {
     (void)snprintf(name, CONTAINER_BYTES, "%.*s%s", CONTAINER_BYTES - (int)sizeof(FRESH_SUFFIX), t->container,
@@ -99,7 +101,7 @@ static const char *signs_container(const struct team *t, bool fresh, char name[C
     return name;
 }
 
-/* Get a sign in the second session `aside`; a missing sign is created if make, else an error. */
+/* Get a sign's variable in `aside`, a session beside the training session. make: create it if it is missing. */
 static ps_status sign(const struct team *t, ps_session *aside, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
@@ -117,7 +119,7 @@ static ps_status sign(const struct team *t, ps_session *aside, const char *name,
     return st == PS_OK ? popped : st;
 }
 
-/* Read a sign. NOT_FOUND, FAILED_PRECONDITION: it does not exist, or has no value. */
+/* Read the value of a sign (see above). NOT_FOUND: the variable does not exist; FAILED_PRECONDITION: it has no value yet. */
 static ps_status sign_read(const struct team *t, ps_session *aside, const char *name, int64_t *out)
 {
     ps_variable *v = NULL;
@@ -160,7 +162,7 @@ int team_note_fresh(struct team *t, bool begins)
     return result;
 }
 
-/* True if the sign exists and differs from `own`; false too if it was lost with a ps task. */
+/* True if the sign exists with a value other than own. A sign that was lost with its ps task does not exist. */
 static bool differs(const struct team *t, const char *name, int64_t own)
 {
     int64_t now = own;
@@ -180,7 +182,7 @@ bool team_is_over(const struct team *t)
     return t->run != 0 && differs(t, RUN_NAME, t->run);
 }
 
-/* True if the global step has reached --steps, whichever chief led the run. */
+/* True if the global step has reached --steps: then no worker needs a chief any more. */
 static bool is_reached(const struct team *t, ps_session *aside)
 {
     ps_variable *step = NULL;
@@ -189,7 +191,7 @@ static bool is_reached(const struct team *t, ps_session *aside)
            ps_variable_read(step, &now, sizeof(now)) == PS_OK && now >= t->f->steps;
 }
 
-/* True if the last run has ended: its shards are done, and a trainer has reported the end of the job. */
+/* True if the last run has ended: all its shards are done, and a worker has reported the end of the job. */
 static bool has_ended(const struct team *t, ps_session *aside)
 {
     int64_t run = 0;
@@ -216,14 +218,14 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     }
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
-        if (!fresh && ps_is_chief(t->session)) { /* the former chief is gone, and this session has become chief */
+        if (!fresh && ps_is_chief(t->session)) { /* the former chief is gone, and its lease has come to this session */
             session_close_aside(aside);
             return PS_OK;
         }
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
         st = found ? ask_sessions(t, &seen) : st;
-        /* a chief has come while this worker waited, so its shards exist */
+        /* another chief has signed during this wait, so its shards exist */
         bool came = looked && found && seen.wanted != first && !fresh;
         reached = looked ? reached : !fresh && found && is_reached(t, aside);
         first = looked ? first : seen.wanted;
@@ -275,7 +277,7 @@ int team_begin(struct team *t, int others)
     t->chief = own.newest;
     t->others = others;
     t->self = strcmp(t->c->job, "worker") == 0 ? 1 : 0;
-    t->seen = t->seen || own.workers > t->self; /* workers that waited for the chief are there already */
+    t->seen = t->seen || own.workers > t->self; /* workers may have sessions already, while they wait for the chief */
     return 0;
 }
 
@@ -289,19 +291,18 @@ int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before)
     ps_status st = sign_read(t, aside, RUN_NAME, &run);
     st = is_unsigned(st) ? PS_OK : st;
     *out_before = run;
-    const int64_t own = t->run != 0 ? t->run : run; /* the sign may be lost with a ps task */
+    const int64_t own = t->run != 0 ? t->run : run; /* the sign may have been lost with a ps task, so t->run counts first */
     t->run = begins || own == 0 ? t->chief : own;
-    if (begins || run == 0) { /* the sign of a later run stays: this trainer's run may be over, see team_is_over() */
+    if (begins || run == 0) { /* a sign that is there stays: it may name a later run, which team_is_over() must find */
         st = st == PS_OK ? sign_write(t, aside, RUN_NAME, t->run) : st;
     }
     st = st == PS_OK && goal > 0 ? sign_write(t, aside, GOAL_NAME, goal) : st;
-    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* written last: whoever sees it finds the others */
+    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* last: who reads it finds the other signs too */
     int result = st == PS_OK ? 0 : session_call_failed(st, "the chief's signs (" CHIEF_NAME ")");
     session_close_aside(aside);
     return result;
 }
 
-/* Argument of on_round(): are rounds of the container under way? */
 struct going {
     const char *container;
     bool on;
@@ -310,7 +311,7 @@ struct going {
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct going *g = ctx;
-    /* the first round of a new membership is 1 */
+    /* round 1 does not show that training is under way: each new group of workers begins with it */
     g->on = g->on || (strcmp(info->container, g->container) == 0 && info->round > 1);
 }
 
@@ -326,7 +327,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? ask_sessions(t, &seen) : st;
     st = st == PS_OK && how == TEAM_COMES ? ps_rounds(t->session, 0, on_round, NULL, &going) : st;
-    const bool known = st == PS_OK && (seen.there || going.on); /* otherwise the sign is of an earlier run */
+    const bool known = st == PS_OK && (seen.there || going.on); /* without a chief or rounds the sign is an older run's */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
     if (known && st == PS_OK && how == TEAM_TELLS) {
         st = there != *goal ? sign_write(t, aside, GOAL_NAME, *goal) : PS_OK;
@@ -345,7 +346,7 @@ bool team_succeeds(const struct team *t)
     int64_t end_ms = cli_clock_ms() + 2 * LEASE_MS, read_ms = 0;
     bool chief = false, there = aside == NULL;
     while (!there && !chief && stop_signal() == 0 && cli_clock_ms() < end_ms) {
-        if (cli_clock_ms() >= read_ms) { /* a chief whose session was recovered signs again */
+        if (cli_clock_ms() >= read_ms) { /* read it again: a chief that recovers signs anew, with its new session's id */
             there = sign_read(t, aside, CHIEF_NAME, &seen.wanted) != PS_OK;
             read_ms = cli_clock_ms() + NOTE_FIRST_MS / 5;
         }

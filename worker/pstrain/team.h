@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know about each other: that the chief is alive, and who has finished. */
+/* What the workers of a model know about each other: whether the chief is alive, who has finished. A sign is a variable outside
+ * the model with a session's id or a goal. A chief signs a model by writing the signs listed in team.c. */
 #ifndef PSTRAIN_TEAM_H
 #define PSTRAIN_TEAM_H
 
@@ -11,63 +12,64 @@ struct team {
     const struct flags *f;
     const struct cluster *c;
     ps_session *session;
-    const char *container; /* container of the model */
-    int64_t chief;         /* id of the session that signed the model, or will */
-    int64_t run;           /* id of the session whose chief began the run; the run's shards are named after it */
-    int64_t fresh;         /* id of the last chief with --fresh, when this trainer began */
-    /* The chief's knowledge of the others. The chief ends last, so that it tests the final model. */
-    int others;      /* number of other workers; 0: it waits for nobody */
-    int self;        /* 1: the chief is of job worker too */
-    bool seen;       /* one of the others was there */
-    int64_t next_ms; /* time of the next look */
+    const char *container;
+    int64_t chief; /* session id of the chief that has signed the model, or will */
+    int64_t run;   /* session id of the chief that began the run; the names of the run's shards have this id */
+    /* session id of the chief that last began a run with --fresh, as this worker read it at its start; 0: none. A later
+     * difference means that the model was replaced: team_is_replaced() */
+    int64_t fresh;
+    /* only in the chief, which waits for the other workers at the end, so that it tests the final model: */
+    int others;      /* number of other workers; 0: the chief waits for nobody */
+    int self;        /* 1: the chief is a task of job worker, so it is one of the counted workers; 0: it is of another job */
+    bool seen;       /* the chief has seen a session of another worker, so it will wait at the end */
+    int64_t next_ms; /* when team_step() next looks for other workers, in ms */
 };
 
-/** Keeps s, f and c; s may be another session in each call. Signs are read and written in sessions of their own, because the
- * training session would get them again after a loss, as part of the model. */
+/** Prepare t for the training session s; borrows s, f and c. Signs are used through other, short sessions: if the training
+ * session had them, it would treat them as a part of the model after a recovery. */
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
-/** --fresh, for the chief: empty the model and its signs on all ps tasks. */
+/** For a chief with --fresh: empty the container of the model and that of its signs on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** Note the last run with --fresh in t->fresh. begins: it is this run, whose chief empties the model next. 0, or -1: the error
- * was printed. */
+/** Set t->fresh to the session that last began a run with --fresh; begins: to this one, in the sign too. 0; -1: error,
+ * printed. */
 int team_note_fresh(struct team *t, bool begins);
-/** True if another run with --fresh has begun since, and owns the model. */
+/** True if another run with --fresh has begun since team_note_fresh(), so that the model is not this run's any more. */
 bool team_is_replaced(const struct team *t);
-/** By shards: true if another run has begun since. */
+/** With --work shards: true if another run has begun since this worker learnt t->run. */
 bool team_is_over(const struct team *t);
 /**
- * Wait for a chief, for workers with --fresh or --work shards.
+ * For a worker with --fresh or --work shards: wait until a living chief has signed the model.
  *
- * Returns  PS_OK            t->chief is alive, and this model is its, of run t->run. By shards also: a chief has come since and
- *                           ended, this session has become chief, or --steps is reached, for which no chief needs to be alive
- *          PS_ABORTED       there was a reset: call again with a new session
- *          PS_OUT_OF_RANGE  by shards: none is left, a trainer has reported the end of the job, and no chief has begun another
- *                           run in time; printed, like all other errors
+ * Returns  PS_OK            t->chief is alive and has signed the model for the run t->run. With --work shards also: a chief has
+ *          come meanwhile and ended; this session has become chief; or --steps is reached, so no chief is needed
+ *          PS_ABORTED       the container was reset: call again with a new session
+ *          PS_OUT_OF_RANGE  no shard is left, a worker has reported the end of the job, and no chief has
+ *                           begun another run in time; printed, like all other errors
  */
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s);
-/** For the chief when it is ready, or its session has recovered: watch the others (number) from now on. 0, or -1: the error was
- * printed. */
+/** For the chief, when its session is ready or has recovered: note the session's id, and for how many other workers to wait at
+ * the end. 0; -1: an error, printed. */
 int team_begin(struct team *t, int others);
-/** Sign the model: as the chief of another one's run, or, with begins, of a run that it begins. *out_before is the session that
- * began the run before, 0: none. goal: in rounds the global step that ends the run, 0: none. 0, or -1: the error was printed. */
+/** For the chief: write the signs. begins: this session begins a run; false: it takes over a run. goal: in rounds the global step
+ * at which the run ends; 0: not signed. *out_before: session id of the previous run's chief; 0: none. 0; -1: error, printed. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
 enum team_goal {
-    TEAM_COMES, /* begins to train: a chief that is gone counts too, if rounds are under way */
-    TEAM_ASKS,  /* as TEAM_COMES, and nobody was found before */
-    TEAM_TELLS  /* has trained before: the present chief may have begun without knowing this run */
+    TEAM_COMES, /* the worker begins to train: reads the goal if there is a chief, or if rounds are under way */
+    /* the worker trains, but found no goal at its beginning: reads the goal if there is a chief */
+    TEAM_ASKS,
+    TEAM_TELLS /* the worker trains: it writes the goal, which a new chief may not know */
 };
-/** Read the goal that a present chief has signed, so that a late worker ends with the others: *goal becomes that end, unless
- * there is none or it has passed. TEAM_TELLS: *goal becomes the signed end. Returns 1; 0: no present chief has signed yet, ask
- * again; -1: the error was printed. */
+/** Read or write the signed goal, so that a late worker ends with the others. It stays *goal if none is signed, or the signed one
+ * has passed. TEAM_TELLS: write *goal. 1: done; 0: no chief is there, ask again later; -1: an error, printed. */
 int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
-/** For a worker that is done and is not chief: true if it must become chief, because the chief is gone. Waits for at most two
- * leases for some worker to become it. */
+/** For a worker that has done its steps: true if its session becomes chief, because the chief is gone. Waits 2 leases at most. */
 bool team_succeeds(const struct team *t);
-/** For the chief after each step: look at the others when it is due. */
+/** For the chief, after each step: from time to time look for sessions of other workers, until one is found (t->seen). */
 void team_step(struct team *t);
 /**
  * For the chief: wait until the global step is goal, or the others have ended, or nothing has moved for a while.
  *
- * by_step  all workers have one goal (--steps), which is reached: only their last steps are waited for.
+ * by_step  --steps, the goal of all workers, is reached: wait only for their last steps.
  * Returns  0, also when a signal came (stop_signal()); -1: the session has failed.
  */
 int team_wait(struct team *t, int64_t goal, bool by_step);

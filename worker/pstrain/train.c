@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One worker: between-graph, asynchronous. From top to bottom: data and buffers -> session, variables, ready -> for each epoch
- * its share of the examples, batch by batch (model_step() is one step; the next batch is gathered while its gradients travel) ->
- * as the chief: wait for the others, test, report.
+/* The run of one worker, from top to bottom: load data, allocate buffers; open a session, get the model's variables, wait until
+ * the chief has made them ready; in each epoch train with the worker's share of the examples, batch by batch (model_step() is one
+ * step; the next batch is gathered while the gradients travel); as the chief wait for the others, test, report.
  *
- * The chief is the worker that holds the lease. If it dies another worker takes over, tells the others (pstrain/chief, team.c)
- * and tests at the end. When a ps task is restarted, the present step fails and is not counted; the library recovers the session.
- * By epochs that batch is computed again, and those of this worker's steps that the model has lost (repeat()); otherwise the
- * global step determines the next batch.
+ * The chief is the worker that initialises and tests. If it dies, another worker takes over, tells the others (pstrain/chief,
+ * team.c) and tests at the end. When a ps task is restarted, the present step fails and is not counted, and the library recovers
+ * the session. By epochs the worker then repeats the batch of that step, and those of its steps that the model has lost
+ * (repeat()). In rounds the global step says which batch comes next. With --steps or --work shards no step is repeated.
  *
- * --fresh: the chief empties the container before it creates variables; the others wait for that (team.c). A worker that meets a
- * reset before it has begun starts over. In --local the parent process does what comes after training. Failure modes: an error of
- * the session ends it, and is printed with task and remedy; after a signal the step is finished.
- */
+ * --fresh: the chief empties the container before it creates variables, and the others wait for that (team.c). A worker that
+ * meets a reset before it has begun starts over. In --local the parent process does what comes after training. Failure modes: an
+ * error of the session ends the worker, and is printed with task and remedy; after a signal the step is finished. */
 #include "train.h"
 
 #include "average.h"
@@ -37,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-    STEP_END_MS = 1000, /* in rounds, after a signal: time to finish a step for which others may be missing */
+    STEP_END_MS = 1000, /* for --sync, --staleness: a step may go on so long after a signal; it may wait for missing workers */
     LEAD_AGAIN_MS = 1000,
     GOAL_AGAIN_MS = 200,
     LABELS_MS = 5000,
@@ -45,42 +43,42 @@ enum {
     SUMMARY_STEPS = 10
 };
 
-enum { LOSS, ACCURACY, PANELS }; /* of --plot */
-enum { TRAINING, VALIDATION };   /* curves of a panel */
+enum { LOSS, ACCURACY, PANELS, TRAINING = 0, VALIDATION }; /* for --plot: the panels of the picture, the curves of a panel */
 
 struct trainer {
     const struct flags *f;
     const struct cluster *c;
     const struct link *link;
-    bool alone; /* a child of --local: nobody else uses these ps tasks, and the parent does what comes after training */
+    bool alone; /* a child of --local: no other program uses its ps tasks, and its parent does what follows the training */
     struct dataset data;
     struct model model;
     struct batches batch;
-    struct average average; /* --serial */
-    struct best best;       /* --patience */
+    struct average average;
+    struct best best;
     ps_session *session;
-    bool chief;         /* this session is chief, as far as it knows */
-    bool leads;         /* with `chief`: the other workers know */
-    int64_t lead_at_ms; /* time to tell them again */
-    bool finished;      /* its work is done, and nobody told it to stop before */
+    bool chief;         /* this worker is chief, as its session last heard */
+    bool leads;         /* it is chief and has written its session's id into the variable pstrain/chief, for the other workers */
+    int64_t lead_at_ms; /* when to write the signs again after a failure, in ms */
+    bool finished;      /* this worker has done all its steps; false also if a signal ended it */
     struct team team;
     struct shards shards;
-    char who[CLUSTER_JOB_BYTES + 32]; /* name in messages */
-    int64_t first_step;               /* global step at the start */
-    int64_t known_step;               /* global step after the last completed step */
-    uint32_t replacements;            /* value of ps_recovery.replacements at the last look */
-    int64_t goal;                     /* in rounds: the global step that ends this run */
-    bool asks_goal;                   /* goal is only this worker's own: nobody who has signed another one was found */
-    bool knows_goal;                  /* asks_goal, and a signed goal was found since */
-    bool tells_goal;                  /* goal must be told to a new chief */
-    int64_t goal_at_ms, goal_ms;      /* time of the next look at the signed goal; interval of looks */
-    bool reached;                     /* --steps was reached before */
-    bool traced;                      /* the step of --trace was begun, or belongs to another process */
-    struct plot_panel panels[PANELS]; /* --plot */
+    char who[CLUSTER_JOB_BYTES + 32];
+    int64_t first_step;    /* global step at the start */
+    int64_t known_step;    /* global step after this worker's last step, or of the model that a recovery has made anew */
+    uint32_t replacements; /* how often recoveries have made the model anew (ps_recovery.replacements), as last read */
+    int64_t goal;          /* in rounds: global step at which this run ends */
+    /* this worker began after step 0 and found no goal that a chief had published (team.h). `goal` is then its own guess: it asks
+     * for the published goal again */
+    bool asks_goal;
+    bool knows_goal;             /* `goal` is every worker's: computed at step 0, or read from the chief's sign */
+    bool tells_goal;             /* this worker will publish `goal`, because a new chief may not know it */
+    int64_t goal_at_ms, goal_ms; /* when to read the published goal next, in ms; time between two reads */
+    bool reached;                /* the global step was --steps or more when this worker began */
+    bool traced;                 /* --trace_step was begun, or cannot be traced because another process traces */
+    struct plot_panel panels[PANELS];
     struct work work;
 };
 
-/* Allocate the buffers of a model for the present data. */
 static int make_buffers(struct trainer *t)
 {
     char err[CLI_ERR_BYTES];
@@ -100,7 +98,7 @@ static int make_buffers(struct trainer *t)
 
 static int prepare(struct trainer *t)
 {
-    /* checked now, not when the restore is needed */
+    /* check the file now: else a bad file would be noticed only at a later recovery */
     if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL, NULL) != PS_OK) {
         return say_error("--restore: %s", ps_last_error());
     }
@@ -124,7 +122,7 @@ static int prepare(struct trainer *t)
     return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
 }
 
-/* --placement balanced: place variables on the task with the fewest bytes. */
+/* --placement balanced: place each new variable on the ps task with the fewest bytes so far. */
 static int balance(ps_session *s, const struct cluster *c)
 {
     ps_setter_options o;
@@ -138,7 +136,6 @@ static int balance(ps_session *s, const struct cluster *c)
     return st == PS_OK ? 0 : session_call_failed(st, "--placement balanced");
 }
 
-/* Adapt the data to an existing model. */
 static int take_over(struct trainer *t)
 {
     struct source_match match;
@@ -150,8 +147,8 @@ static int take_over(struct trainer *t)
     return status;
 }
 
-/* The model is ready: check the data against the labels and base that the model was made with. A chief that has made it anew
- * after a loss writes them a moment later; a chief of an older version never does. */
+/* When the model is ready: check that the data's labels and lowest index are those stored beside the model. They may be missing
+ * for a moment, while a chief makes a lost model anew; models of older pstrains never have them. */
 static int compare(struct trainer *t)
 {
     struct source_match match;
@@ -176,7 +173,7 @@ static int compare(struct trainer *t)
 
 enum { BEGUN = 0, AGAIN = 1, NOTHING_LEFT = 2 };
 
-/* Result of attempt() for a status of waiting for the chief. */
+/* Convert the result st of team_wait_for_chief() into what attempt() returns. */
 static int waited(ps_status st)
 {
     if (st == PS_OK) {
@@ -185,8 +182,8 @@ static int waited(ps_status st)
     return st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
 }
 
-/* ps_session_ready() has failed. Of trainers with different files the first creates the variables: another one adopts their
- * width (AGAIN), or prints why its file does not fit. */
+/* Call after an error of ps_session_ready(): prints it and returns -1. If the shapes differ, another worker has created the model
+ * for other files: the data are renumbered for that model, and AGAIN is returned if they fit. */
 static int not_ready(struct trainer *t)
 {
     const bool other_file = data_keeps(&t->data) && ps_session_reason(t->session) == PS_REASON_SHAPE_MISMATCH;
@@ -207,11 +204,11 @@ static int not_ready(struct trainer *t)
     return -1;
 }
 
-/* Open a session and make the model ready. Returns BEGUN; AGAIN: the model was reset meanwhile, or has another width, try again
- * with a new session; NOTHING_LEFT: nothing to do, printed; -1: the error was printed. */
+/* Open a session and make the model ready. Returns BEGUN; AGAIN: call again with a new session, because the model was reset, or
+ * the data were renumbered for its shapes; NOTHING_LEFT: all work is done; -1: an error. The last two are printed. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
-    bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks, or has emptied them */
+    bool fresh = t->f->fresh && !t->alone; /* --local needs no reset: its ps tasks are new, or its parent has reset them */
     ps_session *s = session_open(t->f, t->c, true, t->f->timeout_s * 1000, t->alone);
     t->session = s;
     team_init(&t->team, s, t->f, t->c);
@@ -242,6 +239,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (take_over(t) != EXIT_DONE) {
         return -1;
     }
+    rows_sync(s, t->f, &t->data, t->model.spec.by_rows);
     model_params(&t->model, s, &t->f->rule);
     if (t->c->chief && ps_session_status(s) == PS_OK && source_keep(t->f, t->c, &t->data) != EXIT_DONE) {
         return -1;
@@ -249,28 +247,28 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (t->f->summaries[0] != '\0' && ps_add_summary_hook(s, t->f->summaries, SUMMARY_STEPS) != PS_OK) {
         return session_failed(s, "--summaries");
     }
-    st = ps_session_ready(s); /* the chief initialises, the others wait */
+    st = ps_session_ready(s); /* the chief initialises the variables, other workers wait for it */
     bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
     if (fresh && behind) {
-        return AGAIN; /* for the chief: a trainer of the older run has made its model again, and ends now */
+        return AGAIN; /* even for a chief: a worker of the previous run, which ends now, has created that run's model again */
     }
     if (st != PS_OK) {
         return not_ready(t);
     }
-    /* this worker is chief in place of the task that the cluster spec names, which is not there */
+    /* true: this worker is chief although the cluster spec names another task as chief, because that task is not there */
     const bool stands_in = !t->c->chief && !t->alone && ps_is_chief(s);
     if ((stands_in && source_keep(t->f, t->c, &t->data) != EXIT_DONE) || compare(t) != EXIT_DONE) {
         return -1;
     }
     t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
-    if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) { /* the session that was to be chief has lost the lease */
+    /* the lease, which makes a session chief, went to another session: wait until its worker has signed the model */
+    if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) {
         st = team_wait_for_chief(&t->team, false, deadline_ms, t->f->timeout_s);
         t->chief = st == PS_OK && ps_is_chief(s);
     }
     return waited(st);
 }
 
-/* Print the first line. */
 static void say_found(const struct trainer *t, int found)
 {
     int variables = model_part_count(&t->model.spec);
@@ -283,7 +281,8 @@ static void say_found(const struct trainer *t, int found)
                    variables, t->first_step, t->f->steps);
     } else if (t->chief && session_warmed() >= 0) {
         say_result("%d variables created, %d of them with values of %s\n", variables, session_warmed(), t->f->warm_start);
-    } else if (found == variables && (t->chief || (t->first_step > 0 && !t->alone))) { /* alone: the chief was only faster */
+    } else if (found == variables && (t->chief || (t->first_step > 0 && !t->alone))) {
+        /* not for other workers of --local: there a quick chief has just created what this worker found */
         say_result("%d variables, global_step %" PRId64 ": continuing\n", variables, t->first_step);
     } else if (!t->chief) {
         say_result("%d variables, made ready by the chief\n", variables);
@@ -294,18 +293,17 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
-/* Print the learning rate in force. */
 static void say_rate(const struct trainer *t)
 {
     char name[MODEL_NAME_BYTES];
     session_say_rate(t->session, t->f, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name));
 }
 
-/* As the chief tell the others about the shards and then the model. begins: of a run that it begins. */
+/* For the chief: publish the shards (pieces of work), then write the signs (team.h). begins: the run begins now. */
 static int lead(struct trainer *t, bool begins)
 {
     int64_t before = 0;
-    int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards any number may come */
+    int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards 1 means: there may be other workers */
     if (team_begin(&t->team, others) != 0) {
         return -1;
     }
@@ -323,15 +321,15 @@ static int lead(struct trainer *t, bool begins)
     return 0;
 }
 
-/* session_gate_fn: true if the model that was lost is this run's. */
+/* session_gate_fn, asked before a chief makes a lost model again: false if another run with --fresh has begun. */
 static bool may_make(void *trainer)
 {
     const struct trainer *t = trainer;
     return t->alone || !team_is_replaced(&t->team);
 }
 
-/* Number of this worker's own steps that a model which was made anew lacks: all, unless it was restored from this run. Then the
- * worker keeps its share of the kept steps, in proportion. */
+/* How many of this worker's own steps a model made anew lacks. If it is a checkpoint of this run, it has some of all workers'
+ * steps: it is taken to have an equal part of each worker's. Otherwise it lacks all. */
 static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
 {
     int64_t made = t->known_step - t->first_step;
@@ -342,8 +340,7 @@ static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
     return kept < made ? (t->work.steps * (made - kept) + made - 1) / made : 0;
 }
 
-/* Look at the session after a step: it may have recovered, and another worker may be chief. Returns the number of this worker's
- * own steps that were lost. */
+/* After a step: notice a recovery, or that this worker is chief now. Returns how many of its own steps the model has lost. */
 static int64_t watch(struct trainer *t)
 {
     ps_recovery last = {.struct_bytes = sizeof(last)};
@@ -353,11 +350,11 @@ static int64_t watch(struct trainer *t)
         return 0;
     }
     if (ps_monitored_last_recovery(t->session, &last) == PS_OK && last.count != (uint32_t)t->work.recoveries) {
-        const bool another = last.replacements != t->replacements; /* replaced by this recovery or an earlier one */
+        const bool another = last.replacements != t->replacements; /* since the last call of watch() the model was made anew */
         recovered = true;
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
-        t->leads = false; /* its sign names the former session */
+        t->leads = false; /* the sign pstrain/chief has the id of the old session, so a chief must write it again */
         t->tells_goal = t->knows_goal;
         t->asks_goal = t->asks_goal && !t->tells_goal;
         t->goal_at_ms = 0;
@@ -367,7 +364,7 @@ static int64_t watch(struct trainer *t)
             return 0;
         }
         bool gone = !another && t->f->by_shards && last.status == PS_ABORTED && last.reason == PS_REASON_LOST;
-        if (gone && team_is_over(&t->team)) { /* the next run's chief has deleted them */
+        if (gone && team_is_over(&t->team)) { /* the shards are lost because another run's chief has deleted them */
             (void)ps_session_fail(t->session, PS_ABORTED, "all shards of the run are done, and another run has begun");
             return 0;
         }
@@ -385,7 +382,7 @@ static int64_t watch(struct trainer *t)
     t->leads = t->leads && chief;
     t->chief = t->alone ? t->chief : chief;
     if (recovered && t->chief) {
-        /* errors were printed; a worker that comes later then uses the labels of its file */
+        /* store the labels again. An error is printed and ignored: a worker that comes later then uses its own file's labels */
         (void)source_keep(t->f, t->c, &t->data);
     }
     if (chief && !t->leads && cli_clock_ms() >= t->lead_at_ms && lead(t, false) != 0) {
@@ -394,8 +391,8 @@ static int64_t watch(struct trainer *t)
     return lost;
 }
 
-/* Open a session, wait for the ps tasks, get the variables, wait until they are ready, print what was found. Signals are only
- * noted from then on (stop.h). Returns BEGUN, NOTHING_LEFT, or -1: the error was printed. */
+/* Open a session, wait for ps tasks and model, and print what was found. From then on a signal does not interrupt the present
+ * step (stop.h). Returns BEGUN; NOTHING_LEFT or -1 (an error), both printed. */
 static int begin_training(struct trainer *t)
 {
     int64_t deadline_ms = cli_clock_ms() + t->f->timeout_s * 1000;
@@ -403,7 +400,7 @@ static int begin_training(struct trainer *t)
     while (result == AGAIN) {
         (void)session_close(t->session);
         t->session = NULL;
-        data_free(&t->data); /* the data may have been adapted to the model that was reset */
+        data_free(&t->data); /* attempt() may have renumbered the data for the model that was reset */
         if (source_load(t->f, true, &t->data) != EXIT_DONE || make_buffers(t) != EXIT_DONE) {
             return -1;
         }
@@ -419,13 +416,13 @@ static int begin_training(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->known_step = t->first_step;
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    int64_t from = t->alone ? 0 : t->first_step; /* late workers find more steps */
+    int64_t from = t->alone ? 0 : t->first_step; /* --local counts from 0, as the steps found are of the same run */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
-        /* the goal of those who train already, also for a chief that comes back */
+        /* ask for the goal of workers that train already; a chief that comes back asks too */
         int known = team_goal(&t->team, TEAM_COMES, &t->goal);
-        /* A worker of step 0 has computed the goal of the run. It asks nobody: a chief that comes back behind a loss may have
-         * signed another one before this worker hears of the loss. */
+        /* At step 0 without a published goal, this worker's own goal is right, and it does not ask later. A chief that comes back
+         * after the loss of a ps task might publish a wrong goal for a moment, until the others have recovered and correct it. */
         t->asks_goal = known == 0 && t->first_step > 0;
         t->knows_goal = !t->asks_goal;
         t->goal_ms = GOAL_AGAIN_MS;
@@ -447,7 +444,7 @@ static int begin_training(struct trainer *t)
         return -1;
     }
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
-    stop_gently(true); /* the first line is out: its reader may end this worker with a signal */
+    stop_gently(true); /* from here on a signal lets the step end: who reads the next line may send one */
     say_found(t, found);
     if (t->chief && !t->reached && t->f->serial == 0) {
         say_rate(t);
@@ -458,7 +455,7 @@ static int begin_training(struct trainer *t)
 struct epoch {
     int64_t epoch;
     int64_t samples, correct;
-    double loss_sum; /* loss times examples */
+    double loss_sum;
 };
 
 static double loss_of(const struct epoch *e)
@@ -477,13 +474,12 @@ static void fill_progress(const struct trainer *t, const struct epoch *e, struct
     now->goal = by_step ? t->f->steps - t->first_step : t->f->in_rounds ? t->goal - t->first_step : t->f->epochs * each;
     now->dropped = ps_dropped(t->session);
     now->epoch = e->epoch + 1;
-    /* in rounds the epochs are the model's */
+    /* in rounds all workers together make an epoch, so epochs are counted by global steps */
     now->epochs = by_step ? 0 : t->f->in_rounds ? (t->goal + each - 1) / each : t->f->epochs;
     now->loss = loss_of(e);
     now->accuracy = t->data.predicts ? NAN : e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
 
-/* Gather the next batch; in rounds the batch of this global step. */
 static void gather(struct trainer *t, int64_t step)
 {
     int result = 0;
@@ -498,7 +494,7 @@ static void gather(struct trainer *t, int64_t step)
     }
 }
 
-/* True if there is a batch; gets the next shard when one is done. */
+/* True if a batch is in memory. By shards: a used-up shard is first replaced by the next one, whose first batch is gathered. */
 static bool has_batch(struct trainer *t)
 {
     struct batches *b = &t->batch;
@@ -516,7 +512,6 @@ static bool has_batch(struct trainer *t)
     return b->rows > 0;
 }
 
-/* Results of model_step(). */
 struct measured {
     int64_t rows, correct;
     double loss;
@@ -524,7 +519,7 @@ struct measured {
 
 static struct measured measure(struct trainer *t, int64_t rows)
 {
-    return (struct measured){.rows = rows, /* computed by now: reading does not wait */
+    return (struct measured){.rows = rows, /* reading them waits for nothing, because the step has ended */
                              .correct = t->data.predicts ? 0 : (int64_t)ps_tensor_scalar(&t->model.correct),
                              .loss = ps_tensor_scalar(&t->model.loss)};
 }
@@ -537,7 +532,7 @@ static void count_step(struct trainer *t, struct epoch *e, const struct measured
     t->work.samples += m->rows;
 }
 
-/* --serial: compute the batches of all workers of the round with the same values. The first batch is gathered. */
+/* --serial: compute the batches of all workers of a round, all with the same values; the first batch is in memory already. */
 static void round_of_all(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
@@ -551,10 +546,10 @@ static void round_of_all(struct trainer *t, struct epoch *e)
         const struct measured m = measure(t, b->rows);
         count_step(t, e, &m);
     }
-    average_push(&t->average, &t->model, t->session);
+    average_push(&t->average, &t->model, t->session, t->f->clip_norm);
 }
 
-/* By epochs a worker repeats its own steps that were lost, and the step that was broken off. */
+/* By epochs: go back to the batches of this worker's steps that were lost, and of the step that has just failed (`broken`). */
 static void repeat(struct trainer *t, int64_t lost, bool broken)
 {
     if (t->f->steps > 0 || t->f->by_shards || t->f->in_rounds || (lost == 0 && !broken)) {
@@ -568,14 +563,14 @@ static void repeat(struct trainer *t, int64_t lost, bool broken)
     gather(t, 0);
 }
 
-/* In rounds: true if the gathered batch is not that of the global step. */
+/* In rounds: true if the batch in memory is not the one for the present global step. */
 static bool is_elsewhere(const struct trainer *t)
 {
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
-/* A worker that comes back while others recover from the loss of a ps task finds no rounds and no chief: it takes the goal from
- * what is signed later. If it is chief, it has signed a goal of its own, which the recovered workers correct. */
+/* Every goal_ms: read the published goal, or publish it (tells_goal). A worker that comes back while others recover from the loss
+ * of a ps task finds no chief yet, and reads the goal later. If it is chief itself, the others correct its guessed goal. */
 static void look_at_goal(struct trainer *t)
 {
     if ((!t->asks_goal && !t->tells_goal) || cli_clock_ms() < t->goal_at_ms) {
@@ -588,11 +583,11 @@ static void look_at_goal(struct trainer *t)
     t->goal_at_ms = cli_clock_ms() + t->goal_ms;
     ps_set_steps(t->session, t->goal);
     if (t->batch.step >= t->goal) {
-        gather(t, t->batch.step); /* no batch: the run is over */
+        gather(t, t->batch.step); /* gathers no batch (rows becomes 0), because the run has ended */
     }
 }
 
-/* Begin the trace of --trace_step if it is this step. Failures do not end training. True: this step is traced. */
+/* Begin the trace if the next step is --trace_step. If it cannot begin, training goes on. True: the step is traced. */
 static bool trace_begin(struct trainer *t)
 {
     if (t->f->trace[0] == '\0' || t->traced || t->work.steps + 1 != t->f->trace_step) {
@@ -615,7 +610,7 @@ static void trace_end(const struct trainer *t)
     }
 }
 
-/* Print that the traced step was not reached, at the end of the run. */
+/* At the end of the run: print a note if the run had fewer steps than --trace_step. */
 static void trace_missed(const struct trainer *t)
 {
     if (t->f->trace[0] != '\0' && !t->traced) {
@@ -624,7 +619,6 @@ static void trace_missed(const struct trainer *t)
     }
 }
 
-/* Add a point to the curves of --plot. */
 static void draw(struct trainer *t, int which, double loss, double accuracy)
 {
     if (t->f->plot[0] != '\0') {
@@ -633,7 +627,7 @@ static void draw(struct trainer *t, int which, double loss, double accuracy)
     }
 }
 
-/* --plot: of the process that is chief at the end. */
+/* In the chief: draw the curves of --plot into its file. */
 static void draw_end(struct trainer *t)
 {
     t->panels[LOSS].title = "Loss";
@@ -649,21 +643,25 @@ static void draw_end(struct trainer *t)
     }
 }
 
-/* Compute the gathered batch and gather the next one. True: there is a reason to end. */
+/* One step: train with the batch in memory, and gather the next one. True: training is over. */
 static bool train_step(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
     const bool traced = trace_begin(t);
     (void)ps_pull(t->session);
-    if (is_elsewhere(t)) { /* ps_pull() has recovered the session */
+    if (is_elsewhere(t)) { /* a recovery within ps_pull(), or other workers, have changed the global step */
         gather(t, ps_global_step(t->session));
     }
-    if (b->rows == 0) { /* the others have reached the goal */
+    if (b->rows == 0) { /* no batch is left: the other workers have reached the goal */
         return true;
     }
     int64_t rows = b->rows;
     if (t->f->serial > 0) {
         round_of_all(t, e);
+    } else if (t->f->clip_norm > 0 && !t->f->sync) { /* the norm is that of all gradients: push none before the last */
+        model_step(&t->model, &b->x, &b->y, NULL, NULL);
+        model_clip(&t->model, t->f->clip_norm);
+        model_push_pull_all(&t->model, t->session);
     } else {
         model_step(&t->model, &b->x, &b->y, model_push_pull, t->session);
     }
@@ -696,14 +694,14 @@ static bool train_step(struct trainer *t, struct epoch *e)
     }
     repeat(t, watch(t), !done);
     if (is_elsewhere(t)) {
-        gather(t, ps_global_step(t->session)); /* others have gone on, or this step was dropped or broken off */
+        gather(t, ps_global_step(t->session)); /* this step came too late for its round or has failed, or others are ahead */
     }
     look_at_goal(t);
     team_step(&t->team);
     return stop_signal() != 0 || over;
 }
 
-/* --patience, before an epoch or at the end of the run: test, or look what the chief has found. True: the run ends here. */
+/* --patience, before each epoch and at the end: the chief tests and decides, other workers read its decision. True: stop. */
 static bool ends_early(struct trainer *t)
 {
     double loss = NAN, accuracy = NAN;
@@ -750,7 +748,7 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     if (t->chief && t->best.end == INT64_MAX && t->work.steps > 0 && stop_signal() == 0) {
-        (void)ends_early(t); /* the test of the last epoch */
+        (void)ends_early(t); /* after the last epoch; for other epochs the call before the next epoch does it */
     }
     progress_end(&progress, &now);
     draw_end(t);
@@ -776,7 +774,7 @@ static int stopped(const struct trainer *t)
     return EXIT_FAILED;
 }
 
-/* Report that this trainer is done. When all are, ps tasks with --exit_when_done end. */
+/* Report to the directory that this worker is done. After the last worker's report, ps tasks with --exit_when_done end. */
 static void say_done(const struct trainer *t)
 {
     serve_beside_over();
@@ -792,15 +790,15 @@ static int chief_end(struct trainer *t)
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
         goal += t->f->epochs * batches_epoch_steps(&t->batch, i);
     }
-    /* by shards all are done by now, unless a global step ends the run */
+    /* by shards the work of all is done now, unless a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
-    others = others && !t->f->in_rounds; /* all are done with the last round */
-    /* the others do not wait for it then */
+    others = others && !t->f->in_rounds; /* in rounds all workers end with the last round */
+    /* with --staleness the other workers would wait for steps of this one: release them */
     if (t->f->with.mode == PS_SYNC_STALENESS && others && ps_sync_finish(t->session) != PS_OK) {
         (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
-    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* the others end before their goal */
+    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* after --patience await only present steps */
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
@@ -812,14 +810,15 @@ static int chief_end(struct trainer *t)
     int status = evaluate_after(t->f, t->c, &t->data, &totals);
     if (t->f->summaries[0] != '\0' && status == EXIT_DONE) {
         if (!t->data.predicts) {
-            (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy); /* written when the session is closed */
+            /* the closing session writes these values to the summaries file */
+            (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy);
         }
         (void)ps_step_value(t->session, "test_loss", totals.test_loss);
     }
     return status;
 }
 
-/* The end of a worker that is not chief: it ends at once, unless the chief is gone. */
+/* What a worker does after training. A worker that is not chief becomes chief if the chief is gone, and then tests. */
 static int worker_end(struct trainer *t)
 {
     if (t->alone || t->f->serial > 0) {
@@ -864,7 +863,7 @@ static int run_training(struct trainer *t)
     if (stop_signal() != 0) {
         say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
         if (t->f->with.mode != PS_SYNC_NONE) {
-            ps_session_leave(t->session); /* it has not finished: --on_worker_loss decides what the others do */
+            ps_session_leave(t->session); /* it has not finished its steps: --on_worker_loss decides what the others do */
         }
         return EXIT_SIGNAL + stop_signal();
     }
@@ -883,7 +882,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     stop_watch();
     session_gate(f->serial > 0 ? NULL : may_make, &t);
     int status = run_training(&t);
-    stop_gently(false); /* nothing is left that a signal could interrupt */
+    stop_gently(false); /* training is over: from now on a signal ends the process at once */
     model_fini(&t.model);
     batches_fini(&t.batch);
     average_fini(&t.average);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What arrives on an open connection: records of plain text for the owner, and those of TLS itself, alerts and key updates.
+/* What arrives on an open connection: records of plain text for the owner, and those of TLS itself, alerts and key updates.
  *
- * Happy path: the next whole record of s->in is opened into the owner's place, or, where there is no room for all of it, where it
- * lies -> s->text, until the owner has all of that. The owner hears of a place when the tags of all that is in it are right;
- * before, bytes may lie there that nobody sent, as values may whose CRC is wrong.
+ * Happy path: the next whole record of s->in is decrypted into the owner's place. A record that is short, or larger than the
+ * place, is decrypted where it lies: s->text points at its text until the owner has taken all of it. The owner hears of a place
+ * only after the tags of all its records were found right. Before that the place may hold bytes that nobody sent, just as a place
+ * of plain TCP may hold values with a wrong CRC.
  *
- * Failure modes: a record that does not open, or that has no business here: its alert is written, PSI_TLS_BROKEN. An alert of the
- * peer: the same without an answer. Too many key updates, or records that bring nothing: FLOOD, because each costs as much as one
- * that brings something. A message of the handshake that goes on in another record is refused: nobody cuts one of 5 bytes.
- */
+ * Failure modes: a record that does not open, or whose type is not allowed here: an alert is written, PSI_TLS_BROKEN. An alert of
+ * the peer: PSI_TLS_BROKEN without an answer. Too many key updates or empty records: an alert, PSI_TLS_BROKEN, and the reason
+ * FLOOD, because an empty record costs as much work as a full one. A handshake message that is cut between two records is
+ * refused: a key update has 5 bytes, and no peer cuts it; a session ticket, the only other message allowed, is refused as well if
+ * it is cut. */
 #include "stream_internal.h"
 
 #include <string.h>
@@ -19,15 +20,17 @@
 enum {
     MESSAGE_HEAD_BYTES = 4,
     ALERT_BYTES = 2,
-    PLACED_BYTES_MIN = 1024, /* less is decrypted where it lies: to open a record to a place costs a call more */
-    TEXTLESS_MAX = 32        /* records in a row, the bound of OpenSSL's own record layer */
+    PLACED_BYTES_MIN = 1024, /* a shorter record is decrypted where it lies and then copied, which takes one call less than
+                              * decrypting it into a place */
+    TEXTLESS_MAX = 32        /* records without plain text in a row; the bound of OpenSSL's own record layer */
 };
 
 static void breaks(struct psi_tls_stream *s, uint8_t alert)
 {
     const uint8_t message[ALERT_BYTES] = {SSL3_AL_FATAL, alert};
     s->stop = PSI_TLS_BROKEN;
-    PSI_IGNORE(psi_tls_pipe_message(s, SSL3_RT_ALERT, message, sizeof(message))); /* without it the peer sees the end */
+    /* if the alert cannot be sent, the peer sees the end of the stream */
+    PSI_IGNORE(psi_tls_pipe_message(s, SSL3_RT_ALERT, message, sizeof(message)));
 }
 
 static void refuse(struct psi_tls_stream *s, int alert)
@@ -43,13 +46,13 @@ static void alert_came(struct psi_tls_stream *s, const uint8_t *p, size_t n)
         refuse(s, SSL_AD_DECODE_ERROR);
     } else if (p[1] == SSL_AD_CLOSE_NOTIFY) {
         s->stop = PSI_TLS_CLEAN_END;
-    } else if (p[1] != SSL_AD_USER_CANCELLED) { /* which an end follows */
+    } else if (p[1] != SSL_AD_USER_CANCELLED) { /* USER_CANCELLED is followed by a close_notify */
         psi_tls_note_alert(&s->peer, p[1], s->name);
         s->stop = PSI_TLS_BROKEN;
     }
 }
 
-/* false: memory is short, or the peer takes nothing. */
+/* Change the key after a key update of the peer, and answer if `requested`. false: no memory, or the answer cannot be sent. */
 static bool key_update_came(struct psi_tls_stream *s, bool requested)
 {
     s->peer.key_updates++;
@@ -61,10 +64,10 @@ static void messages_came(struct psi_tls_stream *s, const uint8_t *p, size_t n)
     while (n > 0 && s->stop == PSI_TLS_GOES_ON) {
         size_t whole = n < MESSAGE_HEAD_BYTES ? SIZE_MAX : MESSAGE_HEAD_BYTES + ((size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
         if (whole <= n && p[0] == SSL3_MT_NEWSESSION_TICKET && s->peer.dials) {
-            p += whole; /* of no use: sessions are not resumed */
+            p += whole; /* a session ticket is ignored, because sessions are not resumed */
             n -= whole;
         } else if (whole == n && p[0] == SSL3_MT_KEY_UPDATE && n == MESSAGE_HEAD_BYTES + 1 &&
-                   p[MESSAGE_HEAD_BYTES] <= SSL_KEY_UPDATE_REQUESTED) { /* the last one under its key */
+                   p[MESSAGE_HEAD_BYTES] <= SSL_KEY_UPDATE_REQUESTED) { /* a key update must be the last message under its key */
             if (!key_update_came(s, p[MESSAGE_HEAD_BYTES] == SSL_KEY_UPDATE_REQUESTED)) {
                 psi_tls_note(&s->peer, PSI_TLS_INTERNAL, "memory is short for a new key");
                 breaks(s, SSL_AD_INTERNAL_ERROR);
@@ -76,7 +79,7 @@ static void messages_came(struct psi_tls_stream *s, const uint8_t *p, size_t n)
     }
 }
 
-/* A record without plain text has come. Too many in a row, or too many key updates, break the connection. */
+/* Count a record that has no plain text for the owner. Too many in a row, or too many key updates, end the connection. */
 static void textless_came(struct psi_tls_stream *s)
 {
     const char *whom = s->peer.dials ? s->name : "the peer";
@@ -91,7 +94,8 @@ static void textless_came(struct psi_tls_stream *s)
     breaks(s, SSL_AD_UNEXPECTED_MESSAGE);
 }
 
-/* Open a whole record, to the place where there is room. Returns the bytes that are there; else text may be in s->text. */
+/* Open a record of `whole` bytes at s->in, and do what its type asks for. Plain text goes to place [room] or, if it is short or
+ * has no room there, stays where it lies (s->text). Returns the number of bytes in `place`. */
 static size_t record_came(struct psi_tls_stream *s, size_t whole, uint8_t *place, size_t room)
 {
     size_t most = psi_tls_record_most(whole);
@@ -136,7 +140,7 @@ size_t psi_tls_text_take(struct psi_tls_stream *s, uint8_t *place, size_t room)
         }
     }
     if (s->stop != PSI_TLS_GOES_ON) {
-        s->in_bytes = 0; /* nothing behind the end counts */
+        s->in_bytes = 0; /* bytes behind the end are not read */
     }
     if (placed == 0 && s->text_bytes > 0) {
         placed = room < s->text_bytes ? room : s->text_bytes;

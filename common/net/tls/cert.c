@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Certificates: whom one names, and whether it may connect.
- *
- * Happy path: OpenSSL checks chain, dates and purpose; then the certificate's one psd: URI becomes the peer's identity, and a
- * client compares it with the task that it dialled.
- *
- * Failure modes: a chain alone proves no name, so each certificate of the authority could pose as any task: no psd: URI, two of
- * them, or one with a NUL or another form is refused. A connection outlives its certificate: psi_tls_cert_allowed() is asked
- * again after a reload and from time to time.
- */
+/* Certificates: whom a certificate names, and whether its owner may connect. Happy path: OpenSSL checks chain, dates and purpose;
+ * then the certificate's one psd: URI becomes the peer's identity, and a client compares it with the task that it dialled.
+ * Failure modes: a certificate that has no psd: URI, two of them, or one with a NUL or of another form is refused: its chain
+ * proves no name, and it could pose as any task. A connection outlives its certificate: psi_tls_cert_allowed() is asked again
+ * after a reload and from time to time. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -85,7 +80,7 @@ bool psi_tls_is_refused(const struct psi_tls *tls, const char *line)
     return false;
 }
 
-/* Is `uri` what the client expects: exact, with a final '*', or, without an expectation, any task. */
+/* True if `uri` is what the client expects: `expect` itself, what matches its final '*', or, without an expectation, any task. */
 static bool is_expected(const char *expect, const char *uri, const struct psi_uri *parts)
 {
     size_t n = strlen(expect);
@@ -95,7 +90,7 @@ static bool is_expected(const char *expect, const char *uri, const struct psi_ur
     return expect[n - 1] == '*' ? strncmp(expect, uri, n - 1) == 0 : strcmp(expect, uri) == 0;
 }
 
-/* Beyond the chain: may the owner of this certificate connect? Else *reason and why [n]. */
+/* Check what the chain does not prove: that the owner of this certificate may connect. false: sets *reason and why [n]. */
 static bool owner_allowed(const struct psi_tls *tls, X509 *cert, char uri[PSI_IDENTITY_BYTES_MAX + 1], struct psi_uri *parts,
                           enum psi_tls_reason *reason, char *why, size_t n)
 {
@@ -146,17 +141,18 @@ int psi_tls_cert_verify(X509_STORE_CTX *store, void *unused)
     struct psi_uri parts;
     char uri[PSI_IDENTITY_BYTES_MAX + 1] = "";
     enum psi_tls_reason reason = PSI_TLS_NONE;
-    char why[256];
+    char why[256], shown[PSI_TLS_SHOWN_BYTES];
     const SSL *ssl = psi_openssl.X509_STORE_CTX_get_ex_data(store, psi_openssl.SSL_get_ex_data_X509_STORE_CTX_idx());
     struct psi_tls_peer *peer = psi_tls_peer_of(ssl);
     const struct psi_tls *tls = peer->tls;
     (void)unused;
     set_time(tls, store);
-    if (!tls->has_cert) { /* a client that has a key only: whoever answers with a certificate does not know the key */
+    if (!tls->has_cert) { /* this client has only a key; a server that shows a certificate has not proved that it knows the key */
         psi_openssl.X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
         psi_tls_note(peer, PSI_TLS_KEY_NOT_USED,
-                     "answered with a certificate instead of the key: it has no such line, or is none of "
-                     "this cluster's tasks");
+                     "answered with a certificate instead of the key: it has no such line, or is none of this cluster's tasks; "
+                     "shown was %s; its log says more (tls_refused)",
+                     psi_tls_shown(peer, shown, sizeof(shown)));
         return 0;
     }
     if (psi_openssl.X509_verify_cert(store) != 1) {

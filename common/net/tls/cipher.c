@@ -6,7 +6,6 @@
 
 #ifdef PSI_HAVE_TLS
 
-/* A struct psi_cipher of this row is an EVP_CIPHER_CTX. */
 static EVP_CIPHER_CTX *context_of(struct psi_cipher *cipher)
 {
     return (EVP_CIPHER_CTX *)cipher;
@@ -60,7 +59,8 @@ static bool open(struct psi_cipher *cipher, const struct psi_cipher_head *head, 
                psi_openssl.EVP_CipherUpdate(x, out_last, &done, body + n - 1, 1) == 1;
     }
     uint8_t none = 0;
-    return good && psi_openssl.EVP_CipherFinal_ex(x, &none, &done) == 1; /* no byte comes of it */
+    /* for these ciphers EVP_CipherFinal_ex() writes no bytes (to `none`); it makes or checks the tag */
+    return good && psi_openssl.EVP_CipherFinal_ex(x, &none, &done) == 1;
 }
 
 const struct psi_cipher_row *psi_cipher_row(uint16_t suite)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * AES-128-GCM by Intel's multi-buffer library. See cipher.h.
- *
- * Happy path: dlopen(), a manager that picks the functions for this CPU, a copy of their addresses; the manager is freed. A call
- * keeps its state on the stack. Failure mode: something is missing: the row is NULL.
- */
+/* AES-128-GCM by Intel's multi-buffer library. See cipher.h. Happy path: dlopen() the library, let its manager pick the functions
+ * for this CPU, copy their addresses, free the manager. A call keeps its state on the stack. Failure mode: NULL in place of the
+ * row, if the library or one of its functions is missing. */
 #include "cipher.h"
 
 #include "common/mem.h"
@@ -31,7 +28,7 @@ static struct {
 static bool there;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A struct psi_cipher of this row is an expanded key. */
+/* The struct psi_cipher of this row is the library's expanded AES key. */
 static struct gcm_key_data *key_of(struct psi_cipher *cipher)
 {
     return (struct gcm_key_data *)(void *)cipher;
@@ -44,7 +41,7 @@ static struct psi_cipher *make(void)
 
 static bool set(struct psi_cipher *cipher, uint16_t suite, const uint8_t *key, bool seals)
 {
-    (void)suite; /* AES: cipher.c */
+    (void)suite; /* cipher.c asks for this row for AES only */
     (void)seals;
     mb.set(key, key_of(cipher));
     return true;
@@ -69,7 +66,7 @@ static bool seal(struct psi_cipher *cipher, const struct psi_cipher_head *head, 
     }
     mb.encrypt(key, &state, out + n, &last, 1);
     mb.encrypted(key, &state, out + n + 1, PSI_CIPHER_TAG_BYTES);
-    explicit_bzero(&state, sizeof(state)); /* it has a block of the key stream */
+    explicit_bzero(&state, sizeof(state)); /* the state holds a block of the key stream */
     return true;
 }
 
@@ -112,7 +109,7 @@ static void load(void)
     *(void **)&manager_new = function(library, "alloc_mb_mgr");
     *(void **)&manager_init = function(library, "init_mb_mgr_auto");
     *(void **)&manager_free = function(library, "free_mb_mgr");
-    /* the manager's layout belongs to a version */
+    /* the layout of the manager depends on the version */
     if (version == NULL || version() != IMB_VERSION_NUM || manager_new == NULL || manager_init == NULL || manager_free == NULL) {
         return;
     }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a program accepts, shows and trusts, as an SSL_CTX that serves both roles.
+/* The keys, the certificate and the authority of one program, as an SSL_CTX that serves both as client and as server.
  *
- * Happy path: load OpenSSL -> copy the keys -> read certificate, private key, authority and the list of refused ones -> set what
- * OpenSSL's defaults get wrong for psd.
+ * Happy path: psi_tls_new() loads OpenSSL, makes a context, changes those defaults of OpenSSL that are wrong for psd, copies the
+ * keys, and reads the certificate, its private key, the authority and the list of refused certificates.
  *
- * Defaults that are changed, and why: TLS 1.3 only. Suites of SHA-256 only, because a key is bound to a hash. No tickets and no
- * session cache: a resumed session would outlive a reload. Client and server always ask for the other's proof (SSL_VERIFY_PEER),
- * which a PSK handshake needs a session id context for. No default paths of authorities. ALPN psd/1 keeps other services out that
- * have the same authority. No compatibility records.
+ * Defaults that are changed, and why: TLS 1.3 only. Suites of SHA-256 only, because a pre-shared key is bound to one hash. No
+ * tickets and no session cache: a resumed session would outlive a reload. Client and server always ask for the other's
+ * certificate (SSL_VERIFY_PEER), and then a handshake with a pre-shared key needs a session id context. ALPN psd/1 keeps other
+ * services out that have the same authority. No records for compatibility with middleboxes.
  *
- * Failure modes: a file that cannot be read or is wrong is named in the error; nothing of a half-read context is used.
- */
+ * Failure modes: a file that cannot be read or is wrong is named in the error; nothing of a half-read context is used. */
 #include "peer.h"
+#include "schedule.h"
 
 #include "../../auth/key_file.h"
 #include "../../buf.h"
@@ -29,6 +28,9 @@
 #ifdef PSI_HAVE_TLS
 
 const unsigned char psi_tls_session_context[3] = {'p', 's', 'd'};
+enum {
+    FLIGHT_RECORD_BYTES = 2 << 10
+}; /* longest handshake record, small because OpenSSL allocates and finally zeroes a buffer of this size for each handshake */
 static const unsigned char alpn[] = {5, 'p', 's', 'd', '/', '1'};
 
 struct psi_tls_peer *psi_tls_peer_of(const SSL *ssl)
@@ -51,8 +53,6 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_bytes
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/* ---- files ---- */
-
 static ps_status file_failed(const char *what, const char *path, struct psi_err *err)
 {
     unsigned long error = psi_openssl.ERR_peek_error();
@@ -74,7 +74,7 @@ static ps_status dates_check(struct psi_tls *tls, X509 *cert, struct psi_err *er
                     when);
 }
 
-/* The private key's file is judged as a key file is. */
+/* Check that nobody else can use the file of the private key, as psi_key_file_read() checks key files. */
 static ps_status private_check(const char *path, struct psi_err *err)
 {
     struct psi_secret text;
@@ -104,6 +104,10 @@ static ps_status cert_read(struct psi_tls *tls, const struct psi_tls_config *con
         psi_openssl.SSL_CTX_check_private_key(tls->ctx) != 1) {
         return file_failed("private key", config->key_file, err);
     }
+    st = psi_trust_file_check("authority", config->ca_file, err);
+    if (st != PS_OK) {
+        return st;
+    }
     if (psi_openssl.SSL_CTX_load_verify_file(tls->ctx, config->ca_file) != 1) {
         return file_failed("authority", config->ca_file, err);
     }
@@ -119,8 +123,8 @@ static ps_status cert_read(struct psi_tls *tls, const struct psi_tls_config *con
     return dates_check(tls, cert, err);
 }
 
-/* [at, n) of the list of refused ones as it is compared: a URI, or a serial in lower-case hex without leading zeros. false: it is
- * neither. */
+/* Read a line [at, n) of the file of refused certificates into the form that is compared: a URI, or a serial in lower-case hex
+ * without leading zeros. false: it is neither. */
 static bool refused_line(const char *at, size_t n, char out[PSI_IDENTITY_BYTES_MAX + 1])
 {
     struct psi_uri parts;
@@ -131,7 +135,7 @@ static bool refused_line(const char *at, size_t n, char out[PSI_IDENTITY_BYTES_M
     }
     for (size_t i = 0; i < n; i++) {
         char c = (char)tolower((unsigned char)at[i]);
-        if (!isxdigit((unsigned char)c) && c != ':') { /* openssl x509 -text writes pairs of digits with colons */
+        if (!isxdigit((unsigned char)c) && c != ':') { /* `openssl x509 -text` writes a serial as pairs of digits with colons */
             return false;
         }
         if (c != ':' && (c != '0' || count > 0) && count < 2 * PSI_TLS_SERIAL_BYTES + 1) {
@@ -148,7 +152,10 @@ static ps_status refused_read(struct psi_tls *tls, const char *path, struct psi_
     struct psi_buf text;
     struct psi_buf lines;
     unsigned line = 0;
-    ps_status st = psi_text_file_read("list of refused certificates", path, BYTES_MAX, &text, err);
+    static const char what[] = "list of refused certificates";
+    psi_buf_init(&text, BYTES_MAX);
+    ps_status st = psi_trust_file_check(what, path, err);
+    st = st == PS_OK ? psi_text_file_read(what, path, BYTES_MAX, &text, err) : st;
     const char *at = st == PS_OK ? psi_buf_text(&text) : "";
     psi_buf_init(&lines, BYTES_MAX);
     if (st == PS_OK && strlen(at) != text.len) {
@@ -185,25 +192,23 @@ static ps_status refused_read(struct psi_tls *tls, const char *path, struct psi_
     return PS_OK;
 }
 
-/* ---- the context ---- */
-
-/* The server's order counts, but a client whose list begins with ChaCha20 gets it: AES may be slow there. */
+/* The server's order of suites decides. But a client that lists ChaCha20 first gets ChaCha20, because its AES may be slow. */
 static bool settings_set(SSL_CTX *ctx, uint16_t suite_first)
 {
     const char *suites = suite_first == PSI_TLS_SUITE_AES ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
                                                           : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
     (void)psi_openssl.SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                                    SSL_OP_PRIORITIZE_CHACHA);
-    /* openssl.cnf of the machine may have set the other two, with which a connection has no ephemeral key, or no own records */
+    /* the machine's openssl.cnf may have set the last two options: handshakes without an ephemeral key, and TLS by the kernel */
     (void)psi_openssl.SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT | SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_KTLS);
-    (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
+    (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
+    (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MAX_SEND_FRAGMENT, FLIGHT_RECORD_BYTES, NULL);
     (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
     (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MAX_CERT_LIST, PSI_TLS_CERT_LIST_BYTES_MAX, NULL);
     psi_openssl.SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     psi_openssl.SSL_CTX_set_cert_verify_callback(ctx, psi_tls_cert_verify, NULL);
     psi_openssl.SSL_CTX_set_psk_use_session_callback(ctx, psi_tls_key_use);
     psi_openssl.SSL_CTX_set_psk_find_session_callback(ctx, psi_tls_key_find);
-    psi_openssl.SSL_CTX_set_keylog_callback(ctx, psi_tls_on_secret);
     psi_openssl.SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
     return psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) == 1 &&
            psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, NULL) == 1 &&
@@ -269,7 +274,7 @@ ps_status psi_tls_new(const struct psi_tls_config *config, struct psi_tls **out,
     tls->now_s = config->now_s;
     tls->key_update_records = config->key_update_records != 0 ? config->key_update_records : PSI_TLS_KEY_UPDATE_RECORDS;
     (void)snprintf(tls->cluster, sizeof(tls->cluster), "%s", config->cluster_name != NULL ? config->cluster_name : "");
-    tls->ctx = psi_openssl.SSL_CTX_new_ex(psi_openssl.own, NULL, psi_openssl.TLS_method());
+    tls->ctx = psi_openssl.SSL_CTX_new_ex(psi_openssl.own, PSI_TLS_PROPERTIES, psi_openssl.TLS_method());
     tls->suite_first = config->suite_first != 0 ? config->suite_first : psi_tls_speed()->first;
     if (tls->ctx == NULL || !settings_set(tls->ctx, tls->suite_first)) {
         psi_openssl.ERR_clear_error();
@@ -325,7 +330,7 @@ const char *psi_tls_uri(const struct psi_tls *tls)
 bool psi_tls_next_end(const struct psi_tls *tls, size_t *at, int64_t *out_s, char *buf, size_t n)
 {
     const size_t lines = tls->keys != NULL ? psi_keys_count(tls->keys) : 0;
-    while (*at <= lines) { /* 0: the certificate; 1: the first line */
+    while (*at <= lines) { /* *at 0: the certificate; from 1: the keys */
         const struct psi_key *key = *at > 0 ? psi_keys_at(tls->keys, *at - 1) : NULL;
         (*at)++;
         if (key == NULL && tls->has_cert) {
@@ -342,7 +347,7 @@ bool psi_tls_next_end(const struct psi_tls *tls, size_t *at, int64_t *out_s, cha
     return false;
 }
 
-#else /* without the headers no context can be made */
+#else
 
 ps_status psi_tls_new(const struct psi_tls_config *config, struct psi_tls **out, struct psi_err *err)
 {

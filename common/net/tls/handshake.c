@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The handshake of a stream: what must be there before OpenSSL sees it, its steps, and who the peer is once OpenSSL is content.
- *
- * Happy path: an accepted stream collects one record that holds the ClientHello -> steps -> the peer proved a key or a
- * certificate
- * -> DONE. A dialled stream begins with a step.
- *
- * Failure modes: plain text, a message that is too large or no ClientHello never reaches OpenSSL. "The handshake is over" proves
- * nothing by itself: a client that has a key only must see that the key ran, or a server that does not know the key would be
- * believed with any certificate; a server must know which of both proofs ran.
- */
+/* The handshake of a stream: what a peer must send before OpenSSL is called, the steps, and who the peer is when OpenSSL is done.
+ * Happy path: an accepted stream collects one record that holds the ClientHello -> steps -> the peer has proved a key or a
+ * certificate -> DONE. A dialled stream begins with a step. Failure modes: plain text, a message that is too large or no
+ * ClientHello never reaches OpenSSL. The end of a handshake proves nothing by itself. A client that has only a key must check
+ * that the key was used: otherwise it would believe a server that shows any certificate. A server must know whether a
+ * key or a certificate was used. */
+#include "schedule.h"
 #include "stream_internal.h"
 
 #include <stdio.h>
@@ -25,7 +21,7 @@ enum psi_tls_step psi_tls_hello_look(struct psi_tls_stream *s)
     if (p[0] != SSL3_RT_HANDSHAKE || (n >= 2 && p[1] != SSL3_VERSION_MAJOR)) {
         psi_tls_note(&s->peer, PSI_TLS_PLAIN_TEXT,
                      "it sent plain text, and only TLS is spoken here: it has no key file and no certificate");
-        memcpy(s->loop->out, alert, sizeof(alert)); /* a plain psd knows what it means */
+        memcpy(s->loop->out, alert, sizeof(alert)); /* a psd without TLS understands this alert */
         s->loop->out_bytes = sizeof(alert);
         return PSI_TLS_STEP_FAILED;
     }
@@ -38,14 +34,16 @@ enum psi_tls_step psi_tls_hello_look(struct psi_tls_stream *s)
                      PSI_TLS_HELLO_BYTES_MAX);
         return PSI_TLS_STEP_FAILED;
     }
-    if (n > PSI_TLS_RECORD_HEAD_BYTES && p[PSI_TLS_RECORD_HEAD_BYTES] != SSL3_MT_CLIENT_HELLO) {
+    const bool is_empty = whole == PSI_TLS_RECORD_HEAD_BYTES;
+    if (is_empty || (n > PSI_TLS_RECORD_HEAD_BYTES && p[PSI_TLS_RECORD_HEAD_BYTES] != SSL3_MT_CLIENT_HELLO)) {
         psi_tls_note(&s->peer, PSI_TLS_DAMAGED, "its first message is no ClientHello");
         return PSI_TLS_STEP_FAILED;
     }
     return n >= whole ? PSI_TLS_STEP_DONE : PSI_TLS_STEP_WAITS;
 }
 
-/* false: it proved nothing that counts; why is written down. */
+/* Check by which key or certificate the peer has proved who it is, and take its identity. false: not sufficient; the reason is
+ * noted. */
 static bool peer_judge(struct psi_tls_stream *s)
 {
     struct psi_tls_peer *peer = &s->peer;
@@ -67,7 +65,7 @@ static bool peer_judge(struct psi_tls_stream *s)
     return peer->reason == PSI_TLS_NONE;
 }
 
-/* OpenSSL has done its part: what outlives it is taken over, and it is freed. */
+/* Call when OpenSSL has finished the handshake: takes keys and certificates over from s->ssl, and frees s->ssl. */
 static bool ssl_leave(struct psi_tls_stream *s)
 {
     struct psi_tls_peer *peer = &s->peer;
@@ -92,7 +90,7 @@ static bool ssl_leave(struct psi_tls_stream *s)
     return true;
 }
 
-/* Keys and certificates may have been loaded anew meanwhile. */
+/* Check the peer against the present context: keys and certificates may have been reloaded since the handshake began. */
 static bool peer_still_allowed(struct psi_tls_stream *s)
 {
     char why[256];
@@ -115,7 +113,9 @@ enum psi_tls_step psi_tls_handshake_step(struct psi_tls_stream *s)
         }
     }
     psi_openssl.ERR_clear_error();
+    psi_tls_schedule_tell(peer->secrets, &peer->secrets_known);
     int rc = psi_openssl.SSL_do_handshake(s->ssl);
+    psi_tls_schedule_tell(NULL, NULL);
     if (rc != 1 && psi_openssl.SSL_get_error(s->ssl, rc) == SSL_ERROR_WANT_READ) {
         return PSI_TLS_STEP_WAITS;
     }

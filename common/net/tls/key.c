@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Keys as external PSKs of TLS 1.3.
- *
- * Happy path: the client puts psd1:CLUSTER:ROLE:NAME:KEYID and a session with the line's secret into its ClientHello; the server
- * finds the line of that name and key id, and OpenSSL compares the binder.
- *
- * Failure modes: an identity that the server does not know, that has expired, or is of another role or cluster, runs against a
- * random key: the binder fails as it does for a wrong secret, so a stranger does not learn which identities exist, and the
- * handshake does not fall back to certificates. The reason is written down for the server's log.
- *
- * A session for a key names a suite of SHA-256, and both sides have suites of that hash only: a session of another hash would be
- * ignored silently.
- */
+/* Keys as external PSKs of TLS 1.3. Happy path: the client puts psd1:CLUSTER:ROLE:NAME:KEYID into its ClientHello, with a binder
+ * that the line's secret makes; the server finds the line of that name and key id, and OpenSSL checks the binder. Failure modes:
+ * for an identity that the server does not know, that has expired, or is of another role or cluster, a random key stands in: the
+ * binder fails as for a wrong secret, so a stranger does not learn which identities exist, and the handshake does not fall back
+ * to certificates. The reason is written down for the server's log. A session for a key names a suite of SHA-256, and both sides
+ * have suites of that hash only: a session of another hash would be ignored silently. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -44,7 +37,7 @@ int psi_tls_key_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t
     *session = NULL;
     const struct psi_key *key = tls->keys == NULL ? NULL : psi_keys_find(tls->keys, peer->identity.name, peer->identity.key_id);
     if (key == NULL || (md != NULL && psi_openssl.EVP_MD_get_size(md) != SHA256_BYTES)) {
-        return 1; /* no key to show */
+        return 1; /* 1 (success) without a session tells OpenSSL that this client has no key to show */
     }
     *session = session_new(ssl, key->secret);
     if (*session == NULL) {
@@ -56,7 +49,7 @@ int psi_tls_key_use(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t
     return 1;
 }
 
-/* The line that a ClientHello names, if it may be used; else NULL, and why is written down. */
+/* The key line that a ClientHello names, if it may be used. NULL: the reason is noted. */
 static const struct psi_key *line_of(struct psi_tls_peer *peer, const unsigned char *id, size_t id_bytes)
 {
     struct psi_key_wire wire;
@@ -95,33 +88,12 @@ int psi_tls_key_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SES
     struct psi_tls_peer *peer = psi_tls_peer_of(ssl);
     *session = NULL;
     if (peer->tls->keys == NULL) {
-        return 1; /* certificates only */
+        return 1; /* this server has certificates only */
     }
     const struct psi_key *key = line_of(peer, id, id_bytes);
     peer->key_asked = true;
     *session = session_new(ssl, key != NULL ? key->secret : peer->tls->nobody);
     return *session != NULL ? 1 : 0;
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* line: a label, the client's random number, the secret, in hexadecimal digits (NSS key log). OpenSSL zeroes it. */
-void psi_tls_on_secret(const SSL *ssl, const char *line)
-{
-    static const char *const labels[2] = {"CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "};
-    struct psi_tls_peer *peer = psi_tls_peer_of(ssl);
-    const char *digits = strrchr(line, ' ');
-    for (unsigned i = 0; i < 2; i++) {
-        if (strncmp(line, labels[i], strlen(labels[i])) == 0 && strlen(digits + 1) == 2 * (size_t)PSI_TLS_SECRET_BYTES) {
-            for (unsigned at = 0; at < PSI_TLS_SECRET_BYTES; at++) {
-                peer->secrets[i][at] = (uint8_t)(digit_of(digits[1 + 2 * at]) << 4 | digit_of(digits[2 + 2 * at]));
-            }
-            peer->secrets_known |= 1u << i;
-        }
-    }
 }
 
 bool psi_tls_key_allowed(const struct psi_tls *now, const struct psi_tls *before, const struct psi_identity *identity, char *why,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the TLS streams of one net share: the two buffers of ciphertext, handshake slots, and how many handshake steps a loop turn
- * has left. A handshake that has not proved anything costs memory (libssl takes 72 to 130 KiB) and time; the slots bound the one,
- * the steps the other, so that strangers take little from the peers that work. One IP address has a part of the slots only, and
- * strangers together leave some free: a flood of theirs does not shut out the cluster's tasks and those who were let in before.
- * Strangers that wait for a slot are bounded as well: each keeps PSI_TLS_HELLO_BYTES_MAX.
- */
+/* What the TLS streams of one net share: the two buffers of ciphertext, handshake slots, and how many handshake steps a loop turn
+ * has left. A handshake that has not proved anything costs memory (libssl takes 72 to 130 KiB) and time; the slots bound the
+ * memory and the steps the time, so that strangers take little from the peers that work. One IP address gets only some of the
+ * slots, and strangers together leave some free: a flood of strangers does not shut out the cluster's tasks and peers that were
+ * let in before. Strangers that wait for a slot are bounded as well: each keeps PSI_TLS_HELLO_BYTES_MAX. */
 #include "stream_internal.h"
 
 #include "../../mem.h"
@@ -14,7 +12,7 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { LOOKED_MAX = 256 }; /* of those that wait, for one whose address has not all of its slots: bounds a turn */
+enum { LOOKED_MAX = 256 }; /* most waiting streams to examine for a free slot: the address of each may have used up its share */
 
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now)
 {
@@ -41,6 +39,7 @@ void psi_tls_loop_free(struct psi_tls_loop *loop)
     if (loop != NULL) {
         PSI_ASSERT(loop->slots == 0 && loop->raw == 0 && psi_list_empty(&loop->waiting[0]) && psi_list_empty(&loop->waiting[1]));
         psi_free(loop->in);
+        psi_free(loop->spare);
         psi_free(loop->out);
         psi_free(loop);
     }
@@ -67,14 +66,12 @@ void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done)
     }
 }
 
-/* Bytes of the IP address in "127.0.0.1:51234" or "[::1]:51234". */
 static size_t host_bytes(const char *name)
 {
     const char *port = strrchr(name, ':');
     return port != NULL ? (size_t)(port - name) : strlen(name);
 }
 
-/* Slots of peers that have the address of this one. */
 static unsigned slots_of_address(const struct psi_tls_stream *s)
 {
     unsigned count = 0;
@@ -147,7 +144,7 @@ void psi_tls_slot_wait(struct psi_tls_stream *s)
     psi_list_push_back(&s->loop->waiting[psi_tls_is_known(s) ? 1 : 0], &s->place);
 }
 
-/* Give a slot to one of these waiting streams, and drive it again. false: none may have one. */
+/* Give a free slot to one of these waiting streams, and let its handshake go on. false: none of them may have one. */
 static bool slot_pass_on(struct psi_list *waiting)
 {
     struct psi_list *it;
@@ -189,7 +186,7 @@ bool psi_tls_step_take(struct psi_tls_loop *loop)
     return may;
 }
 
-#else /* without OpenSSL's headers there is no context, and nothing to share */
+#else
 
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opening OpenSSL. Happy path: dlopen() of both libraries, dlsym() of every function of the table, a library context.
- * Failure modes: no library, an older one that lacks a function, no memory: the first failure's text is kept and repeated.
- *
- * The library is told not to clean up in exit(): loop threads of a program that ends may still be in it.
- */
+/* Opening OpenSSL. Happy path: dlopen() of both libraries, dlsym() of every function of the table, a library context. Failure
+ * modes: no library, an older one that lacks a function, no memory: the first failure's text is kept and repeated. The library is
+ * told not to clean up in exit(): loop threads of a program that ends may still use it. */
 #include "openssl.h"
 
+#include "schedule.h"
 #include "tls.h"
 
 #ifdef PSI_HAVE_TLS
@@ -24,14 +22,14 @@ static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 
 struct function {
     const char *name;
-    size_t offset; /* in struct psi_openssl */
+    size_t offset; /* offset of the function's pointer in struct psi_openssl */
 };
 #define ROW_(name) {#name, offsetof(struct psi_openssl, name)},
 static const struct function of_ssl[] = {PSI_OPENSSL_OF_SSL(ROW_)};
 static const struct function of_crypto[] = {PSI_OPENSSL_OF_CRYPTO(ROW_)};
 #undef ROW_
 
-/* The symbols of a library stay its own: another OpenSSL may live in the same process. */
+/* The library's symbols stay local, because another OpenSSL may live in the same process. */
 static bool load_one(const char *file, const struct function *functions, size_t count)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -51,8 +49,6 @@ static bool load_one(const char *file, const struct function *functions, size_t 
     }
     return true;
 }
-
-/* ---- memory of OpenSSL that is zeroed when it is freed ---- */
 
 static bool wipes;
 
@@ -97,11 +93,12 @@ static void load(void)
         !load_one("libssl.so.3", of_ssl, sizeof(of_ssl) / sizeof(of_ssl[0]))) {
         return;
     }
-    if (wipes) { /* refused where somebody else in the process uses the library already: then all is as without */
+    if (wipes) { /* if the process has used the library before, this call is refused, and freed memory is not zeroed */
         (void)psi_openssl.CRYPTO_set_mem_functions(wipe_malloc, wipe_realloc, wipe_free);
     }
     if (psi_openssl.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) != 1 || psi_openssl.OPENSSL_init_ssl(0, NULL) != 1 ||
-        (psi_openssl.own = psi_openssl.OSSL_LIB_CTX_new()) == NULL ||
+        (psi_openssl.own = psi_openssl.OSSL_LIB_CTX_new()) == NULL || !psi_tls_schedule_load() ||
+        (psi_openssl.sha256 = psi_openssl.EVP_MD_fetch(psi_openssl.own, "SHA256", NULL)) == NULL ||
         (psi_openssl.aes = psi_openssl.EVP_CIPHER_fetch(psi_openssl.own, "AES-128-GCM", NULL)) == NULL ||
         (psi_openssl.chacha = psi_openssl.EVP_CIPHER_fetch(psi_openssl.own, "ChaCha20-Poly1305", NULL)) == NULL) {
         PSI_IGNORE(psi_fail(&load_err, PS_UNIMPLEMENTED,

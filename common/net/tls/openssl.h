@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The functions of OpenSSL 3 that psd calls, as one table of pointers: libssl and libcrypto are opened when a key or certificate
- * is first configured, and a program without any never loads them. For common/net/tls/ only.
- */
+/* The functions of OpenSSL 3 that psd calls, as one table of pointers: libssl and libcrypto are opened when a key or certificate
+ * is first configured, and a program without keys and certificates never loads them. For common/net/tls/ only. */
 #ifndef PSI_TLS_OPENSSL_H
 #define PSI_TLS_OPENSSL_H
 
@@ -15,11 +13,13 @@
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/provider.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-/* Functions only, no macros of the headers. */
+/* X(name) for each function; macros of OpenSSL's headers are not in the table. */
 #define PSI_OPENSSL_OF_SSL(X)                                                                                                    \
     X(OPENSSL_init_ssl)                                                                                                          \
     X(TLS_method)                                                                                                                \
@@ -35,7 +35,6 @@
     X(SSL_CTX_set_cert_verify_callback)                                                                                          \
     X(SSL_CTX_set_psk_use_session_callback)                                                                                      \
     X(SSL_CTX_set_psk_find_session_callback)                                                                                     \
-    X(SSL_CTX_set_keylog_callback)                                                                                               \
     X(SSL_CTX_set_alpn_protos)                                                                                                   \
     X(SSL_CTX_set_alpn_select_cb)                                                                                                \
     X(SSL_CTX_use_certificate_chain_file)                                                                                        \
@@ -74,6 +73,8 @@
     X(OPENSSL_init_crypto)                                                                                                       \
     X(CRYPTO_set_mem_functions)                                                                                                  \
     X(OSSL_LIB_CTX_new)                                                                                                          \
+    X(OSSL_PROVIDER_add_builtin)                                                                                                 \
+    X(OSSL_PROVIDER_load)                                                                                                        \
     X(ERR_clear_error)                                                                                                           \
     X(ERR_peek_error)                                                                                                            \
     X(ERR_reason_error_string)                                                                                                   \
@@ -98,7 +99,13 @@
     X(EVP_CipherInit_ex2)                                                                                                        \
     X(EVP_CipherUpdate)                                                                                                          \
     X(EVP_CipherFinal_ex)                                                                                                        \
-    X(EVP_Q_mac)                                                                                                                 \
+    X(EVP_MD_fetch)                                                                                                              \
+    X(EVP_MD_is_a)                                                                                                               \
+    X(EVP_MD_CTX_new)                                                                                                            \
+    X(EVP_MD_CTX_free)                                                                                                           \
+    X(EVP_DigestInit_ex2)                                                                                                        \
+    X(EVP_DigestUpdate)                                                                                                          \
+    X(EVP_DigestFinal_ex)                                                                                                        \
     X(X509_verify_cert)                                                                                                          \
     X(X509_verify_cert_error_string)                                                                                             \
     X(X509_STORE_CTX_new_ex)                                                                                                     \
@@ -131,19 +138,19 @@ struct psi_openssl {
     PSI_OPENSSL_OF_SSL(PSI_OPENSSL_FIELD_)
     PSI_OPENSSL_OF_CRYPTO(PSI_OPENSSL_FIELD_)
 #undef PSI_OPENSSL_FIELD_
-    OSSL_LIB_CTX *own; /* psd's own library context: the settings of the program that it is linked into do not reach it */
-    const EVP_CIPHER *aes, *chacha; /* of the suites in use: AES-128-GCM, ChaCha20-Poly1305 */
+    OSSL_LIB_CTX *own; /* psd's own library context, so that OpenSSL settings of the linking program have no effect on it */
+    const EVP_MD *sha256;
+    const EVP_CIPHER *aes, *chacha; /* ciphers of the two suites, AES-128-GCM and ChaCha20-Poly1305 */
 };
-/** Filled by psi_openssl_load(); every struct psi_tls stands for a load that succeeded. */
+/** Filled by psi_openssl_load(). While a struct psi_tls exists, the table is filled. */
 extern struct psi_openssl psi_openssl;
 #endif
 
-/**
- * Open the libraries and find every function, at the first call; later calls repeat its result. They stay until the process ends.
+/** Open the libraries and find every function, at the first call; later calls repeat its result. The libraries stay loaded until
+ * the process ends.
  *
  * Thread  any.
- * Errors  PS_UNIMPLEMENTED: this build or this machine has no OpenSSL 3; says which package brings it
- */
+ * Errors  PS_UNIMPLEMENTED: this build or this machine has no OpenSSL 3; says which package brings it */
 PSI_MUST ps_status psi_openssl_load(struct psi_err *err);
 
 #endif

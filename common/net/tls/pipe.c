@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ciphertext to the row below, and to and from OpenSSL during the handshake, by a BIO of psd's own.
- *
- * Out: records, and what OpenSSL writes, fill the loop's buffer; a flush gives it to the row below in one write. What the kernel
- * does not take is copied and becomes the hold of the row below; more ciphertext meanwhile (answers to key updates, an alert)
- * queues behind it. In: s->in lies in the loop's buffer. What nobody wants yet is copied before the buffer is another stream's.
- *
- * Failure modes: memory is short, or a peer that takes nothing makes too much ciphertext wait: UV_ENOBUFS, and the connection
- * ends.
- */
+/* Moves ciphertext between a TLS stream and the transport below; during the handshake also to and from OpenSSL, through psd's own
+ * BIO. Out: records, and what OpenSSL writes, collect in the loop's buffer; a flush gives them to the transport in one write.
+ * What the kernel does not take is copied and becomes the hold of the transport below; later ciphertext (answers to key updates,
+ * an alert) queues behind the hold. In: during a call s->in points into the loop's buffer or into `kept`. What the owner does not
+ * take yet is kept for the next call: up to COPIED_BYTES_MAX as a copy; for more the stream keeps the buffer itself, and the loop
+ * gets another one. Failure: no memory, or too much queued for a peer that reads nothing: UV_ENOBUFS, and the connection ends. */
 #include "stream_internal.h"
 
 #include "../../mem.h"
@@ -17,7 +13,10 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { QUEUED_BYTES_MAX = 512 << 10 }; /* the owner's bytes never queue here: write() is not called while something is sending */
+enum {
+    QUEUED_BYTES_MAX = 512 << 10, /* bytes of TLS messages; plain text never queues: write() is not called during a hold */
+    COPIED_BYTES_MAX = 32 << 10   /* most bytes that are kept as a copy; for more, the stream takes over the loop's buffer */
+};
 
 void psi_tls_pipe_busy(struct psi_tls_stream *s)
 {
@@ -36,7 +35,6 @@ static int queue_add(struct psi_tls_stream *s, const uint8_t *bytes, size_t n)
     return 0;
 }
 
-/* Give the queued ciphertext to the row below. */
 static int queue_send(struct psi_tls_stream *s)
 {
     size_t n = s->queued_bytes;
@@ -81,7 +79,7 @@ int psi_tls_pipe_sent(struct psi_tls_stream *s)
     return rc;
 }
 
-/* A record behind what is in the loop's buffer; content may lie where it comes to lie there. */
+/* Encrypt content as a record behind what is in the loop's buffer; content may already lie at its place there. */
 static int record_add(struct psi_tls_stream *s, uint8_t type, const uint8_t *content, size_t n)
 {
     struct psi_tls_loop *loop = s->loop;
@@ -93,7 +91,7 @@ static int record_add(struct psi_tls_stream *s, uint8_t type, const uint8_t *con
     return 0;
 }
 
-/* Room for one more record in the loop's buffer, under a key that is good for it. */
+/* Make room for one more record in the loop's buffer of ciphertext. If the key has encrypted many records, change it first. */
 static int record_room(struct psi_tls_stream *s)
 {
     int rc = s->to_peer.records < s->peer.tls->key_update_records ? 0 : psi_tls_pipe_key_update(s, false);
@@ -121,7 +119,7 @@ ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, 
 {
     struct psi_tls_loop *loop = s->loop;
     size_t total = 0;
-    size_t have = 0; /* content of the record that is gathered, where it will lie */
+    size_t have = 0; /* bytes of content that are gathered for the next record, at the place where the record will have them */
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
         const uint8_t *at = iov[i].base;
@@ -130,7 +128,8 @@ ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, 
         while (left > 0 && rc == 0) {
             rc = have == 0 ? record_room(s) : 0;
             size_t part = left < PSI_TLS_RECORD_BYTES - have ? left : PSI_TLS_RECORD_BYTES - have;
-            if (rc == 0 && part == PSI_TLS_RECORD_BYTES) { /* straight from the owner's memory */
+            /* a whole record's content is encrypted straight from the owner's memory */
+            if (rc == 0 && part == PSI_TLS_RECORD_BYTES) {
                 rc = record_add(s, SSL3_RT_APPLICATION_DATA, at, part);
             } else if (rc == 0) {
                 uint8_t *content = loop->out + loop->out_bytes + PSI_TLS_RECORD_HEAD_BYTES;
@@ -153,17 +152,44 @@ ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, 
     return rc != 0 ? rc : (ssize_t)total;
 }
 
+void psi_tls_pipe_forget(struct psi_tls_stream *s)
+{
+    if (s->kept_is_buffer && s->loop->spare == NULL) {
+        s->loop->spare = s->kept;
+    } else {
+        psi_free(s->kept);
+    }
+    s->kept = NULL;
+    s->kept_is_buffer = false;
+}
+
+/* Make the loop's buffer `in` the stream's `kept`, and give the loop its spare buffer or a new one. false: no memory. */
+static bool buffer_take(struct psi_tls_stream *s)
+{
+    struct psi_tls_loop *loop = s->loop;
+    uint8_t *other = loop->spare != NULL ? loop->spare : psi_malloc(PSI_TLS_IN_BYTES);
+    if (other == NULL) {
+        return false;
+    }
+    s->kept = loop->in;
+    s->kept_is_buffer = true;
+    loop->in = other;
+    loop->spare = NULL;
+    return true;
+}
+
 bool psi_tls_pipe_keep(struct psi_tls_stream *s)
 {
     uint8_t *from = s->text_bytes > 0 ? s->text : s->in;
-    size_t gap = s->text_bytes > 0 ? (size_t)(s->in - s->text) : 0; /* between both lie the tail of a record */
+    /* the gap between text and in holds the tag of the last record */
+    size_t gap = s->text_bytes > 0 ? (size_t)(s->in - s->text) : 0;
     size_t n = s->text_bytes + s->in_bytes > 0 ? gap + s->in_bytes : 0;
     if (n == 0) {
-        psi_free(s->kept);
-        s->kept = NULL;
+        psi_tls_pipe_forget(s);
         s->kept_at = 0;
-    } else if (s->kept != NULL) {
-        s->kept_at = (size_t)(from - s->kept); /* nothing is read from below while there are any */
+    } else if (s->kept != NULL || (n > COPIED_BYTES_MAX && buffer_take(s))) {
+        /* the kept bytes stay where they are, because nothing is read from the transport below while bytes are kept */
+        s->kept_at = (size_t)(from - s->kept);
     } else {
         s->kept = psi_malloc(n);
         if (s->kept == NULL) {
@@ -179,8 +205,6 @@ bool psi_tls_pipe_keep(struct psi_tls_stream *s)
     s->in_bytes = s->text_bytes = 0;
     return true;
 }
-
-/* ---- the BIO ---- */
 
 static int on_write(BIO *bio, const char *bytes, int n)
 {
@@ -226,13 +250,13 @@ static long on_ctrl(BIO *bio, int command, long number, void *pointer)
     const struct psi_tls_stream *s = psi_openssl.BIO_get_data(bio);
     (void)number;
     (void)pointer;
-    if (command == BIO_CTRL_EOF) { /* with 0 OpenSSL would call an end a failed system call without a reason */
+    if (command == BIO_CTRL_EOF) { /* if this returned 0, OpenSSL would report an end as a failed system call without a reason */
         return s->in_bytes == 0 && s->raw_end < 0;
     }
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO_METHOD *method; /* one for the process; stays, as the library does */
+static BIO_METHOD *method; /* one for the process, never freed */
 
 static void method_make(void)
 {
@@ -256,7 +280,7 @@ bool psi_tls_pipe_make(struct psi_tls_stream *s)
     }
     psi_openssl.BIO_set_data(bio, s);
     psi_openssl.BIO_set_init(bio, 1);
-    psi_openssl.SSL_set_bio(ssl, bio, bio); /* given */
+    psi_openssl.SSL_set_bio(ssl, bio, bio); /* ssl owns it now */
     if (s->peer.dials) {
         psi_openssl.SSL_set_connect_state(ssl);
     } else {

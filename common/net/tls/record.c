@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Records of TLS 1.3 under the traffic keys of a finished handshake (RFC 8446, 5.2 to 5.5 and 7). See record.h.
+/* Records of TLS 1.3 under the traffic keys of a finished handshake (RFC 8446, 5.2 to 5.5 and 7). See record.h.
  *
  *     head, 5 bytes: 23 3 3 length          ciphertext of: content, its type (1 byte), zeros             tag, 16 bytes
  *     nonce = iv XOR the record's number    additional data = the head    key, iv = Expand-Label(secret, "key" and "iv")
  *
- * Happy path: the secret of a direction -> key and iv -> records, numbered from 0. A key update makes the next secret of the old
- * one, and numbers begin again.
- *
- * Failure modes: memory is short, the cipher fails: false. What the peer sends is judged in the order of the RFC: too long, does
- * not decrypt, too much content, no content type; the alert is returned.
- */
+ * Happy path: the secret of a direction -> key and iv -> records, numbered from 0. A key update makes the next secret from the
+ * old one, and numbers begin again. Failure modes: without memory, or if the cipher fails: false. The peer's records are checked
+ * in the order of the RFC: too long, does not decrypt, too much content, no content type; the alert is returned. */
 #include "record.h"
+
+#include "schedule.h"
 
 #include <string.h>
 
@@ -20,45 +18,19 @@
 enum {
     TAG_BYTES = PSI_CIPHER_TAG_BYTES,
     AES_KEY_BYTES = 16,
-    EXPANSION_BYTES_MAX = 256, /* of a record: more than its content, RFC 8446, 5.2 */
-    LABEL_BYTES_MAX = 32,
-    /* Values come to memory that is not in cache, and the cipher waits for each line of it. When a record asks for the lines of
-     * the next one, 16 MiB take 4.0 ms where they took 4.7, and 2.3 to memory in cache. */
+    EXPANSION_BYTES_MAX = 256, /* bytes of a record beside its content: RFC 8446, 5.2 */
+    /* Opening a record prefetches the next record's place: 16 MiB out of cache take 4.0 ms instead of 4.7; in cache 2.3 ms. */
     LINE_BYTES = 64
 };
 
 _Static_assert(PSI_TLS_RECORD_MORE_BYTES == PSI_TLS_RECORD_HEAD_BYTES + 1 + TAG_BYTES, "a type and a tag");
 
-/* HKDF-Expand-Label without a context, of at most one hash (RFC 8446, 7.1; RFC 5869, 2.3). */
-static bool expand(const uint8_t secret[PSI_TLS_SECRET_BYTES], const char *label, uint8_t *out, size_t n)
-{
-    uint8_t info[4 + LABEL_BYTES_MAX + 1];
-    uint8_t hash[PSI_TLS_SECRET_BYTES];
-    size_t hash_bytes = 0;
-    size_t label_bytes = strlen(label);
-    PSI_ASSERT(n <= sizeof(hash) && label_bytes <= LABEL_BYTES_MAX);
-    info[0] = 0;
-    info[1] = (uint8_t)n;
-    info[2] = (uint8_t)label_bytes;
-    memcpy(info + 3, label, label_bytes);
-    info[3 + label_bytes] = 0; /* no context */
-    info[4 + label_bytes] = 1; /* the first block of HKDF-Expand */
-    bool good = psi_openssl.EVP_Q_mac(psi_openssl.own, "HMAC", NULL, "SHA256", NULL, secret, PSI_TLS_SECRET_BYTES, info,
-                                      5 + label_bytes, hash, sizeof(hash), &hash_bytes) != NULL &&
-                hash_bytes == sizeof(hash);
-    if (good) {
-        memcpy(out, hash, n);
-    }
-    explicit_bzero(hash, sizeof(hash));
-    return good;
-}
-
-/* Key and iv of way->secret. */
 static bool key_set(struct psi_tls_way *way)
 {
     uint8_t key[PSI_CIPHER_KEY_BYTES_MAX];
     size_t key_bytes = way->suite == PSI_TLS_SUITE_AES ? AES_KEY_BYTES : sizeof(key);
-    bool good = expand(way->secret, "tls13 key", key, key_bytes) && expand(way->secret, "tls13 iv", way->iv, sizeof(way->iv)) &&
+    bool good = psi_tls_schedule_expand(way->secret, "key", key, key_bytes) &&
+                psi_tls_schedule_expand(way->secret, "iv", way->iv, sizeof(way->iv)) &&
                 way->row->set(way->cipher, way->suite, key, way->seals);
     explicit_bzero(key, sizeof(key));
     way->records = 0;
@@ -86,10 +58,10 @@ void psi_tls_way_end(struct psi_tls_way *way)
 
 bool psi_tls_way_renew(struct psi_tls_way *way)
 {
-    return expand(way->secret, "tls13 traffic upd", way->secret, PSI_TLS_SECRET_BYTES) && key_set(way);
+    return psi_tls_schedule_expand(way->secret, "traffic upd", way->secret, PSI_TLS_SECRET_BYTES) && key_set(way);
 }
 
-/* The next record's nonce. The record is counted. */
+/* Make the nonce of the next record, and count the record. */
 static void next_nonce(struct psi_tls_way *way, uint8_t nonce[PSI_CIPHER_NONCE_BYTES])
 {
     memcpy(nonce, way->iv, PSI_CIPHER_NONCE_BYTES);
@@ -120,7 +92,7 @@ size_t psi_tls_record_whole(const uint8_t *p, size_t n)
         return 0;
     }
     if (p[0] != SSL3_RT_APPLICATION_DATA || body_bytes > PSI_TLS_RECORD_BYTES + EXPANSION_BYTES_MAX) {
-        return PSI_TLS_RECORD_HEAD_BYTES; /* it is refused without its body */
+        return PSI_TLS_RECORD_HEAD_BYTES; /* a record that is too long is refused before its body has come */
     }
     return n >= PSI_TLS_RECORD_HEAD_BYTES + body_bytes ? PSI_TLS_RECORD_HEAD_BYTES + body_bytes : 0;
 }
@@ -145,13 +117,13 @@ int psi_tls_record_open(struct psi_tls_way *way, uint8_t *record, size_t bytes, 
         return SSL_AD_RECORD_OVERFLOW;
     }
     PSI_ASSERT(bytes == PSI_TLS_RECORD_HEAD_BYTES + n);
-    if (n <= TAG_BYTES) { /* not even a type */
+    if (n <= TAG_BYTES) { /* too short: in front of the tag at least one byte must stand, the type of the content */
         return SSL_AD_BAD_RECORD_MAC;
     }
     n -= TAG_BYTES;
     if (content != body) {
         for (size_t line = 0; line < n; line += LINE_BYTES) {
-            __builtin_prefetch(content + n + line, 1); /* where the next one comes; past the end it does nothing */
+            __builtin_prefetch(content + n + line, 1); /* the next record's place; a prefetch past the end does nothing */
         }
     }
     uint8_t nonce[PSI_CIPHER_NONCE_BYTES];
@@ -160,7 +132,7 @@ int psi_tls_record_open(struct psi_tls_way *way, uint8_t *record, size_t bytes, 
     if (!way->row->open(way->cipher, &head, body, n, content, &last)) {
         return SSL_AD_BAD_RECORD_MAC;
     }
-    if (n > PSI_TLS_RECORD_BYTES + 1) { /* padding counts */
+    if (n > PSI_TLS_RECORD_BYTES + 1) { /* includes the padding */
         return SSL_AD_RECORD_OVERFLOW;
     }
     for (n--; last == 0 && n > 0; n--) {

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TLS as a transport. See stream.h; the handshake's policy is in key.c and cert.c, the texts are in why.c.
+/* TLS as a transport. See stream.h; the handshake's policy is in key.c and cert.c, the texts are in why.c.
  *
  * Happy path: read(on) -> an accepted stream collects the ClientHello and takes a slot, a dialled one starts -> handshake steps,
  * at most PSI_TLS_STEPS_PER_TURN a turn -> written(0): the owner may send -> ciphertext comes into the loop's buffer, plain text
- * goes to the owner's places; write() encrypts all that is composed into the loop's buffer and gives it to the row below.
+ * goes to the owner's places; write() encrypts what is composed into the loop's buffer, and gives it to the transport below.
  *
  *                 ClientHello whole       a slot is free          both Finished
  *     FRESH -> HELLO ---------> WAITS_SLOT ---------> HANDSHAKE ---------> OPEN -> (FAILED) -> CLOSED
  *
  * What stays with a stream: the begin of a record, or what came while its owner wants no more (`kept`); and ciphertext that the
- * kernel did not take (`sending`, and `queued` behind it). The stream is busy while there is any of the latter, so write() never
- * adds much to it. The owner hears of plain text when its tag is right.
+ * kernel did not take (`sending`, and `queued` behind it). The stream is busy while ciphertext waits, so write() adds little to
+ * it. The owner hears of plain text after its tag was found right.
  *
  * Failure modes:
  *   the handshake fails     -> the alert is sent, refused() for an accepted stream, arrived(UV_EPROTO)
- *   a record is damaged     -> the same
+ *   a record is damaged     -> as for a failed handshake
  *   plain text comes        -> an alert in plain text, which a plain psd understands
  *   the peer ends           -> arrived(UV_EOF); why() tells an end with close_notify from one without
  *   bytes wait inside       -> no descriptor says so: again(), and resume() next turn
- *   too many key updates, or too many records that bring nothing -> an alert, FLOOD
- */
+ *   too many key updates, or too many records without plain text -> an alert, FLOOD */
 #include "stream_internal.h"
 
 #include "../../mem.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #ifdef PSI_HAVE_TLS
+
+enum { WINDOW_BYTES = 1 << 20 }; /* receive window of an open stream; the reason is at window_widen() */
 
 static struct psi_tls_stream *stream_of(struct psi_transport *raw)
 {
     return PSI_CONTAINER_OF(raw, struct psi_tls_stream, raw);
 }
 
-/* Something waits inside that no descriptor tells of. During a call, or between calls. */
+/* True if the stream itself keeps bytes for its owner: the operating system has delivered them, so it will not report them again.
+ * Valid during a call of the stream and between calls. */
 static bool has_inside(const struct psi_tls_stream *s)
 {
     const uint8_t *kept = s->kept != NULL ? s->kept + s->kept_at + s->kept_gap : NULL;
@@ -43,7 +45,7 @@ static bool has_inside(const struct psi_tls_stream *s)
            psi_tls_record_whole(s->in, s->in_bytes) > 0 || psi_tls_record_whole(kept, s->kept_bytes - s->kept_gap) > 0;
 }
 
-/* Read from below exactly while there is a use for it. */
+/* Start or stop reading ciphertext, so that it is read only when this stream can use it. */
 static int raw_read(struct psi_tls_stream *s)
 {
     bool wants = s->state == PSI_TLS_HELLO || s->state == PSI_TLS_FAILED ||
@@ -53,8 +55,6 @@ static int raw_read(struct psi_tls_stream *s)
     return wants == s->raw.reading || s->state == PSI_TLS_CLOSED ? 0 : s->raw.row->read(&s->raw, wants);
 }
 
-/* ---- failure ---- */
-
 static void refuse(struct psi_tls_stream *s)
 {
     if (!s->told && !s->peer.dials) {
@@ -63,18 +63,18 @@ static void refuse(struct psi_tls_stream *s)
     }
 }
 
-/* The stream has failed, and the reason is written down: end its handshake and forget what it has read. */
+/* End a stream whose failure has been noted: its handshake is over, and what it has read is dropped. */
 static void fail(struct psi_tls_stream *s)
 {
     s->state = PSI_TLS_FAILED;
     psi_tls_handshake_ends(s, false);
     psi_tls_slot_give_back(s);
     s->in_bytes = s->text_bytes = 0;
-    PSI_IGNORE(psi_tls_pipe_keep(s));  /* frees what was kept */
-    PSI_IGNORE(psi_tls_pipe_flush(s)); /* the alert; where it cannot be sent, the peer sees the end */
+    PSI_IGNORE(psi_tls_pipe_keep(s));  /* frees the kept bytes */
+    PSI_IGNORE(psi_tls_pipe_flush(s)); /* sends the alert; if that fails, the peer just sees the end of the stream */
     refuse(s);
     s->outer->events->arrived(s->outer, UV_EPROTO);
-    PSI_IGNORE(raw_read(s)); /* what cannot be read cannot be discarded: the linger time ends it */
+    PSI_IGNORE(raw_read(s)); /* if this fails, arriving bytes are not discarded, and the linger time ends the stream */
 }
 
 static void end_came(struct psi_tls_stream *s)
@@ -90,9 +90,6 @@ static void end_came(struct psi_tls_stream *s)
     s->outer->events->arrived(s->outer, s->raw_end < 0 ? s->raw_end : UV_EOF);
 }
 
-/* ---- plain text in ---- */
-
-/* Places that lie one behind the other become one. Returns their count. */
 static size_t places_join(struct psi_space *places, size_t count)
 {
     size_t last = 0;
@@ -106,7 +103,7 @@ static size_t places_join(struct psi_space *places, size_t count)
     return last + 1;
 }
 
-/* Copy the plain text that has come into the places. Returns the bytes copied; *out_full: the places are full. */
+/* Copy decrypted bytes into the owner's places. Returns their number; *out_full: the places are full. */
 static size_t places_fill(struct psi_tls_stream *s, const struct psi_space *places, size_t count, bool *out_full)
 {
     size_t total = 0;
@@ -125,7 +122,7 @@ static size_t places_fill(struct psi_tls_stream *s, const struct psi_space *plac
     return total;
 }
 
-/* To the owner's places, as long as it wants and there is any. */
+/* Decrypt into the places of the stream's owner, as long as the owner reads and bytes are there. */
 static void deliver(struct psi_tls_stream *s)
 {
     bool full = true;
@@ -137,7 +134,7 @@ static void deliver(struct psi_tls_stream *s)
             return;
         }
         size_t n = places_fill(s, places, places_join(places, count), &full);
-        if (psi_tls_pipe_flush(s) != 0 && s->stop == PSI_TLS_GOES_ON) { /* an answer to a key update */
+        if (psi_tls_pipe_flush(s) != 0 && s->stop == PSI_TLS_GOES_ON) { /* sends the answer to a key update */
             s->stop = PSI_TLS_END;
         }
         if (n > 0) {
@@ -155,13 +152,27 @@ static void deliver(struct psi_tls_stream *s)
     }
 }
 
-/* ---- the handshake ---- */
+/* Let the peer send WINDOW_BYTES without waiting. Otherwise the kernel's receive window is 64 KiB at first, and grows with the
+ * size of single reads. This side reads up to 128 KiB at a time, and would find such a window full. While it is full, sending
+ * costs the receiver's CPU a timer and an interrupt for each segment. */
+static void window_widen(struct psi_tls_stream *s)
+{
+    /* SO_RCVLOWAT makes the kernel reserve so much room; SO_RCVBUF would need root for that. The second value, 1, lets the kernel
+     * report each byte again at once, and keeps the room. */
+    static const int bytes[] = {WINDOW_BYTES, 1};
+    uv_os_fd_t fd = -1;
+    const bool is_open = uv_fileno(&s->raw.u.handle, &fd) == 0;
+    for (size_t i = 0; is_open && i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        /* if the kernel refuses it, the connection is only slower */
+        PSI_IGNORE(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes[i], sizeof(bytes[i])));
+    }
+}
 
 static void handshake(struct psi_tls_stream *s)
 {
     enum psi_tls_step step = PSI_TLS_STEP_FAILED;
     if (s->ssl != NULL && s->in_bytes == 0 && s->raw_end == 0) {
-        return; /* nothing has come for it */
+        return; /* no bytes have come for the handshake */
     }
     if (!psi_tls_step_take(s->loop)) {
         s->outer->events->again(s->outer);
@@ -177,7 +188,7 @@ static void handshake(struct psi_tls_stream *s)
     } else if (step == PSI_TLS_STEP_FAILED) {
         fail(s);
     } else if (step == PSI_TLS_STEP_WAITS) {
-        PSI_IGNORE(psi_tls_pipe_flush(s)); /* reading tells why it failed */
+        PSI_IGNORE(psi_tls_pipe_flush(s)); /* if it fails, the next read reports why */
     } else {
         s->state = PSI_TLS_OPEN;
         psi_tls_handshake_ends(s, true);
@@ -185,14 +196,15 @@ static void handshake(struct psi_tls_stream *s)
             psi_tls_known_add(s);
         }
         psi_tls_slot_give_back(s);
-        PSI_IGNORE(psi_tls_pipe_flush(s)); /* reading tells why it failed */
+        window_widen(s);
+        PSI_IGNORE(psi_tls_pipe_flush(s)); /* if it fails, the next read reports why */
         if (!s->outer->busy) {
             s->outer->events->written(s->outer, 0);
         }
     }
 }
 
-/* Do what the bytes in s->in, the state and the turn allow. */
+/* Go on with the bytes in s->in, as far as the stream's state and the limits of this turn allow. */
 static void drive(struct psi_tls_stream *s)
 {
     if (s->state == PSI_TLS_HANDSHAKE) {
@@ -211,7 +223,7 @@ static void drive(struct psi_tls_stream *s)
     }
 }
 
-/* Let s->text and s->in, which this call reads, be the bytes that an earlier call has kept. */
+/* Make the bytes in s->kept, which an earlier call has saved, available again: plaintext as s->text, ciphertext as s->in. */
 static void kept_take(struct psi_tls_stream *s)
 {
     if (s->kept != NULL) {
@@ -223,7 +235,7 @@ static void kept_take(struct psi_tls_stream *s)
     }
 }
 
-/* n bytes have come to the loop's buffer, behind room for what was kept: the begin of a record. */
+/* Take in n bytes that came into the loop's buffer. The saved beginning of a record is copied in front of them. */
 static void loop_take(struct psi_tls_stream *s, size_t n)
 {
     if (s->kept_bytes > 0) {
@@ -232,11 +244,10 @@ static void loop_take(struct psi_tls_stream *s, size_t n)
     s->in = s->loop->in;
     s->in_bytes = s->kept_bytes + n;
     s->kept_bytes = 0;
-    psi_free(s->kept);
-    s->kept = NULL;
+    psi_tls_pipe_forget(s);
 }
 
-/* The kept bytes of an accepted stream have grown. */
+/* More bytes of an accepted stream's ClientHello have come into `kept`. */
 static void hello_came(struct psi_tls_stream *s)
 {
     enum psi_tls_step step = psi_tls_hello_look(s);
@@ -252,8 +263,6 @@ static void hello_came(struct psi_tls_stream *s)
         PSI_IGNORE(raw_read(s)); /* stopping cannot fail */
     }
 }
-
-/* ---- the row below ---- */
 
 static size_t on_raw_space(struct psi_transport *raw, struct psi_space places[PSI_READ_PLACES_MAX])
 {
@@ -275,7 +284,7 @@ static void on_raw_arrived(struct psi_transport *raw, ssize_t n)
         PSI_IGNORE(raw_read(s)); /* stopping cannot fail */
         if (n == UV_EOF && (s->state == PSI_TLS_HANDSHAKE || s->state == PSI_TLS_OPEN)) {
             kept_take(s);
-            drive(s); /* which tells an end from a truncated message */
+            drive(s); /* drive() finds out whether close_notify came before the end */
         } else {
             end_came(s);
         }
@@ -297,7 +306,7 @@ static void on_raw_written(struct psi_transport *raw, int status)
         return;
     }
     if (status == 0 && s->ending) {
-        PSI_IGNORE(s->raw.row->end(&s->raw)); /* the peer is gone where it fails */
+        PSI_IGNORE(s->raw.row->end(&s->raw)); /* fails only if the peer is gone */
     } else if (s->state == PSI_TLS_OPEN) {
         s->outer->events->written(s->outer, status);
     }
@@ -305,7 +314,7 @@ static void on_raw_written(struct psi_transport *raw, int status)
 
 static void on_raw_again(struct psi_transport *raw)
 {
-    (void)raw; /* rows of sockets keep nothing inside */
+    (void)raw; /* never called: the transport below is a socket's, which keeps no bytes of its own */
 }
 
 static void on_raw_holds(struct psi_transport *raw, bool on)
@@ -316,7 +325,7 @@ static void on_raw_holds(struct psi_transport *raw, bool on)
 
 static void on_raw_refused(struct psi_transport *raw, enum psi_tls_reason reason, const char *text)
 {
-    (void)raw; /* rows of sockets refuse nobody */
+    (void)raw; /* never called: a plain socket refuses no peer */
     (void)reason;
     (void)text;
 }
@@ -334,8 +343,6 @@ static const struct psi_transport_events raw_events = {.space = on_raw_space,
                                                        .holds = on_raw_holds,
                                                        .refused = on_raw_refused,
                                                        .closed = on_raw_closed};
-
-/* ---- the row ---- */
 
 static int tls_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
 {
@@ -357,7 +364,8 @@ static int tls_read(struct psi_transport *tr, bool on)
             psi_tls_note(&s->peer, PSI_TLS_TOO_MANY, "%u connections of strangers wait for a handshake already", s->loop->raw);
         }
         if (s->peer.dials || s->peer.reason != PSI_TLS_NONE) {
-            tr->events->again(tr); /* starts it, or fails: the owner is not called from within its own call */
+            /* resume() will start the handshake or fail: here the owner is calling, and must not be called back */
+            tr->events->again(tr);
         }
     } else if (on && s->state == PSI_TLS_OPEN && has_inside(s)) {
         tr->events->again(tr);
@@ -394,7 +402,7 @@ static size_t tls_held(const struct psi_transport *tr)
 
 static int tls_hold(struct psi_transport *tr, const void *bytes, size_t n)
 {
-    (void)tr; /* write() takes all that is composed: nothing is left to hold */
+    (void)tr; /* never called: write() takes all bytes, so nothing is left for a hold */
     (void)bytes;
     (void)n;
     return UV_ENOTSUP;
@@ -406,7 +414,7 @@ static int tls_end(struct psi_transport *tr)
     if (s->state == PSI_TLS_OPEN) {
         static const uint8_t close_notify[] = {SSL3_AL_WARNING, SSL_AD_CLOSE_NOTIFY};
         PSI_IGNORE(psi_tls_pipe_message(s, SSL3_RT_ALERT, close_notify, sizeof(close_notify)));
-        PSI_IGNORE(psi_tls_pipe_flush(s)); /* the end of the stream follows in any case */
+        PSI_IGNORE(psi_tls_pipe_flush(s)); /* the end of the stream follows, even if the alert could not be sent */
     }
     s->ending = true;
     return s->sending != NULL ? 0 : s->raw.row->end(&s->raw);
@@ -516,12 +524,35 @@ const struct psi_identity *psi_tls_stream_identity(const struct psi_transport *t
     return s->secured ? &s->peer.identity : &anybody;
 }
 
+bool psi_tls_stream_shakes_hands(const struct psi_transport *tr)
+{
+    return tr->stream->state <= PSI_TLS_HANDSHAKE;
+}
+
+bool psi_tls_stream_is_refused(const struct psi_transport *tr)
+{
+    const struct psi_tls_stream *s = tr->stream;
+    return s->peer.dials && s->peer.reason == PSI_TLS_REFUSED_BY_PEER;
+}
+
+void psi_tls_stream_revoke(struct psi_transport *tr)
+{
+    static const uint8_t revoked[] = {SSL3_AL_FATAL, SSL_AD_CERTIFICATE_REVOKED};
+    struct psi_tls_stream *s = tr->stream;
+    if (s->state == PSI_TLS_OPEN) {
+        s->state = PSI_TLS_FAILED;
+        /* if the alert cannot be sent, the peer just sees the end of the stream */
+        PSI_IGNORE(psi_tls_pipe_message(s, SSL3_RT_ALERT, revoked, sizeof(revoked)));
+        PSI_IGNORE(psi_tls_pipe_flush(s));
+    }
+}
+
 bool psi_tls_stream_allowed(const struct psi_transport *tr, const struct psi_tls *now, char *why, size_t n)
 {
     const struct psi_tls_stream *s = tr->stream;
     (void)snprintf(why, n, "%s", "");
     if (!s->secured) {
-        return true; /* it is judged when its handshake is over */
+        return true; /* a peer is checked when its handshake is over */
     }
     if (now == NULL) {
         (void)snprintf(why, n, "keys and certificates are no longer configured");
@@ -540,7 +571,7 @@ void psi_tls_stream_move(struct psi_transport *tr, struct psi_tls *now)
     }
 }
 
-#else /* no context can be made without the headers, so no stream either */
+#else
 
 ps_status psi_tls_stream_make(struct psi_transport *tr, const struct psi_tls_stream_spec *spec, struct psi_err *err)
 {
@@ -559,6 +590,23 @@ const struct psi_identity *psi_tls_stream_identity(const struct psi_transport *t
     static const struct psi_identity anybody = {.kind = PSI_IDENTITY_ANYBODY};
     (void)tr;
     return &anybody;
+}
+
+bool psi_tls_stream_shakes_hands(const struct psi_transport *tr)
+{
+    (void)tr;
+    return false;
+}
+
+bool psi_tls_stream_is_refused(const struct psi_transport *tr)
+{
+    (void)tr;
+    return false;
+}
+
+void psi_tls_stream_revoke(struct psi_transport *tr)
+{
+    (void)tr;
 }
 
 bool psi_tls_stream_allowed(const struct psi_transport *tr, const struct psi_tls *now, char *why, size_t n)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a TLS stream is made of: stream.c (the row), handshake.c (ClientHello, who the peer is), pipe.c (ciphertext to the row
- * below and for OpenSSL's handshake), arrive.c (records that come), record.c (one record), loop.c (what the streams of a net
- * share). For common/net/tls/ only.
- */
+/* What the files of a TLS stream share: stream.c (the transport's operations), handshake.c (ClientHello, who the peer is), pipe.c
+ * (ciphertext to be sent, and for OpenSSL's handshake), arrive.c (records that come), record.c (one record), schedule.c
+ * (secrets), loop.c (what the streams of a net share). "The transport below" carries the ciphertext (TCP). */
 #ifndef PSI_TLS_STREAM_INTERNAL_H
 #define PSI_TLS_STREAM_INTERNAL_H
 
@@ -14,128 +12,127 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { PSI_TLS_HOST_BYTES = 48 }; /* of an IP address as text: "[" INET6_ADDRSTRLEN "]" */
+enum { PSI_TLS_HOST_BYTES = 48 }; /* room for an IP address as text: "[" INET6_ADDRSTRLEN "]" */
 
 struct psi_tls_loop {
-    uint8_t *in, *out; /* PSI_TLS_IN_BYTES, PSI_TLS_OUT_BYTES; empty between calls of a stream */
-    size_t out_bytes;  /* in out, of the stream whose call it is */
-    const uint64_t *turn;
-    struct psi_tls *const *now; /* the net's context */
-    uint64_t steps_turn;        /* the turn that steps belong to */
-    unsigned steps;
-    unsigned slots, stranger_slots; /* that are taken */
+    /* ciphertext: `in` [PSI_TLS_IN_BYTES] has what arrived, `out` [PSI_TLS_OUT_BYTES] what is to be sent; empty between calls */
+    uint8_t *in, *out;
+    uint8_t *spare;                 /* [PSI_TLS_IN_BYTES] replaces `in` when a stream has taken `in` away; NULL: none yet */
+    size_t out_bytes;               /* bytes in `out`; they belong to the stream whose function is running */
+    const uint64_t *turn;           /* number of the event loop's present turn */
+    struct psi_tls *const *now;     /* the net's present context (certificates, keys) */
+    uint64_t steps_turn;            /* number of the loop's turn to which `steps` belongs */
+    unsigned steps;                 /* handshake steps done in that turn */
+    unsigned slots, stranger_slots; /* handshake slots in use; stranger_slots: of these, those of peers with unknown addresses */
     struct psi_handshakes handshakes;
-    unsigned raw;                                  /* accepted streams of strangers that had no slot yet */
-    struct psi_list holders;                       /* streams that have a slot */
-    struct psi_list waiting[2];                    /* those that wait for one: strangers, others */
-    char known[PSI_TLS_KNOWN][PSI_TLS_HOST_BYTES]; /* addresses, a ring */
+    unsigned raw; /* accepted streams of strangers (unknown addresses) that wait for their first slot */
+    struct psi_list holders;
+    struct psi_list waiting[2];                    /* streams that wait for a handshake slot: [0] strangers, [1] others */
+    char known[PSI_TLS_KNOWN][PSI_TLS_HOST_BYTES]; /* ring of known addresses */
     unsigned known_next;
 };
 
 enum psi_tls_state {
-    PSI_TLS_FRESH,      /* its owner does not read yet */
-    PSI_TLS_HELLO,      /* accepted: collects the ClientHello in kept */
-    PSI_TLS_WAITS_SLOT, /* accepted: has it */
+    PSI_TLS_FRESH,      /* the owner has not begun to read */
+    PSI_TLS_HELLO,      /* accepted side: `kept` collects the client's first message (ClientHello) */
+    PSI_TLS_WAITS_SLOT, /* accepted side: the ClientHello is complete, no handshake slot is free yet */
     PSI_TLS_HANDSHAKE,
     PSI_TLS_OPEN,
     PSI_TLS_FAILED, /* discards what arrives */
     PSI_TLS_CLOSED
 };
 
-/* Why there is no more plain text. */
+/* Why no more plaintext will come. */
 enum psi_tls_stop {
     PSI_TLS_GOES_ON,
-    PSI_TLS_CLEAN_END, /* close_notify came */
-    PSI_TLS_END,       /* the row below has ended without it */
-    PSI_TLS_BROKEN     /* the reason is written down */
+    PSI_TLS_CLEAN_END, /* the peer has sent close_notify */
+    PSI_TLS_END,       /* the TCP connection has ended without close_notify: maybe cut off */
+    PSI_TLS_BROKEN     /* the stream failed; the reason is noted */
 };
 
 struct psi_tls_stream {
-    struct psi_transport raw;    /* the row below */
-    struct psi_transport *outer; /* this stream, for its owner */
+    struct psi_transport raw;    /* the transport below */
+    struct psi_transport *outer; /* the transport that the owner uses: plaintext in and out */
     struct psi_tls_loop *loop;
     struct psi_tls_peer peer;
-    const char *name;                      /* the peer's address */
-    SSL *ssl;                              /* of the handshake: NULL before its slot, and when it is over */
-    struct psi_tls_way from_peer, to_peer; /* of an open one */
+    const char *name;
+    SSL *ssl; /* OpenSSL's object, used for the handshake only; NULL before the stream has a slot, and after the handshake */
+    struct psi_tls_way from_peer, to_peer; /* keys and counters of the two directions, after the handshake */
     enum psi_tls_state state;
     enum psi_tls_stop stop;
     bool has_slot;
     bool slot_of_stranger;
-    bool is_raw;       /* is counted in loop->raw */
-    bool is_listed;    /* no stranger: the owner's list has its address */
-    bool secured;      /* the handshake is over: peer.identity is who it is */
-    bool heard;        /* bytes came */
-    bool ending;       /* the end of the stream follows what is sending */
-    bool told;         /* refused() has been called */
-    bool under_way;    /* is counted in loop->handshakes */
-    int raw_end;       /* < 0: the row below has ended, behind the kept bytes */
-    unsigned textless; /* records in a row that brought no plain text */
-    uint8_t *text;     /* plain text for the owner during a call: of the last record that was opened, in the same memory as in */
+    bool is_raw;       /* counted in loop->raw */
+    bool is_listed;    /* the owner says that the peer's address is in the cluster spec (psi_tls_stream_spec) */
+    bool secured;      /* the handshake is over: peer.identity is proved */
+    bool heard;        /* dialled stream: the peer's first byte was checked: it is not plaintext */
+    bool ending;       /* the owner has ended the stream: close_notify follows the bytes that are being sent */
+    bool told;         /* the owner knows of the refused peer: the event refused() was called, which happens once */
+    bool under_way;    /* counted in loop->handshakes */
+    int raw_end;       /* < 0: libuv's error or end of the TCP connection, valid after the bytes in `kept` */
+    unsigned textless; /* consecutive records without plaintext, to detect a flood */
+    uint8_t *text;     /* during a call: plaintext of the last decrypted record, inside the memory of `in` */
     size_t text_bytes;
-    uint8_t *in; /* ciphertext during a call, in the loop's buffer or in kept */
+    uint8_t *in; /* during a call: ciphertext in the loop's buffer or in `kept` */
     size_t in_bytes;
-    uint8_t *kept; /* between calls, from kept_at on: text [kept_text], or nothing; in, kept_gap bytes behind the begin of text */
+    /* between calls: bytes that the owner has not read. Plaintext: kept_text bytes at offset kept_at. Ciphertext: kept_bytes -
+     * kept_gap bytes at offset kept_at + kept_gap */
+    uint8_t *kept;
     size_t kept_at, kept_bytes, kept_text, kept_gap;
-    uint8_t *sending; /* ciphertext: the row below has it as its hold */
-    uint8_t *queued;  /* ciphertext behind it */
+    bool kept_is_buffer; /* `kept` was the loop's buffer `in`; after use it may become the loop's `spare` */
+    uint8_t *sending;    /* ciphertext that the transport below is sending (until psi_tls_pipe_sent()); NULL: none */
+    uint8_t *queued;     /* [queued_bytes] ciphertext to send after `sending`; NULL: none */
     size_t queued_bytes;
-    struct psi_list place; /* in loop->holders or loop->waiting */
+    struct psi_list place; /* link in loop->holders or loop->waiting */
 };
 
-/* ---- loop.c ---- */
-/** An accepted stream begins. false: it is refused, because so many streams of strangers are there already. */
+/** Count a new accepted stream. false: refuse it, because too many streams of strangers wait. */
 bool psi_tls_raw_take(struct psi_tls_stream *s);
-/** The peer's address is known: the owner's list has it, or a peer has proved a key or certificate from there. */
+/** True if the peer's address is known: the owner lists it, or a peer at this address has proved a key or certificate. */
 bool psi_tls_is_known(const struct psi_tls_stream *s);
-/** The peer has proved a key or certificate: its address is known from now on. */
 void psi_tls_known_add(struct psi_tls_stream *s);
-/** Count an accepted stream: its handshake begins, or is over, once; may be called again. */
+/** Count the start or the end of an accepted stream's handshake. Further calls for the stream have no effect. */
 void psi_tls_handshake_begins(struct psi_tls_stream *s);
 void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
-/** Take a handshake slot for the stream. false: none is free for it, or peers of that address have enough of them. */
+/** Take a handshake slot for the stream. false: none is free for it, or peers at its address have enough slots already. */
 bool psi_tls_slot_take(struct psi_tls_stream *s);
-/** Wait for a handshake slot: psi_transport_events.again() says that the stream has one. */
+/** Put the stream into the queue for a handshake slot; the owner's psi_transport_events.again() is called when it has one. */
 void psi_tls_slot_wait(struct psi_tls_stream *s);
-/** Give the stream's handshake slot back, and end its wait for one. The slot goes to the stream that waits longest and may have
- * it, strangers last; that stream is driven again. */
+/** Give back the stream's slot, or leave the queue for one. The freed slot goes to the longest waiting stream, strangers last. */
 void psi_tls_slot_give_back(struct psi_tls_stream *s);
-/** Count one more handshake step in this turn. false: there were enough, and the step must wait for another turn. */
+/** Count one more handshake step in this turn of the loop. false: the turn has reached its limit; try again in the next turn. */
 bool psi_tls_step_take(struct psi_tls_loop *loop);
 
-/* ---- arrive.c ---- */
-/** Plain text into the place [room > 0], of one record. Returns its bytes; 0: s->stop says whether more may come. An answer may
- * lie in the loop's buffer. The stream is open. */
+/** Decrypt into `place` [room > 0] plaintext of one record of an open stream. Returns its length; 0: s->stop says whether more
+ * may come. The loop's buffer may then have an answer for the peer, such as an alert. */
 size_t psi_tls_text_take(struct psi_tls_stream *s, uint8_t *place, size_t room);
 
-/* ---- pipe.c ---- */
-/** Makes s->ssl, which reads s->in and writes the loop's buffer. false: memory is short. */
+/** Make s->ssl so that OpenSSL reads from s->in and writes into the loop's buffer. false: no memory. */
 bool psi_tls_pipe_make(struct psi_tls_stream *s);
-/** Encrypt and send all of these bytes. Small pieces are gathered into full records, because a record costs about 1 us beside its
- * bytes. The stream is open and not busy. Returns the count of bytes, or libuv's error. */
+/** Encrypt and send all of these bytes. Small pieces are joined to full records, because each record costs about 1 us. The stream
+ * must be open and not busy. Returns the number of bytes, or libuv's error. */
 ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, size_t count);
-/** A message of TLS itself, as a record in the loop's buffer. 0, or libuv's error. */
+/** Write a TLS message as a record into the loop's buffer. Returns 0, or libuv's error. */
 int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *message, size_t n);
-/** A key update as a record in the loop's buffer; records behind it have the next key. requested: the peer is asked to update
- * too. 0, or libuv's error. */
+/** Write a key update into the loop's buffer: later records are encrypted with the next key. requested: the peer shall change its
+ * key, too. Returns 0, or libuv's error. */
 int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
-/** The loop's buffer goes to the row below; what that does not take stays with the stream. 0, or libuv's error: the connection is
- *  broken. */
+/** Write the loop's buffer to the transport below, and copy what it does not take. Returns 0, or libuv's error: it is broken. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
-/** The row below has taken the bytes in s->sending: give it the queued ones, if there are any. 0, or libuv's error. */
+/** The transport below has sent s->sending: give it the queued bytes, if there are any. Returns 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);
-/** Copy bytes that are not read yet, plain text and ciphertext, out of the loop's buffer. false: memory is short. */
+/** At the end of a call: save unread bytes in s->kept, as a copy or by taking the loop's buffer. false: no memory. */
 bool psi_tls_pipe_keep(struct psi_tls_stream *s);
-/** Tell the owner whether it may write. */
+void psi_tls_pipe_forget(struct psi_tls_stream *s);
+/** Set `busy` (the owner must not write now) of the outer transport: false if the stream is open with nothing to send. */
 void psi_tls_pipe_busy(struct psi_tls_stream *s);
 
-/* ---- handshake.c ---- */
 enum psi_tls_step { PSI_TLS_STEP_WAITS, PSI_TLS_STEP_DONE, PSI_TLS_STEP_FAILED };
-/** Look at the kept bytes of an accepted connection: DONE, a whole ClientHello; FAILED, it is none. What the peer is to be told
- * of that lies in the loop's buffer. */
+/** Check the first bytes, collected in s->kept. DONE: a whole record that begins with a ClientHello. WAITS: more bytes are
+ * needed. FAILED: plaintext, too long, or no ClientHello; the reason is noted, and plaintext gets an alert. */
 enum psi_tls_step psi_tls_hello_look(struct psi_tls_stream *s);
-/** One step with the bytes in s->in. FAILED without a reason: the row below has ended. DONE: s->ssl is gone, both directions have
- * their keys. */
+/** Do one step of the handshake with the bytes in s->in. FAILED without a noted reason: the TCP connection has ended. DONE: both
+ * directions have keys. WAITS: more bytes are needed. */
 enum psi_tls_step psi_tls_handshake_step(struct psi_tls_stream *s);
 
 #endif

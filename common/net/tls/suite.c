@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which of the two suites is faster on this machine. AES-128-GCM is where the CPU has instructions for it, by a half to several
- * times; ChaCha20-Poly1305 is elsewhere, by as much.
- *
- * Happy path: once in a process both seal records of zeros in turns; the quickest record of each counts, because whatever comes
- * between makes one slower and none faster. Failure modes: memory is short: AES comes first, and no speeds are known.
- */
+/* Which of the two suites is faster here: AES-128-GCM by 1.5 times or more where the CPU has instructions for it, elsewhere
+ * ChaCha20-Poly1305. Happy path: once in a process both encrypt records of zeros in turns, and the quickest record of each
+ * counts. Failure mode: without memory AES comes first, and no speeds are known. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -14,8 +10,8 @@
 #include <time.h>
 
 enum {
-    ROUNDS = 24,         /* 0.2 ms where a record takes 3 us */
-    NS_MAX = 1000 * 1000 /* no round begins after so much */
+    ROUNDS = 24,         /* records of each suite that are timed: about 0.2 ms if a record takes 3 us */
+    NS_MAX = 1000 * 1000 /* no round begins after this time */
 };
 
 static struct psi_tls_speed speed = {.first = PSI_TLS_SUITE_AES};
@@ -23,13 +19,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 uint16_t psi_tls_suite_faster(uint64_t aes_mb_s, uint64_t chacha_mb_s)
 {
-    return chacha_mb_s > aes_mb_s + aes_mb_s / 10 ? PSI_TLS_SUITE_CHACHA : PSI_TLS_SUITE_AES; /* less is noise */
+    /* a difference below a tenth is noise */
+    return chacha_mb_s > aes_mb_s + aes_mb_s / 10 ? PSI_TLS_SUITE_CHACHA : PSI_TLS_SUITE_AES;
 }
 
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names of reasons, and which of plain text and TLS a stream begins with. Pure.
- */
+/* Names of reasons, and whether the first bytes of a stream are TLS. Pure. */
 #include "stream.h"
 
 const char *psi_tls_reason_name(enum psi_tls_reason reason)
@@ -16,7 +14,7 @@ const char *psi_tls_reason_name(enum psi_tls_reason reason)
 
 enum psi_tls_first psi_tls_first(const uint8_t *p, size_t n)
 {
-    enum { ALERT = 21, HANDSHAKE = 22, VERSION_MAJOR = 3 }; /* RFC 8446, 5.1 */
+    enum { ALERT = 21, HANDSHAKE = 22, VERSION_MAJOR = 3 }; /* bytes of a TLS record's head: RFC 8446, 5.1 */
     if (n < 2 || p[1] != VERSION_MAJOR) {
         return PSI_TLS_FIRST_OTHER;
     }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why a handshake or a connection failed: a reason with a stable name, and a sentence for people. OpenSSL's own errors and alerts
- * do not say whom or which file they mean ("binder does not verify", "illegal parameter"); here it is known.
- *
- * The server's sentences begin with the client as their subject left out ("no line of F has its key w0 ..."), those of a client
- * name its line and file, because its user reads them. A client that was refused is not told why: the server's log says it.
- */
+/* Why a handshake or a connection failed: a reason with a stable name, and a sentence for people; OpenSSL's errors and alerts
+ * name neither peer nor file. In a server's log the subject of a sentence is the client, and is left out ("no line of F has its
+ * key w0 ..."). A client's sentence names the line and the file of its own key. Only the server's log says why it refused. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -31,7 +27,7 @@ bool psi_tls_floods(const struct psi_tls_peer *peer)
     return peer->key_updates > PSI_TLS_KEY_UPDATES_PER_GIB_MAX * (1 + (peer->bytes_in >> 30));
 }
 
-static const char *shown_text(const struct psi_tls_peer *peer, char *buf, size_t n)
+const char *psi_tls_shown(const struct psi_tls_peer *peer, char *buf, size_t n)
 {
     const struct psi_tls *tls = peer->tls;
     if (peer->key_asked) {
@@ -44,7 +40,7 @@ static const char *shown_text(const struct psi_tls_peer *peer, char *buf, size_t
 
 void psi_tls_note_alert(struct psi_tls_peer *peer, int alert, const char *name)
 {
-    char shown[300];
+    char shown[PSI_TLS_SHOWN_BYTES];
     const char *text = psi_openssl.SSL_alert_desc_string_long(alert);
     if (alert == TLS1_AD_NO_APPLICATION_PROTOCOL) {
         psi_tls_note(peer, PSI_TLS_OTHER_SERVICE, "%s speaks TLS, but is no psd", name);
@@ -54,7 +50,7 @@ void psi_tls_note_alert(struct psi_tls_peer *peer, int alert, const char *name)
         psi_tls_note(peer, PSI_TLS_REFUSED_BY_PEER, "it does not accept this side: %s", text);
     } else {
         psi_tls_note(peer, PSI_TLS_REFUSED_BY_PEER, "%s was refused by %s; its log says why (tls_refused)",
-                     shown_text(peer, shown, sizeof(shown)), name);
+                     psi_tls_shown(peer, shown, sizeof(shown)), name);
     }
 }
 
@@ -74,6 +70,10 @@ static void note_server(struct psi_tls_peer *peer, int reason)
         break;
     case SSL_R_UNSUPPORTED_PROTOCOL:
         psi_tls_note(peer, PSI_TLS_TLS_VERSION, "it does not speak TLS 1.3");
+        break;
+    case SSL_R_NO_SHARED_CIPHER:
+        psi_tls_note(peer, PSI_TLS_OTHER_SERVICE,
+                     "it offers no suite that is spoken here: TLS_AES_128_GCM_SHA256 or TLS_CHACHA20_POLY1305_SHA256");
         break;
     case SSL_R_NO_APPLICATION_PROTOCOL:
         psi_tls_note(peer, PSI_TLS_OTHER_SERVICE, "it speaks TLS, but not psd's protocol (ALPN psd/1)");

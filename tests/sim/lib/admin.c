@@ -51,18 +51,12 @@ static const struct sim_task *directory(const struct sim *s)
 }
 
 /* The task that a call goes to; NULL: not known yet. */
-static const struct sim_task *asked(const struct sim *s, const struct sim_call *call)
+static const struct sim_task *asked(struct sim *s, const struct sim_call *call)
 {
-    const char *address = psi_client_task_address(call->program->core, call->req.task);
     if (call->op->kind == PSI_REQ_STOP || call->op->kind == PSI_REQ_TASKS) {
         return directory(s);
     }
-    for (uint32_t i = 0; address != NULL && i < s->task_count; i++) {
-        if (strcmp(s->task[i].address, address) == 0) {
-            return &s->task[i];
-        }
-    }
-    return NULL;
+    return sim_task_named(s, call->program->core, call->req.task);
 }
 
 bool sim_admin_draw(struct sim *s, const struct sim_program *p, enum psi_request_kind *out_kind)
@@ -201,8 +195,7 @@ static bool prepare(struct sim *s, struct sim_call *call)
         if (call->program->stop_ok && sim_one_in(s, 2)) {
             call->req.task = psi_client_task_count(call->program->core); /* the one that was told, below */
             for (uint32_t i = 0; i < psi_client_task_count(call->program->core); i++) {
-                const char *told = s->task[call->program->stop_task].address;
-                bool same = strcmp(psi_client_task_address(call->program->core, i), told) == 0;
+                bool same = sim_task_named(s, call->program->core, i) == &s->task[call->program->stop_task];
                 call->req.task = same ? i : call->req.task;
             }
         }

@@ -12,6 +12,7 @@
 
 #include "common/crc32c.h"
 #include "psd/checkpoint/beside.h"
+#include "psd/store/overlay.h"
 #include "psd/state.h"
 
 #include <stdlib.h>
@@ -24,12 +25,36 @@ static uint64_t memory_bytes(const struct psd_variable *v)
     return v->initialised ? v->bytes * (1 + psd_optim_slot_count(&v->optimizer)) : 0;
 }
 
+const void *sim_in_force(const struct psd_variable *v, uint32_t which)
+{
+    static uint8_t *copy;
+    static uint64_t room;
+    const uint64_t bytes = psd_variable_bytes_of(v, which);
+    const void *home = which == 0 ? v->value : v->slots[which - 1];
+    if (v->part == NULL || !v->part->in_force) {
+        return home;
+    }
+    if (room < bytes) {
+        free(copy);
+        copy = sim_alloc(bytes);
+        room = bytes;
+    }
+    memcpy(copy, home, bytes);
+    for (uint64_t i = 0; i < v->elements; i++) { /* a row is one element */
+        const uint8_t *row = psd_overlay_row(v, which, i);
+        if (row != NULL) {
+            memcpy(copy + i * v->element_bytes, row, v->element_bytes);
+        }
+    }
+    return copy;
+}
+
 /* CRC of value and slots. */
 static uint32_t sum_of(const struct psd_variable *v)
 {
-    uint32_t sum = v->initialised ? psi_crc32c(0, v->value, v->bytes) : 0;
+    uint32_t sum = v->initialised ? psi_crc32c(0, sim_in_force(v, 0), v->bytes) : 0;
     for (uint32_t i = 0; v->initialised && i < psd_optim_slot_count(&v->optimizer); i++) {
-        sum = psi_crc32c(sum, v->slots[i], psd_variable_bytes_of(v, 1 + i));
+        sum = psi_crc32c(sum, sim_in_force(v, 1 + i), psd_variable_bytes_of(v, 1 + i));
     }
     return sum;
 }
@@ -116,6 +141,7 @@ static void note_one(struct sim *s, const struct sim_task *t, const struct psd_v
     made->bytes = memory_bytes(v);
     made->sum = sum_of(v);
     made->trained = b != NULL ? b->trained : 0;
+    made->rows = b != NULL ? sim_rounds_copy(b) : NULL;
     if (v->queue != NULL && (s->k.shares || s->k.sums)) {
         made->work = note_work(s);
     } else if (v->queue != NULL) {
@@ -313,7 +339,7 @@ void sim_back_saved(struct sim *s, uint64_t number)
             continue;
         }
         first = first == NULL ? one : first;
-        if (one->trained != first->trained) {
+        if (one->trained != first->trained && (!s->sync.max_norm_each || one->var->elements == first->var->elements)) {
             sim_fail(s, "TWO ROUNDS: checkpoint %llu is saved, and its rounds make '%s' %g and '%s' %g",
                      (unsigned long long)number, first->var->name, first->trained, one->var->name, one->trained);
         }
@@ -325,6 +351,7 @@ void sim_back_free(struct sim *s)
     for (size_t i = 0; i < s->saved_count; i++) {
         free(s->saved[i].element);
         free(s->saved[i].work);
+        free(s->saved[i].rows);
     }
     free(s->saved);
 }

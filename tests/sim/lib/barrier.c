@@ -119,6 +119,11 @@ void sim_barrier_check(struct sim *s, const struct sim_call *call)
     case PS_UNAVAILABLE:
     case PS_RESOURCE_EXHAUSTED:
         break;
+    case PS_CANCELLED:
+        if (!s->k.trains || call->req.err == NULL || call->req.err->reason != PS_REASON_INTERRUPTED) {
+            sim_fail(s, "%s is CANCELLED, and nobody has interrupted it: %s", sim_op_text(op, text), why);
+        }
+        break;
     default:
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), why);
     }

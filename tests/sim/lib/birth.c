@@ -43,10 +43,11 @@ struct sim_var *sim_var_named(struct sim *s, const char *container, const char *
 
 static bool in_model(const struct sim_var *v)
 {
-    return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_MODEL; /* that one is chief.c's */
+    return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_QUEUE &&
+           v->kind != SIM_VAR_MODEL; /* that one is chief.c's */
 }
 
-/* As DESIGN has it; one that only has its first values, of an initializer, may be given them again. */
+/* True if b was sealed or mutated. A variable that only has the values of its initializer may be given them again. */
 static bool is_trained(const struct sim_birth *b)
 {
     return b->initialised && (b->sealed || b->version > 0);
@@ -216,7 +217,11 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
         b = &s->birth[s->birth_count - 1];
         b->placed = sim_back_now(p->task);
         b->restored = b->placed && initialised;
-        b->trained = b->placed && s->k.beside ? sim_back_find(s, p->task, v)->trained : 0;
+        const struct sim_saved *was = b->placed && s->k.beside ? sim_back_find(s, p->task, v) : NULL;
+        b->trained = was != NULL ? was->trained : 0;
+        if (v->by_rows) {
+            sim_rounds_born(b, was != NULL ? was->rows : NULL);
+        }
     }
     if (!b->alive || b->var != v || b->task != (uint32_t)(p->task - s->task)) {
         sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
@@ -248,6 +253,9 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (!initialised) {
         return;
     }
+    if (v->by_rows) {
+        value = sim_in_force(psd_variable_by_creation(&p->task->core->store, creation), 0);
+    }
     look_at_bytes(s, p->task, b, value, value_bytes);
     if (v->kind == SIM_VAR_ROUND) {
         sim_rounds_look(s, b, value);
@@ -256,6 +264,9 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (v->kind == SIM_VAR_MODEL) {
         sim_chief_look(s, b, value, p->full);
         return;
+    }
+    if (v->kind == SIM_VAR_MOVED) {
+        return; /* moved.c looks at each of its changes */
     }
     if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER && v->elements > 0) {
         uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
@@ -302,6 +313,26 @@ static void forget_losses(struct sim *s)
     }
 }
 
+/* A directory in its first life, which has no lists to learn from, has all parts of a table or none. Two cases are left out.
+ * While a container is reset, its names are forgotten one after the other. In a world with disks each task places its part of a
+ * checkpoint alone, and may die before it lists. */
+static void look_at_tables(struct sim *s, const struct sim_task *t)
+{
+    for (uint32_t i = 0; i + 1 < s->var_count && t == &s->task[0] && t->life == 1; i++) {
+        const struct sim_var *v = &s->var[i], *next = &s->var[i + 1];
+        if (v->part.count == 0 || v->part.index > 0) {
+            continue;
+        }
+        const bool has = psd_directory_find(&t->core->names, v->container, v->name) != NULL;
+        const struct psd_reset *reset = psd_reset_record(&t->core->resets, v->container);
+        s->had_table = s->had_table || has;
+        if ((reset == NULL || !reset->pending) && !s->k.disks &&
+            has != (psd_directory_find(&t->core->names, next->container, next->name) != NULL)) {
+            sim_fail(s, "HALF A TABLE: the directory has '%s' only", has ? v->name : next->name);
+        }
+    }
+}
+
 static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
 {
     by_restart = by_restart || may_move(s);
@@ -325,7 +356,7 @@ static void note_mixed(struct sim *s)
 {
     bool live = false, lacks = false;
     for (uint32_t i = 0; i < s->var_count; i++) {
-        bool has = s->var[i].kind == SIM_VAR_TMP;
+        bool has = s->var[i].kind == SIM_VAR_TMP || s->var[i].kind == SIM_VAR_QUEUE;
         for (size_t j = 0; j < s->birth_count; j++) {
             const struct sim_birth *b = &s->birth[j];
             if (b->alive && b->var == &s->var[i] && b->var->kind != SIM_VAR_TMP) {
@@ -350,6 +381,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
     }
     sim_own_looking(s);
     psd_task_variables(t->core, look_at, &p);
+    look_at_tables(s, t);
     sim_own_looked(s, t);
     for (size_t i = 0; i < s->birth_count; i++) {
         struct sim_birth *b = &s->birth[i];

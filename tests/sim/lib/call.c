@@ -187,7 +187,7 @@ static void make_rows(struct sim *s, struct sim_call *call, enum psi_rows_use us
     const struct sim_op *op = call->op;
     const struct sim_var *v = op->var;
     const uint64_t count = op->to - op->from;
-    const bool twice = use == PSI_ROWS_SUM && x / 2 == (double)(int64_t)(x / 2) && sim_one_in(s, 2);
+    const bool twice = use != PSI_ROWS_READ && x / 2 == (double)(int64_t)(x / 2) && sim_one_in(s, 2);
     const ps_shape shape = {.rank = 1, .dims = {(int64_t)v->elements}};
     struct psi_rows_given given = {.name = v->name, .shape = &shape, .dtype = v->dtype, .count = twice ? 2 * count : count};
     struct sim_var some = *v;
@@ -208,17 +208,19 @@ static void make_rows(struct sim *s, struct sim_call *call, enum psi_rows_use us
     free(values);
 }
 
-/* PUSH_ROWS, SCATTER: some elements that lie one behind the other. A prefix of them may be applied. */
+/* PUSH_ROWS, PUSH_PULL_ROWS, SCATTER: some elements that lie one behind the other. A prefix of them may be applied. A
+ * PUSH_PULL_ROWS has all elements, so that its values are checked as those of a push-pull are. */
 static void prepare_rows(struct sim *s, struct sim_call *call)
 {
     struct sim_op *op = call->op;
     const struct sim_var *v = op->var;
-    const bool push = op->kind == PSI_REQ_PUSH_ROWS, minus = !push && sim_one_in(s, 3);
+    const bool pulls = op->kind == PSI_REQ_PUSH_PULL_ROWS, push = op->kind == PSI_REQ_PUSH_ROWS || pulls;
+    const bool minus = !push && sim_one_in(s, 3);
     const float scale = push ? (float)sim_range(s, 1, 2) / 2.0f : 1;
-    op->from = sim_one_in(s, 2) ? 0 : sim_below(s, v->elements);
-    op->to = sim_one_in(s, 2) ? v->elements : op->from + sim_range(s, 1, v->elements - op->from);
+    op->from = pulls || sim_one_in(s, 2) ? 0 : sim_below(s, v->elements);
+    op->to = pulls || sim_one_in(s, 2) ? v->elements : op->from + sim_range(s, 1, v->elements - op->from);
     next_digit(s, op);
-    make_rows(s, call, PSI_ROWS_SUM, (push || minus ? -1 : 1) * power4(op->digit) / (double)scale);
+    make_rows(s, call, pulls ? PSI_ROWS_SUM_READ : PSI_ROWS_SUM, (push || minus ? -1 : 1) * power4(op->digit) / (double)scale);
     call->rows->how = minus ? PS_SCATTER_SUB : PS_SCATTER_ADD;
     call->req.scale = scale;
 }
@@ -236,9 +238,9 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
             call->src = buffer(v, call); /* chief.c fills it */
             break;
         }
-        if (v->kind == SIM_VAR_ROUND) {
+        if (v->kind == SIM_VAR_ROUND || v->kind == SIM_VAR_MOVED) {
             call->src = buffer(v, call);
-            fill(v, call->src, sim_rounds_gradient(s, call->program));
+            fill(v, call->src, v->kind == SIM_VAR_ROUND ? sim_rounds_gradient(s, call->program) : (double)(op->id % 7) - 2.5);
             break;
         }
         float scale = (float)sim_range(s, 1, 2) / 2.0f;
@@ -267,10 +269,15 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
         if (v->dtype == PS_STRING) {
             call->bytes = sim_text_fill(v, (uint64_t)op->tag, call->src);
         } else {
-            fill(v, call->src, op->tag);
+            fill(v, call->src, v->kind == SIM_VAR_MOVED ? (double)(op->id % 5) + 0.5 : op->tag);
         }
         break;
     case PSI_REQ_PUSH_ROWS:
+        if (v->kind == SIM_VAR_ROUND) {
+            sim_rounds_rows(s, call);
+            break;
+        } /* fall through */
+    case PSI_REQ_PUSH_PULL_ROWS:
     case PSI_REQ_SCATTER:
         prepare_rows(s, call);
         break;
@@ -281,7 +288,8 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     default:
         break;
     }
-    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_GATHER) {
+    if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_GATHER ||
+        op->kind == PSI_REQ_PUSH_PULL_ROWS) {
         call->dst = buffer(v, call);
         memset(call->dst, 0xff, call->bytes); /* NaN, -1 */
     }
@@ -309,7 +317,7 @@ static uint32_t some_task(struct sim *s, const struct sim_program *p)
 {
     const struct sim_task *t = &s->task[sim_below(s, s->task_count)];
     for (uint32_t i = 0; i < psi_client_task_count(p->core); i++) {
-        if (strcmp(psi_client_task_address(p->core, i), t->address) == 0) {
+        if (sim_task_named(s, p->core, i) == t) {
             return i;
         }
     }

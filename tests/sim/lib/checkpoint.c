@@ -16,7 +16,7 @@
 #include "psd/rpc/rpc.h"
 #include "psd/checkpoint/beside.h"
 #include "psd/state.h"
-#include "psd/store/cut.h"
+#include "psd/store/cut_internal.h"
 #include "psd/store/load.h"
 
 #include <stdlib.h>
@@ -31,6 +31,7 @@ struct sim_checkpoint {
     struct psi_buf files[FILES_MAX];
     const struct psd_cut_write *taken[TAKEN_MAX];
     uint32_t taken_count;
+    bool grains; /* rows have changed in a block that was not copied yet */
 };
 
 static uint64_t below(struct sim *s, uint64_t n)
@@ -195,8 +196,31 @@ static void end(struct sim *s, struct sim_task *t)
     psd_task_free(loaded);
     spoil(s, t);
     s->count_loaded++;
+    s->count_grains += t->checkpoint->grains;
     sim_trace(s, "%s:%u has written its checkpoint", t->job, t->index);
     sim_checkpoint_drop(s, t);
+}
+
+void sim_checkpoint_change(struct sim_task *t, const struct psd_change *c)
+{
+    if (sim_grains(t->sim) && c->kind == PSD_CHANGE_BEGIN && psd_push_is_rows(c->begin.reserved->kind)) {
+        t->checkpoint_in = t->checkpoint_in > 2 ? 1 + below(t->sim, 2) : t->checkpoint_in; /* 0: it has a checkpoint */
+    }
+}
+
+/* True if the cut keeps grains of a block, which it will put back into the copy. */
+static bool has_grains(const struct psd_cut *cut)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &cut->kept) {
+        const struct psd_kept *k = PSI_CONTAINER_OF(it, struct psd_kept, link);
+        for (uint64_t b = 0; k->left > 0 && b * PSD_CUT_BLOCK_BYTES < k->bytes; b++) {
+            if (k->grains[b] != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 void sim_checkpoint_look(struct sim *s, struct sim_task *t)
@@ -214,6 +238,7 @@ void sim_checkpoint_look(struct sim *s, struct sim_task *t)
         }
         return;
     }
+    t->checkpoint->grains |= has_grains(t->core->store.cut);
     psd_cut_turn(t->core, 1 + below(s, t->checkpoint->pace));
     write_some(s, t);
     struct psi_err err = {.text = ""};

@@ -274,7 +274,7 @@ void sim_chief_looked(struct sim *s)
     bool whole = s->k.profile == SIM_LEASE;
     for (uint32_t i = 0; whole && i < s->var_count; i++) {
         const struct sim_birth *b = sealed_birth(s, &s->var[i]);
-        whole = b != NULL && !(b->restored && b->version == 0 && b->tag == 0); /* nobody gave it a value: DESIGN §10 */
+        whole = b != NULL && !(b->restored && b->version == 0 && b->tag == 0); /* restored without a value: uninitialised */
     }
     s->lease.whole = whole;
 }

@@ -370,16 +370,35 @@ static void faults_beside(struct sim *s)
     k->may_forget = true;
 }
 
+static void faults_of_moves(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->moves = true;
+    k->ps_tasks = 3;
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 4, 8, 8, 16);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 1, 2, 4);
+    k->fault_every_ms = pick(s, 100, 200, 200, 300);
+    k->fault_until_ms += 4000;
+    k->restarts_directory = false;
+    k->may_lose = true;
+    k->may_forget = true;
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
-    if (options->twin) {
+    if (options->twin || options->moves) {
         return SIM_DIRECTORY;
     }
     if (options->frame_bytes > 1u << 20) {
         return SIM_FRAMES;
     }
     return x < 5 ? SIM_CALM : x < 45 ? SIM_SESSION : x < 60 ? SIM_FRAMES : x < 85 ? SIM_DIRECTORY : SIM_CHIEFS;
+}
+
+bool sim_grains(const struct sim *s)
+{
+    return s->seed % 9 == 6 && s->k.profile != SIM_BOUNDARY;
 }
 
 void sim_knobs_draw(struct sim *s, const struct sim_options *options)
@@ -411,7 +430,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->spread = k->fewer && !k->beside && s->seed % 8 == 2;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
                  k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE && k->profile != SIM_OWN;
-    k->rows = s->seed % 3 == 1;
+    k->rows = s->seed % 3 == 1 || sim_grains(s);
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;
@@ -452,6 +471,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
             k->twin = true;
             faults_of_twins(s);
         }
+        if (options->moves) {
+            faults_of_moves(s);
+        }
         break;
     case SIM_CHIEFS:
         k->ps_tasks = (uint32_t)sim_range(s, 1, 2);
@@ -490,7 +512,8 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->calls_many = 600;
     k->unplaced_in = (uint32_t)(s->seed % 3); /* never, always, half of them */
     k->init_slice_bytes = s->seed % 3 == 0 ? k->frame_bytes / 16 : 0;
-    if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE && !k->twin) { /* full frames: everything is 32 times as large */
+    if (k->frame_bytes > 1u << 20 && k->profile != SIM_RACE && !k->twin &&
+        !k->moves) { /* full frames: everything is 32 times as large */
         k->pipe_bytes *= 32;
         k->small_read_in *= 8;
         k->calls_many = 60;
@@ -526,6 +549,41 @@ static struct sim_var *add(struct sim *s, enum sim_var_kind kind, const char *na
         v->digits_max = 0;
     }
     return v;
+}
+
+/* Make v and the variable behind it the two parts of a table that is as v is; x chooses its rows and its layout. */
+static void parts_of(struct sim_var *v, struct sim_var *next, uint64_t x)
+{
+    const bool odd = x % 2 == 1;
+    const struct psi_part part = {
+        .count = 2, .layout = x / 2 % 2 == 1 ? PSI_LAYOUT_MOD : PSI_LAYOUT_DIV, .rows = (int64_t)(2 * v->elements - odd)};
+    char device[sizeof(next->device)];
+    memcpy(device, next->device, sizeof(device));
+    *next = *v;
+    memcpy(next->device, device, sizeof(device));
+    next->elements = v->elements - odd;
+    v->part = next->part = part;
+    next->part.index = 1;
+    (void)snprintf(v->name, sizeof(v->name), "table/part_0");
+    (void)snprintf(next->name, sizeof(next->name), "table/part_1");
+}
+
+void sim_parts_by_rows(struct sim *s, bool even)
+{
+    struct sim_var *v = &s->var[0];
+    if (s->k.vars > 1 && v->by_rows && v->elements > 1 && s->seed / 3 % 2 == 0) {
+        parts_of(v, v + 1, even ? s->seed & ~UINT64_C(1) : s->seed);
+    }
+}
+
+bool sim_has_parts(const struct sim *s)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        if (s->var[i].part.count > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static uint64_t draw_elements(struct sim *s, ps_dtype dtype)
@@ -615,6 +673,10 @@ static void one_var(struct sim *s, uint32_t i)
         v->atomic = true;
         v->elements = elements < most ? elements : most;
     }
+    if (sim_grains(s) && i == 0 && !large) { /* nor this */
+        v->atomic = false;
+        v->elements = 2 * PS_SEGMENT_BYTES / ps_dtype_bytes(dtype) + 1 + elements % 5000;
+    }
     if (s->seed % 5 == 2 && i == 1 && !other) { /* not drawn: the other seeds stay what they were */
         v->elements = 0;
     }
@@ -623,6 +685,19 @@ static void one_var(struct sim *s, uint32_t i)
     }
     if (k->other_tasks > 0 && i + 1 == k->vars) {
         (void)snprintf(v->device, sizeof(v->device), "/job:worker/task:%u", k->programs);
+    }
+}
+
+/* The first two variables that are pushed to and lie side by side become the parts of a table. Not drawn: the other seeds stay
+ * what they were. */
+static void make_parts(struct sim *s)
+{
+    for (uint32_t i = 0; i + 1 < s->k.vars && s->seed % 4 == 3; i++) {
+        struct sim_var *v = &s->var[i], *next = &s->var[i + 1];
+        if (v->kind == SIM_VAR_PUSH && next->kind == SIM_VAR_PUSH && v->elements > 1) {
+            parts_of(v, next, s->seed / 4);
+            return;
+        }
     }
 }
 
@@ -635,6 +710,7 @@ void sim_vars_draw(struct sim *s)
     }
     if (k->profile == SIM_ROUNDS) {
         sim_rounds_draw(s);
+        sim_train_queue_draw(s);
         return;
     }
     if (k->profile == SIM_LEASE) {
@@ -650,6 +726,7 @@ void sim_vars_draw(struct sim *s)
         for (uint32_t i = 0; i < k->vars; i++) {
             one_var(s, i);
         }
+        make_parts(s);
     }
     PSI_IGNORE(add(s, SIM_VAR_COUNTER, "counter", PS_I64, sim_range(s, 1, 8)));
     PSI_IGNORE(add(s, SIM_VAR_STEP, "global_step", PS_I64, 1));
@@ -666,5 +743,9 @@ void sim_vars_draw(struct sim *s)
     if (k->large && sim_one_in(s, 3) && k->vars > 1) {
         uint64_t frame = k->frame_bytes / 8;
         PSI_IGNORE(add(s, SIM_VAR_REGISTER, "large", PS_F64, 2 * frame + sim_range(s, 1, frame)));
+    }
+    if (sim_moved_draw(s)) { /* not drawn: the other seeds stay what they were */
+        struct sim_var *v = add(s, SIM_VAR_MOVED, "moved", PS_F64, 3 * PS_SEGMENT_BYTES / sizeof(double) + 5);
+        v->digits_max = 0;
     }
 }

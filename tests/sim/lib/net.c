@@ -232,6 +232,7 @@ struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32
     c->end[0].life = by_task ? s->task[node].life : s->program[node].life;
     c->end[1].is_task = true;
     c->end[1].node = task;
+    c->to_life = s->task[task].life;
     c->dial_at = s->now + sim_below(s, (uint64_t)s->k.delay_ms + 2);
     s->conn[s->conn_count++] = c;
     return c;

@@ -132,6 +132,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
                 break;
             case PSD_EFFECT_SERVING: /* the directory says it when all have listed: clients are not told */
                 break;
+            case PSD_EFFECT_CALL_EARLY:
             case PSD_EFFECT_CALL:
                 sim_work_begin(s, t, &effect);
                 break;
@@ -173,6 +174,7 @@ static void client_dial(struct sim *s, struct sim_program *p, const struct psi_c
             sim_fail(s, "client%u dials %s a second time while a dial is out", p->index, effect->text);
         }
     }
+    s->count_strangers += s->k.moves && to != NULL && to->core != NULL && to != sim_task_named(s, p->core, effect->task);
     index = sim_twin_pick(s, index);
     struct sim_conn *c = sim_conn_new(s, false, p->index, index);
     c->table_index = effect->task;
@@ -237,7 +239,9 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     struct psi_err err = {.code = PS_OK};
     uint8_t seed[32];
     psd_task_config_init(&config);
-    config.cluster = &s->cluster;
+    struct psi_cluster cluster;
+    psi_cluster_init(&cluster);
+    sim_moves_start(s, t, &config, &cluster);
     (void)snprintf(config.job, sizeof(config.job), "%s", t->job);
     config.task = t->index;
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "psd");
@@ -254,7 +258,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
         config.init_at_once_bytes = 0;
         config.init_slice_bytes = s->k.init_slice_bytes;
     }
-    if (s->k.profile == SIM_ROUNDS && s->seed % 3 == 0) {
+    if (s->k.profile != SIM_ROUNDS || s->seed % 3 == 0) {
         config.round_slice_bytes = 1u << 14;
     }
     config.cut_slice_bytes = 256;
@@ -280,6 +284,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.spread = s->k.spread;
     config.restore = s->older != 0 ? -(int)s->older : config.restore;
     config.call_name = sim_work_name;
+    config.call_early = sim_work_early;
     config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);
     t->life++;
@@ -294,8 +299,10 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
     }
+    config.cluster = &s->cluster;
     sim_identity_begin(s, t);
     sim_replay_begin(t, &config);
+    psi_cluster_fini(&cluster);
     t->checkpoint_in = 0;
     t->next_tick = s->now + sim_range(s, 1, 90);
     sim_trace(s, "%s:%u starts (%u.)", t->job, t->index, t->life);
@@ -330,7 +337,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     for (uint32_t i = 0; i < s->conn_count; i++) {
         for (uint32_t side = 0; side < 2; side++) {
             struct sim_end *e = &s->conn[i]->end[side];
-            bool survives = e->state == SIM_END_BACKLOG && !sim_one_in(s, s->k.backlog_survives_in);
+            bool survives = e->state == SIM_END_BACKLOG && !s->k.moves && !sim_one_in(s, s->k.backlog_survives_in);
             if (e->is_task && e->node == node && !survives) {
                 sim_end_drop(s, e);
             }
@@ -350,7 +357,7 @@ void sim_client_start(struct sim *s, struct sim_program *p)
     p->is_static = s->k.static_chief && p->task == 0 && strcmp(p->job, "worker") == 0 && sim_one_in(s, 2);
     struct psi_client_config config = {
         .cluster = by_target ? NULL : &s->cluster,
-        .target = by_target ? s->task[sim_below(s, s->k.ps_tasks)].address : NULL,
+        .target = by_target ? s->task[s->k.moves ? 0 : sim_below(s, s->k.ps_tasks)].address : NULL,
         .cluster_name = sim_one_in(s, 2) ? "psd" : "",
         .job = p->job,
         .task = p->task,
@@ -411,7 +418,7 @@ static void leaves_unclean(struct sim *s, const struct sim_program *p)
         const struct sim_op *op = s->op[i];
         bool open = op->state == SIM_OP_KILLED || (op->status != PS_OK && op->applied != PS_NOTHING_APPLIED);
         bool push = op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL || op->kind == PSI_REQ_ADD ||
-                    op->kind == PSI_REQ_PUSH_ROWS || op->kind == PSI_REQ_SCATTER;
+                    op->kind == PSI_REQ_PUSH_ROWS || op->kind == PSI_REQ_PUSH_PULL_ROWS || op->kind == PSI_REQ_SCATTER;
         s->unclean = s->unclean || (op->program == p->index && op->life == p->life && push && open);
     }
 }
@@ -472,8 +479,9 @@ void sim_dial_result(struct sim *s, struct sim_conn *c)
     struct sim_end *from = &c->end[0], *to = &c->end[1];
     struct sim_task *t = &s->task[to->node];
     bool up =
-        t->core != NULL || (t->life > 0 && !t->gone && sim_one_in(s, 2)); /* while it restarts its socket may be listening */
-    bool refused = c->refused || !up;
+        t->core != NULL || (t->life > 0 && !t->gone && sim_one_in(s, 2));      /* while it restarts its socket may be listening */
+    bool elsewhere = s->k.moves && (t->core == NULL || t->life != c->to_life); /* its last life has listened at that address */
+    bool refused = c->refused || !up || elsewhere;
     if (refused) {
         from->state = SIM_END_CLOSED;
     } else {

@@ -24,6 +24,8 @@ static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct si
         return p->sim->k.beside ? ps_adam(sim_chief_rate(p)) : ps_sgd(sim_chief_rate(p));
     case SIM_VAR_ROUND:
         return v->dtype == PS_I64 ? ps_no_optimizer() : sim_rounds_optimizer(p->sim->k.beside);
+    case SIM_VAR_MOVED:
+        return sim_moved_optimizer(p->sim);
     case SIM_VAR_HYPER:
         return ps_sgd(1.0 + (double)p->life / 1024.0);
     default:
@@ -52,7 +54,7 @@ static void make_variables(struct sim *s, struct sim_program *p)
         spec.shape.rank = scalar ? 0 : 1;
         spec.shape.dims[0] = scalar ? 0 : (int64_t)v->elements;
         struct psi_err err = {.code = PS_OK};
-        struct psi_var_scope scope = {.container = v->container};
+        struct psi_var_scope scope = {.container = v->container, .part = !find_only && v->part.count > 0 ? &v->part : NULL};
         if (v->kind == SIM_VAR_QUEUE) {
             scope.queue = true;
             scope.elements = &v->queue;
@@ -60,12 +62,13 @@ static void make_variables(struct sim *s, struct sim_program *p)
         if (psi_client_variable_in(p->core, &spec, &scope, find_only, &p->var[i], &err) != PS_OK) {
             sim_fail(s, "psi_client_variable('%s'): %s", v->name, err.text);
         }
+        p->var[i]->by_rows = v->by_rows;
     }
 }
 
 static void session_begin(struct sim *s, struct sim_program *p)
 {
-    bool shuffle = s->k.profile == SIM_DIRECTORY && sim_one_in(s, 2);
+    const bool shuffle = s->k.profile == SIM_DIRECTORY && sim_one_in(s, 2) && !sim_has_parts(s); /* parts stay side by side */
     sim_client_start(s, p);
     p->state = SIM_CLUSTER;
     p->failures = 0;
@@ -129,7 +132,10 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
     switch (v->kind) {
     case SIM_VAR_PUSH:
         if (rows) {
-            return x < 40 && digits ? PSI_REQ_PUSH_ROWS : x < 60 && digits ? PSI_REQ_SCATTER : PSI_REQ_GATHER;
+            return x < 30 && digits   ? PSI_REQ_PUSH_ROWS
+                   : x < 40 && digits ? PSI_REQ_PUSH_PULL_ROWS
+                   : x < 60 && digits ? PSI_REQ_SCATTER
+                                      : PSI_REQ_GATHER;
         }
         return x < 36 && digits   ? PSI_REQ_PUSH
                : x < 48 && digits ? PSI_REQ_PUSH_PULL
@@ -145,6 +151,8 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
         return x < 60 && digits ? PSI_REQ_ADD : PSI_REQ_PULL;
     case SIM_VAR_STEP:
         return x < 80 ? PSI_REQ_ADD : PSI_REQ_PULL;
+    case SIM_VAR_MOVED:
+        return x < 45 ? PSI_REQ_PUSH : x < 60 ? PSI_REQ_PUSH_PULL : x < 66 ? PSI_REQ_ASSIGN : PSI_REQ_PULL;
     case SIM_VAR_REGISTER:
         return x < 40 ? PSI_REQ_ASSIGN : x < 48 ? PSI_REQ_INIT_FROM : PSI_REQ_PULL;
     case SIM_VAR_HYPER:
@@ -197,8 +205,11 @@ static void work(struct sim *s, struct sim_program *p)
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_BARRIER, NULL, timeout_ms)); /* cannot be refused */
         return;
     }
-    if (s->k.profile != SIM_RACE && sim_one_in(s, 16)) {
-        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_CALL, NULL, timeout_of(s, p))); /* cannot be refused */
+    const bool plans = s->k.profile == SIM_OWN; /* which are calls; some are given up while their input is on its way */
+    if (s->k.profile != SIM_RACE && sim_one_in(s, plans ? 2 : 16)) {
+        const bool soon = plans && p->role != SIM_FINAL && sim_one_in(s, 4);
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_CALL, NULL,
+                                  soon ? (uint32_t)sim_range(s, 1, 60) : timeout_of(s, p))); /* cannot be refused */
         return;
     }
     if (p->role != SIM_MONITOR && p->role != SIM_FINAL && !p->ready_out && sim_one_in(s, 80)) {

@@ -540,7 +540,7 @@ void sim_queues_poll(struct sim *s, struct sim_task *t)
     bool seen[SIM_QUEUES_MAX] = {false};
     uint64_t cursor = 0, handle = 0;
     void *value = NULL;
-    if (s->k.profile != SIM_QUEUES) {
+    if (s->k.profile != SIM_QUEUES && !s->k.train_queue) {
         return;
     }
     while (psi_u64_map_next(&t->core->store.handles, &cursor, &handle, &value)) {
@@ -873,6 +873,7 @@ bool sim_queue_done(struct sim *s, const struct sim_call *call)
     } else if (op->kind == PSI_REQ_DEQUEUE) {
         done_take(s, call);
     }
+    sim_train_done(s, call->program, call);
     return true;
 }
 

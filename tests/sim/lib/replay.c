@@ -9,6 +9,8 @@
 
 #include "psd/checkpoint/beside.h"
 
+#include "common/rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,6 +244,7 @@ static void areas(const struct look *l, const struct psd_area *a, const struct p
     SAME(psd_area, scale);
     CHECK(psd_area, from, (a->from == NULL) == (b->from == NULL)); /* what has come of it: at its psd_progress */
     CHECK(psd_area, memory, (a->memory == NULL) == (b->memory == NULL));
+    SAME(psd_area, rows);
     CHECK(psd_area, memory, !a->complete || same_memory(a->memory, b->memory, bytes));
 }
 
@@ -260,7 +263,8 @@ static void members(const struct look *l, const struct psd_rounds *ga, const str
         for (uint32_t i = 0; i < ga->part_count; i++) {
             const struct psd_area *x = &a->areas[i], *y = &b->areas[i];
             CHECK(psd_member, areas, x->complete == y->complete);
-            areas(l, x, y, ga->parts[i].variable->bytes);
+            /* by rows: the indices, which lie first; the rows behind them are in the values that the replay has */
+            areas(l, x, y, ga->parts[i].by_rows ? x->rows * PSI_INDEX_BYTES : ga->parts[i].variable->bytes);
         }
         ia = ia->next;
         ib = ib->next;
@@ -275,11 +279,17 @@ static void sync_options(const struct look *l, const struct psd_sync_options *a,
     SAME(psd_sync_options, replicas);
     SAME(psd_sync_options, on_loss);
     SAME(psd_sync_options, staleness);
+    SAME(psd_sync_options, max_norm_each);
+    SAME(psd_sync_options, max_norm);
+    SAME(psd_sync_options, rows_per_step);
+    SAME(psd_sync_options, rows_mean);
 }
 
 static void parts(const struct look *l, const struct psd_part *a, const struct psd_part *b)
 {
     SAME(psd_part, variable->creation);
+    SAME(psd_part, by_rows);
+    SAME(psd_part, rows_max);
     CHECK(psd_part, rounds, a->rounds->generation == b->rounds->generation);
 }
 
@@ -296,6 +306,7 @@ static void groups(const struct look *l, const struct psd_rounds *a, const struc
     SAME(psd_rounds, awaited);
     SAME(psd_rounds, over);
     SAME(psd_rounds, committed);
+    SAME(psd_rounds, factor);
     CHECK(psd_rounds, step,
           (a->step == NULL) == (b->step == NULL) && (a->step == NULL || a->step->creation == b->step->creation));
     SAME(psd_rounds, part_count);
@@ -559,9 +570,11 @@ static void record_change(void *ctx, uint64_t position, const struct psd_change 
     struct sim_task *t = ctx;
     struct psi_err err;
     sim_checkpoint_note(t);
+    sim_checkpoint_change(t, c);
     sim_queues_change(t->sim, t, c);
     sim_rounds_change(t->sim, t, c);
     sim_chief_change(t->sim, t, c);
+    sim_moved_change(t->sim, t, c);
     if (psd_change_encode(c, &t->changes, &err) != PS_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();
@@ -609,9 +622,18 @@ void sim_replay_end(struct sim *s, struct sim_task *t)
     if (t->changes.max == 0) {
         return; /* it has been compared */
     }
+    sim_moved_end(s, t);
     if (t->core->beside == NULL || t->core->beside->placed == 0) { /* with it a history of changes begins anew */
         struct psd_task *empty = replayed(s, t, t->changes.len);
         struct look l = {.s = s, .t = t, .of = "the task"};
+        uint64_t cursor = 0;
+        void *value = NULL;
+        while (psi_map_next(&t->core->store.containers, &cursor, NULL, NULL, &value)) {
+            struct psd_rounds *g = ((struct psd_container *)value)->rounds;
+            if (g != NULL) { /* a replay has all rows home */
+                psd_rounds_settle(g);
+            }
+        }
         tasks(&l, t->core, empty);
         s->count_replayed += empty->position;
         psd_task_free(empty);

@@ -2,8 +2,11 @@
 /*
  * Workers that train in rounds: READY with the same options, JOIN, then a push to each variable and STEP, again and again, LEAVE;
  * while connections break, workers stand still, die and come back, tasks restart, and the container is reset. All pushes of round
- * r have the same gradient, 1 to 4, and the rate is a power of 2 that a schedule makes of the global step: so every variable
- * tells which rounds it has seen, and at which steps they were built.
+ * r have the same gradient, 1, 2, 4 or 8, and the rate is a power of 2 that a schedule makes of the global step: so every
+ * variable tells which rounds it has seen, and at which steps they were built. To variables by rows each worker contributes rows
+ * that its index and the round say. With some seeds the norm of all averages has a limit, of which a gradient of 8 is 1/8; with
+ * others the norm of each average has one, and each variable a factor of its own. With a limit all workers contribute the same
+ * rows.
  *
  * The oracle is a ledger of rounds and members, fed with the changes of the tasks and the calls of the programs:
  *   - every element of every variable is what the flips of its owner say, after every event: never part of a contribution, of a
@@ -28,8 +31,11 @@
 #include "psd/state.h"
 
 #include "common/schedule.h"
+#include "common/squares.h"
 #include "worker/core/client.h"
+#include "worker/core/rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,12 +45,100 @@ enum {
     CALLS_MANY = 1500,
     SLOW_MS = 300,
     FORGETS_IN = 30,
-    PAUSES_IN = 40
+    PAUSES_IN = 40,
+    EACH_NORM = 8 /* limit of the norm of each average: of 4 elements a gradient of 8 is above it, of 16,384 each one */
 };
 
 static double gradient_of(uint64_t round)
 {
-    return (double)(round % GRADIENTS + 1);
+    return (double)(1u << round % GRADIENTS);
+}
+
+/* The elements that are trained. Of a variable by rows every second one is, where there is a limit. */
+static uint64_t trained_elements(const struct sim *s)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        const struct sim_var *v = &s->var[i];
+        if (v->kind == SIM_VAR_ROUND && v->dtype != PS_I64) {
+            elements += v->by_rows ? (v->elements + 1) / 2 : v->elements;
+        }
+    }
+    return elements;
+}
+
+/* True if each variable has a limit of its own, unless the seed has no rounds at all. */
+static bool limits_each(const struct sim *s)
+{
+    return s->seed % 6 == 5;
+}
+
+/* What a limit makes of the averages of a round, or of that of v: a power of 2, so that no sum is rounded. */
+static float factor_at(const struct sim *s, const struct sim_var *v, uint64_t round)
+{
+    const double g = gradient_of(round);
+    const uint64_t elements = s->sync.max_norm_each ? v->elements : trained_elements(s);
+    return s->sync.max_norm > 0 ? psi_clip_factor((double)elements * g * g, s->sync.max_norm) : 1;
+}
+
+/* The worker with this index contributes row `row` to this round. */
+static bool has_row(const struct sim *s, uint32_t index, uint64_t round, uint64_t row)
+{
+    if (s->sync.max_norm > 0) { /* a limit of each average counts all elements: see factor_at() */
+        return s->sync.max_norm_each || row % 2 == 0;
+    }
+    return (((row + 1) * 2654435761u + index * 40503u + round * 97u) >> 8 & 3) == 0;
+}
+
+/* A row's gradient: divided by any number of members that a group has here it stays exact. */
+static double row_gradient_of(const struct sim *s, uint64_t round)
+{
+    return s->sync.max_norm > 0 ? gradient_of(round) : 12 * gradient_of(round);
+}
+
+void sim_rounds_born(struct sim_birth *b, const double *from)
+{
+    const size_t bytes = (b->var->elements + 1) * sizeof(*b->rows);
+    b->rows = sim_alloc(bytes);
+    memset(b->rows, 0, bytes);
+    if (from != NULL) {
+        memcpy(b->rows, from, bytes);
+    }
+}
+
+double *sim_rounds_copy(const struct sim_birth *b)
+{
+    struct sim_birth made = {.var = b->var};
+    if (b->rows != NULL) {
+        sim_rounds_born(&made, b->rows);
+    }
+    return made.rows;
+}
+
+void sim_rounds_rows(struct sim *s, struct sim_call *call)
+{
+    const struct sim_var *v = call->op->var;
+    const uint64_t round = psi_client_member(call->program->core)->round;
+    const ps_shape shape = {.rank = 1, .dims = {(int64_t)v->elements}};
+    int64_t *indices = sim_alloc((v->elements + 1) * sizeof(*indices));
+    double *wide = sim_alloc((v->elements + 1) * sizeof(*wide));
+    struct psi_rows_given given = {
+        .name = v->name, .shape = &shape, .dtype = v->dtype, .indices = indices, .values = wide, .use = PSI_ROWS_SUM};
+    for (uint64_t i = 0; i < v->elements; i++) {
+        const double x = row_gradient_of(s, round);
+        const float narrow = (float)x;
+        if (has_row(s, call->program->task, round, i)) {
+            indices[given.count] = (int64_t)i;
+            memcpy(v->dtype == PS_F32 ? (uint8_t *)wide + given.count * 4 : (uint8_t *)(wide + given.count),
+                   v->dtype == PS_F32 ? (const void *)&narrow : (const void *)&x, v->dtype == PS_F32 ? 4 : 8);
+            given.count++;
+        }
+    }
+    if (psi_rows_new(&given, &call->rows, NULL) != PS_OK) {
+        sim_fail(s, "psi_rows_new()");
+    }
+    free(indices);
+    free(wide);
 }
 
 const ps_optimizer *sim_rounds_optimizer(bool slot)
@@ -165,8 +259,18 @@ void sim_rounds_poll(struct sim *s, const struct sim_task *t)
     if (g == NULL) {
         return;
     }
+    /* No owner of a part ever dies. Programs of training end their rounds: one owner may have ended them when the directory dies.
+     */
+    if (s->k.restarts_directory && !s->k.trains && g->failing && g->failure.reason == PS_REASON_LOST) {
+        sim_fail(s, "BROKEN: %s", g->failure.text);
+    }
     for (size_t i = 0; i < s->member_count && !g->opened && g->phase != PSD_GROUP_RECOVERING; i++) {
         s->member[i].complete = 0; /* the training is over that they were in: one of them left, and the next one may begin */
+    }
+    if (g->phase == PSD_GROUP_PREPARING && g->factor > 0 && g->attempt != s->factor_attempt) { /* between the sums and READY */
+        s->factor_attempt = g->attempt;
+        s->kill_directory = s->kill_directory || (s->k.restarts_directory && !s->healing && sim_one_in(s, 8));
+        s->next_fault = s->kill_directory ? s->now : s->next_fault;
     }
     PSI_LIST_FOREACH(it, &g->members) {
         const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
@@ -238,6 +342,26 @@ static void check_step(struct sim *s, const struct sim_task *by, const struct si
     }
 }
 
+/* All owners build a round with the factor of all averages, which any of them may tell the next directory. */
+static void check_factor(struct sim *s, const struct sim_task *by, const struct sim_round *r, const struct psd_change *c)
+{
+    const float expected = s->sync.max_norm > 0 && !s->sync.max_norm_each ? factor_at(s, NULL, r->round) : 0;
+    if (c->flip.factor != expected || c->flip.factor != r->factor) {
+        sim_fail(s, "WRONG FACTOR: %s:%u flips round %llu with %g; the first owner had %g, and it is %g", by->job, by->index,
+                 (unsigned long long)r->round, (double)c->flip.factor, (double)r->factor, (double)expected);
+    }
+}
+
+/* The mean of the gradients of a row in a round. */
+static double mean_of(const struct sim *s, const struct sim_round *r, uint64_t row)
+{
+    uint32_t had = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        had += has_row(s, member_find(s, r->member[i])->index, r->round, row);
+    }
+    return had == 0 ? 0 : row_gradient_of(s, r->round) * had / (s->sync.rows_mean == PS_ROWS_MEAN_OF_THOSE ? had : r->count);
+}
+
 static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
 {
     const struct psd_rounds *g = c->flip.container->rounds;
@@ -255,6 +379,7 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
                                 .count = c->flip.count,
                                 .step = -1,
                                 .at = c->flip.step,
+                                .factor = c->flip.factor,
                                 .life = s->task[0].life};
         if (r->count == 0 || r->count > SIM_ROUND_MEMBERS) {
             sim_fail(s, "round %llu takes %u members", (unsigned long long)r->round, r->count);
@@ -283,9 +408,14 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
                  (unsigned long long)r->round);
     }
     check_step(s, t, r, c, first);
+    check_factor(s, t, r, c);
     for (uint32_t i = 0; i < g->part_count; i++) {
         struct sim_birth *b = sim_birth_find(s, g->parts[i].variable->creation);
-        b->trained -= gradient_of(r->round) * rate_at(r->at - 1);
+        const double step = (double)factor_at(s, b->var, r->round) * rate_at(r->at - 1);
+        b->trained -= gradient_of(r->round) * step;
+        for (uint64_t row = 0; b->rows != NULL && row < b->var->elements; row++) {
+            b->rows[row] -= mean_of(s, r, row) * step;
+        }
     }
     if (g->step != NULL) {
         struct sim_birth *b = sim_birth_find(s, g->step->creation);
@@ -325,10 +455,9 @@ static double element_of(const struct sim_var *v, const void *value, uint64_t i)
 void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value)
 {
     for (uint64_t i = 0; i < b->var->elements && s->sync.mode == PS_SYNC_ROUNDS; i++) {
-        double x = element_of(b->var, value, i);
-        if (x != b->trained) {
-            sim_fail(s, "element %llu of '%s' is %g, and its rounds make it %g", (unsigned long long)i, b->var->name, x,
-                     b->trained);
+        double x = element_of(b->var, value, i), want = b->rows != NULL ? b->rows[i] : b->trained;
+        if (x != want) {
+            sim_fail(s, "element %llu of '%s' is %g, and its rounds make it %g", (unsigned long long)i, b->var->name, x, want);
         }
     }
 }
@@ -343,7 +472,7 @@ static void check_same(struct sim *s)
             continue;
         }
         first = first == NULL ? b : first;
-        if (b->trained != first->trained) {
+        if (b->trained != first->trained && (!s->sync.max_norm_each || b->var->elements == first->var->elements)) {
             sim_fail(s, "TWO ROUNDS: its rounds make '%s' %g, and '%s' %g", first->var->name, first->trained, b->var->name,
                      b->trained);
         }
@@ -366,6 +495,24 @@ void sim_rounds_check_end(struct sim *s)
 
 /* ---- what programs do ---- */
 
+/* Some variables are by rows: not drawn, so that the other seeds stay what they were. */
+static void draw_rows(struct sim *s)
+{
+    uint64_t most = 0;
+    bool some = false;
+    for (uint32_t i = 0; i < s->k.vars && s->sync.mode == PS_SYNC_ROUNDS && !s->k.trains; i++) {
+        s->var[i].by_rows = (s->seed + i) % 3 == 0;
+        if (s->var[i].by_rows && s->seed % 9 != 0) { /* many rows take long to look at */
+            s->var[i].elements = limits_each(s) && s->var[i].elements > 16 ? 16 : s->var[i].elements % 1000;
+        }
+        some = some || s->var[i].by_rows;
+        most = s->var[i].by_rows && s->var[i].elements > most ? s->var[i].elements : most;
+    }
+    sim_parts_by_rows(s, limits_each(s));
+    s->sync.rows_per_step = some ? (uint32_t)(limits_each(s) ? most : most / 2) + 16 : 0;
+    s->sync.rows_mean = s->seed % 2 == 0 && some ? PS_ROWS_MEAN_OF_THOSE : PS_ROWS_MEAN_OF_ALL;
+}
+
 void sim_rounds_draw(struct sim *s)
 {
     bool away = s->seed % 5 == 3; /* the directory has no variable: it may restart, and nothing is lost */
@@ -380,6 +527,9 @@ void sim_rounds_draw(struct sim *s)
         v->elements = step ? 1 : sim_one_in(s, 4) ? sim_range(s, 16000, 60000) : sim_range(s, 1, 40);
         if (!step && i == 1 && s->seed % 7 == 3) { /* not drawn: the other seeds stay what they were */
             v->elements = 0;
+        }
+        if (!step && limits_each(s) && v->elements > 0) { /* a power of 4: its root is exact */
+            v->elements = v->elements > 40 ? 16384 : v->elements > 20 ? 16 : 4;
         }
         if (away || sim_one_in(s, 3)) {
             uint32_t first = away ? 1 : 0;
@@ -397,6 +547,11 @@ void sim_rounds_draw(struct sim *s)
     if (s->k.trains && s->seed % 4 == 2) {
         s->sync = (struct psi_sync){.mode = PS_SYNC_NONE};
     }
+    draw_rows(s);
+    if (s->sync.mode == PS_SYNC_ROUNDS && s->seed % 3 == 2) {
+        s->sync.max_norm_each = limits_each(s);
+        s->sync.max_norm = limits_each(s) ? EACH_NORM : sqrt((double)trained_elements(s));
+    }
     if (s->sync.mode == PS_SYNC_ROUNDS && s->seed % 6 == 1 && !s->k.quiet) {
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < s->k.vars; i++) {
@@ -404,8 +559,9 @@ void sim_rounds_draw(struct sim *s)
         }
         s->k.memory_bytes = bytes * sim_range(s, 2, 2ull + s->k.programs) + RECORDS_BYTES;
     }
-    sim_trace(s, "rounds: mode %d, %u workers, %u replicas, staleness %u, on loss %d, %u variables", (int)s->sync.mode,
-              s->sync.workers, s->sync.replicas, s->sync.staleness, (int)s->sync.on_loss, s->k.vars);
+    sim_trace(s, "rounds: mode %d, %u workers, %u replicas, staleness %u, on loss %d, %u variables, max_norm %g%s",
+              (int)s->sync.mode, s->sync.workers, s->sync.replicas, s->sync.staleness, (int)s->sync.on_loss, s->k.vars,
+              s->sync.max_norm, s->sync.max_norm_each ? " of each" : "");
 }
 
 void sim_rounds_begin(struct sim *s, struct sim_program *p)
@@ -439,7 +595,7 @@ void sim_rounds_work(struct sim *s, struct sim_program *p)
         p->next_call_at = s->now + sim_range(s, 100, SLOW_MS);
     }
     if (p->role == SIM_FINAL) {
-        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_PULL, &s->var[sim_below(s, s->var_count)], s->k.operation_ms));
+        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_PULL, &s->var[sim_below(s, s->k.vars + 1)], s->k.operation_ms));
         return;
     }
     if (r->failed || r->leaves) {
@@ -453,10 +609,18 @@ void sim_rounds_work(struct sim *s, struct sim_program *p)
     if (s->now < r->pauses) {
         return;
     }
+    const uint64_t round = psi_client_member(p->core)->round;
+    struct sim_var *reads = &s->var[round % s->k.vars];
+    if (reads->by_rows && r->read != round && r->pushed == 0) { /* new rows of the round before may not be home */
+        r->read = round;
+        PSI_IGNORE(sim_call_start(s, p, round % 2 == 0 ? PSI_REQ_PULL : PSI_REQ_GATHER, reads, timeout_ms));
+        return;
+    }
     for (uint32_t i = 0; i < s->k.vars; i++) {
         if (((r->pushed | r->forgets) & 1u << i) == 0) {
             r->pushed |= 1u << i;
-            if (sim_call_start(s, p, PSI_REQ_PUSH, &s->var[i], timeout_ms) == NULL) {
+            const enum psi_request_kind push = s->var[i].by_rows ? PSI_REQ_PUSH_ROWS : PSI_REQ_PUSH;
+            if (sim_call_start(s, p, push, &s->var[i], timeout_ms) == NULL) {
                 r->failed = true;
                 return;
             }
@@ -491,7 +655,7 @@ void sim_rounds_prepare(struct sim *s, struct sim_call *call)
     switch (op->kind) {
     case PSI_REQ_READY:
         call->sync = s->sync;
-        call->sync.step = p->var[s->var_count - 1];
+        call->sync.step = p->var[s->k.vars];
         call->req.src = p->role == SIM_FINAL ? NULL : &call->sync;
         break;
     case PSI_REQ_JOIN:
@@ -629,20 +793,28 @@ static void check_pulled(struct sim *s, const struct sim_call *call)
     const struct sim_op *op = call->op;
     double first = op->var->elements > 0 ? element_of(op->var, call->dst, 0) : 0;
     char text[200];
-    for (uint64_t i = 1; i < op->var->elements && op->exact && s->sync.mode == PS_SYNC_ROUNDS; i++) {
+    const bool whole = op->var->by_rows && op->exact && op->var->wire == op->var->dtype; /* bfloat16 would be rounded */
+    const struct sim_birth *b = whole ? sim_birth_find(s, op->creation) : NULL;
+    for (uint64_t i = 0; b != NULL && b->alive && b->version == op->version && i < op->var->elements; i++) {
+        if (element_of(op->var, call->dst, i) != b->rows[i]) {
+            sim_fail(s, "%s shows row %llu as %g, and the rounds of its version make it %g", sim_op_text(op, text),
+                     (unsigned long long)i, element_of(op->var, call->dst, i), b->rows[i]);
+        }
+    }
+    for (uint64_t i = 1; i < op->var->elements && op->exact && s->sync.mode == PS_SYNC_ROUNDS && !op->var->by_rows; i++) {
         if (element_of(op->var, call->dst, i) != first) {
             sim_fail(s, "%s shows values of two rounds", sim_op_text(op, text));
         }
     }
 }
 
-/* Another member of its group, or of a later one, has begun to leave. */
+/* Another member of its group, or of a later one, has begun to leave. Members stand in the order in which they joined. */
 static bool others_have_left(const struct sim *s, const struct sim_op *op)
 {
     const struct sim_member *own = member_find(s, op->member);
     for (size_t i = 0; own != NULL && i < s->member_count; i++) {
         const struct sim_member *m = &s->member[i];
-        if (m->id != own->id && m->generation >= own->generation && m->left) {
+        if (m->id != own->id && (m->generation == own->generation || m > own) && m->left) {
             return true;
         }
     }
@@ -714,7 +886,7 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
         ahead(s, call);
     } else if (op->kind == PSI_REQ_STEP) {
         stepped(s, call);
-    } else if (op->kind == PSI_REQ_PULL) {
+    } else if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_GATHER) {
         check_pulled(s, call);
     }
     return true;

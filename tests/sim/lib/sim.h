@@ -20,7 +20,7 @@
  * shares.c   a work queue, and a ledger of its items
  * sums.c     an accumulator, compared with one of plain numbers
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
- * train.c    training programs of several threads, by the machine of training
+ * train.c    training programs of several threads, by the machine of training; train_queue.c: their queue
  * identity.c who has which right, and a thief
  * own.c      sessions' containers: who gets at them, and that nothing of them stays
  * chief.c    candidates for the lease of a chief, and what chiefs may do to a model
@@ -106,7 +106,9 @@ struct sim_knobs {
     bool second_chief;
     bool static_chief;   /* LEASE: some sessions of worker 0 claim nothing, and initialise under a number that they take */
     bool twin;           /* task 1 has two processes at one address; the second one is the last of sim.task */
+    bool moves;          /* tasks other than the directory listen at any port, another one in each life (moves.c) */
     bool trains;         /* ROUNDS: programs train by the machine of training (train.c); also asynchronously */
+    bool train_queue;    /* programs that train use a queue (train_queue.c) */
     bool monitor;        /* a program that finds, lists, creates and deletes "tmp" */
     bool disks;          /* each task has a disk */
     bool fewer;          /* ... and at the end the cluster begins again with fewer ps tasks */
@@ -194,7 +196,8 @@ struct sim_conn {
     struct sim_end end[2];
     struct sim_pipe pipe[2]; /* [i]: from end i */
     bool cut;
-    bool refused; /* the dial will fail */
+    bool refused;     /* the dial will fail */
+    uint32_t to_life; /* moves: of the dialled task when the dial began: a later life listens elsewhere */
     uint64_t dial_at;
     uint32_t table_index; /* of the dialled task in the client's table */
     enum psd_dial dial;   /* of a task */
@@ -206,7 +209,10 @@ enum { SIM_WORKS_MAX = 256 };
 struct sim_work {
     uint64_t id; /* of the core's effect */
     struct sim_op *op;
+    const void *in;
     void *out;
+    size_t come; /* bytes of its input that were there when it began */
+    bool awaits; /* the rest of its input is still to come */
     uint64_t end_at;
     bool cancelled;
     bool writes;          /* it is to write a register of its task */
@@ -296,6 +302,7 @@ enum sim_var_kind {
     SIM_VAR_QUEUE,    /* queues.c */
     SIM_VAR_ROUND,    /* rounds.c: f64 or f32, SGD with rate 1; or i64, the global step of the rounds */
     SIM_VAR_MODEL,    /* chief.c: f64, SGD with rate 1: a tag times 2^20, and the number of pushes */
+    SIM_VAR_MOVED,    /* moved.c: f64, LAMB or LARS, pushes and assigns of numbers */
     SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
 struct sim_var {
@@ -305,13 +312,23 @@ struct sim_var {
     enum sim_var_kind kind;
     ps_dtype dtype, wire; /* wire: of pushes and pulls; values are small enough to be exact in it */
     bool atomic;
+    bool by_rows; /* ROUND: members contribute some of its elements, each a row */
     uint64_t elements;
+    struct psi_part part; /* count 0: it is no part of a table */
     uint32_t digits_max, digits_used;
     struct sim_op *digit[SIM_DIGITS_MAX];
     struct psi_queue_spec queue; /* QUEUE */
     bool closed;                 /* QUEUE: it has been, in one of its lives */
     bool lost;                   /* ghost: trained values were lost while others lived */
     uint64_t lost_event;
+};
+
+/* A push all of which has come, and that moves its variable in slices. */
+struct sim_moved {
+    const struct psd_number *number; /* NULL: there is none */
+    uint64_t creation;
+    double *value, *want; /* behind the last segment; and what is to come of it. NULL: no slice is made yet */
+    bool over;            /* its last slice was carried out by the change before */
 };
 
 enum sim_op_state { SIM_OP_PENDING, SIM_OP_DONE, SIM_OP_KILLED };
@@ -339,8 +356,8 @@ struct sim_op {
     int64_t result;   /* ADD: the new value; pull of a counter: the value */
     double pulled;    /* REGISTER, uniform pull: the tag */
     /* CALL */
-    uint32_t task; /* where */
-    bool ran, fails;
+    uint32_t task;                           /* where */
+    bool ran, fails, early;                  /* early: of the row that begins before all of its input has come */
     uint64_t count;                          /* of its task's calls it was this one; ENQUEUE: elements; WORK_END: the epoch */
     size_t in_bytes, out_room, result_bytes; /* of a call: what goes in, the room of its caller, what has come out */
     uint64_t member, round;                  /* STEP, LEAVE, PUSH in rounds: whose, and for which; JOIN: that it was told */
@@ -400,7 +417,8 @@ struct sim_birth {
     uint64_t first, last;  /* first and last element as last seen, PUSH and TMP */
     bool by_restart;       /* how it died */
     uint64_t chief_number; /* HYPER: highest seen */
-    double trained;        /* ROUND: what its elements are to be */
+    double trained;        /* ROUND: what its elements are to be; by rows: what they would be if all had each of them */
+    double *rows;          /* ROUND, by rows: what each is to be; from malloc() */
     double tag;            /* MODEL: as last seen */
     uint64_t sealed_event; /* MODEL: since when it must not change; 0: it may */
     uint64_t summed;       /* 1 + the version of which `sum` is the CRC, at a moment without a push in progress; 0: of none */
@@ -476,9 +494,17 @@ struct sim_shares {
 };
 enum { SIM_WAITING_MAX = 256 };
 /* What was taken of the accumulator, once or again. */
+enum { SIM_SUM_ROWS = 4 };
+/* Rows of a gradient, a sum or a mean: those that are there, what each of their elements is, and how many gradients have them. A
+ * dense one is row 0, with count 0. */
+struct sim_sum_rows {
+    bool has[SIM_SUM_ROWS];
+    double value[SIM_SUM_ROWS];
+    uint64_t count[SIM_SUM_ROWS];
+};
 struct sim_result {
-    uint64_t creation, count;  /* count: gradients in it */
-    double value;              /* of each element */
+    uint64_t creation, count; /* count: gradients in it */
+    struct sim_sum_rows rows;
     enum sim_place place;      /* QUEUE: it came back; GONE: a program has it for good */
     struct sim_element_key by; /* TAKEN: by which request */
     int64_t order;             /* QUEUE: the lowest is taken next */
@@ -491,7 +517,7 @@ struct sim_sums {
     uint64_t creation; /* 0: nobody has seen it; as the rest */
     uint64_t count;
     int64_t step, front;
-    double sum;
+    struct sim_sum_rows sum;
     uint32_t waiting_count;
     struct sim_element_key waiting[SIM_WAITING_MAX]; /* takes, the first one first */
 };
@@ -514,6 +540,7 @@ struct sim_saved {
     uint64_t bytes;    /* of value and slots */
     uint32_t sum;      /* ... their CRC */
     double trained;    /* ROUND: as of sim_birth */
+    double *rows;      /* ROUND by rows: copy of sim_birth.rows, from malloc(); NULL: not by rows */
     uint64_t *element; /* QUEUE: those that sessions have taken, and those that are in it */
     size_t taken, element_count;
     struct sim_saved_work *work; /* QUEUE: the same of others */
@@ -536,6 +563,7 @@ struct sim_round {
     int64_t step;                       /* global step after it; -1: its owner has not flipped it yet */
     uint64_t at;                        /* 1 + global step that the first owner built it at */
     uint32_t life;                      /* of the directory, when the first owner flipped it */
+    float factor;                       /* of its averages, at the first owner */
 };
 /* ... of a member. */
 struct sim_member {
@@ -554,6 +582,7 @@ struct sim_trainer {
     uint32_t forgets; /* variables that it says STEP without, until it is told so */
     uint64_t until;   /* then it leaves */
     uint64_t pauses;  /* until then it computes; the others wait longer than a lease */
+    uint64_t read;    /* round in which it has read a variable by rows */
 };
 
 enum { SIM_CHIEFS_MAX = 512 };
@@ -628,7 +657,8 @@ struct sim {
     uint64_t thief_connection, count_stolen, count_denied, count_tables;
     uint64_t now, event, steps;
     uint64_t next_fault, reset_wanted_at;
-    bool kill_directory; /* with the next fault: ROUNDS, in the middle of a COMMIT */
+    bool kill_directory;     /* with the next fault: ROUNDS, in the middle of a COMMIT */
+    uint64_t factor_attempt; /* ROUNDS: last attempt of the directory that was seen with a factor */
     struct psi_cluster cluster;
     struct sim_freed freed[SIM_FREED_MAX]; /* a ring */
     uint32_t freed_next;
@@ -641,6 +671,7 @@ struct sim {
     uint32_t conn_count;
     uint64_t conn_next;
     struct sim_var var[SIM_VARS_MAX];
+    struct sim_moved moved[SIM_TASKS_MAX]; /* of each task */
     uint32_t var_count;
     double tag_next;
     struct sim_op **op;
@@ -665,10 +696,13 @@ struct sim {
     uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
     uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
     bool unclean;                 /* a session ended and may have left a push in progress */
+    uint64_t count_sliced;        /* pushes that moved a value in slices (moved.c) */
+    uint64_t count_grains;        /* checkpoints that have put rows back (checkpoint.c) */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_written,
-        count_replayed, count_loaded;
+        count_early, count_early_cut, count_replayed, count_loaded;
     struct sim_saves *saves; /* saves.c; NULL: none yet */
     uint64_t count_saves_ok, count_saves_failed, count_restores_ok;
+    bool had_table; /* a directory has had the parts of a table */
     uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_unchanged, count_came_back, count_fewer, count_spread,
         count_older, count_back_slots, count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
@@ -707,8 +741,9 @@ struct sim {
     size_t round_count, round_capacity, member_count, member_capacity;
     struct sim_trainer trainer[SIM_PROGRAMS_MAX];
     struct sim_train *train[SIM_PROGRAMS_MAX]; /* of the program's last session; NULL: none */
-    uint64_t session_marks[2], count_train_made, count_train_broken, count_train_early, count_train_back;
-    uint64_t train_marks, count_train_calls, count_train_steps, count_train_cut, count_train_ends;
+    uint64_t session_marks[2], count_train_made, count_train_broken, count_train_early, count_train_back, count_train_hooks,
+        count_train_gates, count_train_elements, count_train_queue_lost;
+    uint64_t train_marks, gets_marks, count_train_calls, count_train_steps, count_train_cut, count_train_ends;
     struct sim_lease lease; /* LEASE */
     struct sim_candidate candidate[SIM_PROGRAMS_MAX];
     uint64_t count_chiefs, count_takeovers, count_stops, count_restored, count_emptied, count_other;
@@ -718,11 +753,12 @@ struct sim {
     struct sim_own *own; /* OWN */
     uint64_t count_own_made, count_own_read, count_own_denied, count_own_guessed, count_own_reset, count_own_lapsed,
         count_own_lost;
-    bool twin_leads;                   /* where the address of the two processes leads: to the second one */
-    uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
-    uint64_t twin_life;                /* that has it */
-    uint64_t directory_began;          /* event */
-    uint64_t twin_by[SIM_VARS_MAX];    /* life of the process of the two that the directory takes to have it; 0: neither */
+    bool twin_leads;                       /* where the address of the two processes leads: to the second one */
+    uint64_t count_moved, count_strangers; /* moves: starts at another address; dials that met another task than was meant */
+    uint64_t twin_turns, twin_dropped;     /* the place went to the other one; variables that a return cost */
+    uint64_t twin_life;                    /* that has it */
+    uint64_t directory_began;              /* event */
+    uint64_t twin_by[SIM_VARS_MAX];        /* life of the process of the two that the directory takes to have it; 0: neither */
 };
 
 struct sim_options {
@@ -737,6 +773,7 @@ struct sim_options {
     bool lease;           /* LEASE profile */
     bool own;             /* OWN profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
+    bool moves;           /* DIRECTORY profile, tasks come back at other addresses */
     bool disks;           /* each task has a disk, disks.c */
     bool beside;          /* ... and what comes back of it is compared with what was there, back.c; not with twins */
     bool asks;            /* disks: clients ask for checkpoints, saves.c */
@@ -755,12 +792,15 @@ struct sim_summary {
     uint64_t unchanged;                           /* not made, for nothing was new */
     uint64_t saves_ok, restores_ok, saves_failed; /* asked for by clients */
     uint64_t came_back;                           /* variables, out of one */
+    uint64_t in_parts;                            /* 1: a directory has had the parts of a table */
+    uint64_t sliced;                              /* pushes that moved a value in slices (moved.c) */
+    uint64_t grains;                              /* checkpoints that have put rows back (checkpoint.c) */
     uint64_t back_slots;                          /* of these variables, the ones with slots */
     uint64_t back_elements;                       /* elements of queues */
     uint64_t fewer;                               /* clusters that began again with fewer tasks: 0 or 1 */
     uint64_t spread;                              /* of these clusters, the ones that dealt what was saved over all tasks */
     uint64_t older; /* of these clusters, the ones that once took an older checkpoint than the newest */
-    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, written, replayed, loaded, virtual_ms;
+    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, written, early, early_cut, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
@@ -773,14 +813,18 @@ struct sim_summary {
                                    taken, lost their place; too late; OK from another directory; without all pushes */
     uint64_t chiefs, takeovers, stops, restored, emptied, other; /* LEASE profile: numbers given, to another one than before;
                                    READYs that found nothing, that went on after values were given; half a model; another rate */
+    uint64_t gets_marks;                                         /* trains: ways of gets */
     uint64_t train_marks, train_calls, train_steps, train_cut, train_ends; /* trains: ways taken; calls over, steps that count;
                                    interrupts; sessions that were closed beside their threads, and held nothing */
-    uint64_t session_marks[2], train_made, train_broken, train_early, train_back; /* ways of monitored sessions; recoveries that
-                                   succeeded; broken steps; attempts before the chief's; calls in a callback */
+    uint64_t session_marks[2], train_made, train_broken, train_early, train_back, train_hooks, train_gates, train_elements,
+        train_queue_lost; /* ways of monitored sessions; recoveries that succeeded; broken steps;
+      attempts before the chief's; calls in a callback; moments of hooks; barriers passed; elements
+      that threads have taken; sessions that were lost with their queue */
     uint64_t own_made, own_read, own_denied, own_guessed, own_reset, own_lapsed,
         own_lost; /* OWN profile: variables made; read by others; refused without the key; reset, of these of a session that
                      lives; lost with their task */
     uint64_t twin_turns, twin_dropped;
+    uint64_t moved, strangers;       /* moves: starts at another address; dials that met another task than was meant */
     uint64_t stolen, denied, tables; /* identities: HELLOs with another identity's session; requests refused; tables replaced */
 };
 
@@ -793,7 +837,12 @@ void sim_skip_seed(const char *own);
 
 /* ---- knobs.c ---- */
 void sim_knobs_draw(struct sim *s, const struct sim_options *options);
+/** True if rows are pushed to a variable of several blocks, in a world whose tasks take cuts. */
+bool sim_grains(const struct sim *s);
 void sim_vars_draw(struct sim *s);
+/** ROUNDS: in some worlds make the first two variables the parts of a table by rows. even: they have as many rows. */
+void sim_parts_by_rows(struct sim *s, bool even);
+bool sim_has_parts(const struct sim *s);
 
 /* ---- world.c ---- */
 void sim_fail(struct sim *s, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -920,6 +969,14 @@ void sim_rounds_change(struct sim *s, struct sim_task *t, const struct psd_chang
 void sim_rounds_poll(struct sim *s, const struct sim_task *t);
 /** The value of one of its variables. */
 void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value);
+/** A variable by rows is born. from: rows that it comes back with; NULL: zeros. */
+void sim_rounds_born(struct sim_birth *b, const double *from);
+/** A copy of the rows, from malloc(); NULL: there are none. */
+double *sim_rounds_copy(const struct sim_birth *b);
+/** Value (which 0) or slot of a variable as it is in force, whether its new rows are home or not. Until the next call. */
+const void *sim_in_force(const struct psd_variable *v, uint32_t which);
+/** The rows of a CONTRIBUTE_ROWS of this call. */
+void sim_rounds_rows(struct sim *s, struct sim_call *call);
 void sim_rounds_check_end(struct sim *s);
 void sim_rounds_free(struct sim *s);
 /** A session of p begins. */
@@ -933,7 +990,8 @@ void sim_rounds_prepare(struct sim *s, struct sim_call *call);
 /** The end of a call; false: it is none that is judged here. */
 bool sim_rounds_done(struct sim *s, const struct sim_call *call);
 
-/* ---- train.c; nothing happens in a world that does not train ---- */
+/* ---- train.c, train_queue.c; nothing happens in a world that does not train ---- */
+void sim_train_queue_draw(struct sim *s);
 /** A session of p begins. */
 void sim_train_begin(struct sim *s, const struct sim_program *p);
 /** One of p's threads goes on. */
@@ -943,6 +1001,15 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
 /** A session of p ends by itself. */
 void sim_train_ended(struct sim *s, struct sim_program *p);
 void sim_trains_free(struct sim *s);
+
+/* ---- moved.c ---- */
+const ps_optimizer *sim_moved_optimizer(const struct sim *s);
+/** Has this seed such a variable? */
+bool sim_moved_draw(const struct sim *s);
+/** A change of t, before it is carried out. */
+void sim_moved_change(struct sim *s, const struct sim_task *t, const struct psd_change *c);
+/** t has ended. */
+void sim_moved_end(struct sim *s, const struct sim_task *t);
 
 /* ---- chief.c ---- */
 void sim_chief_draw(struct sim *s);
@@ -1043,6 +1110,13 @@ bool sim_twin_is(const struct sim *s, const struct sim_task *t);
 /** It has the place; also true of any other task. */
 bool sim_twin_served(const struct sim *s, const struct sim_task *t);
 void sim_twin_log(struct sim_task *t, const char *event);
+/* ---- moves.c ---- */
+/** True if the world has the task at port 0. */
+bool sim_moves_is(const struct sim *s, const struct sim_task *t);
+/** The task starts: it gets an address, and the cluster that its process was started with. */
+void sim_moves_start(struct sim *s, struct sim_task *t, struct psd_task_config *config, struct psi_cluster *cluster);
+/** The task that is number i of the client's table; NULL: none. */
+struct sim_task *sim_task_named(struct sim *s, const struct psi_client *c, uint32_t i);
 /** The process that a dial to a task reaches. */
 uint32_t sim_twin_pick(struct sim *s, uint32_t task);
 /** One of the two loses the directory. */
@@ -1073,6 +1147,8 @@ void sim_replay_compare(struct sim *s, const struct sim_task *t, size_t bytes, c
 /* ---- checkpoint.c: cuts at random instants, written while the task goes on, and loaded ---- */
 /** After each event of t, whose core runs. */
 void sim_checkpoint_look(struct sim *s, struct sim_task *t);
+/** Before a change of t: a push of rows that begins may bring the next cut forward, so that the rows change while it is made. */
+void sim_checkpoint_change(struct sim_task *t, const struct psd_change *c);
 /** Before a change of t is noted, and after each event: its core may have begun a cut. */
 void sim_checkpoint_note(struct sim_task *t);
 /** t's disk has a part of a checkpoint that is reported as saved: it loads, and is what t was at the cut. */
@@ -1157,6 +1233,7 @@ ps_status sim_config_set(void *task, const char *name, const char *value, char *
 
 /* ---- work.c: calls of a task's table ---- */
 const char *sim_work_name(void *shell, uint32_t row);
+bool sim_work_early(void *shell, uint32_t row);
 /** The ledger's entry of an ASSIGN that no program has made, of the variable's life that is there. */
 struct sim_op *sim_write_new(struct sim *s, struct sim_var *var, uint64_t creation);
 /** The task dies, and what its calls write with it. */

@@ -4,9 +4,10 @@
  * that is, of the one before and of later ones, takes what has been added up, and now and then sets the step, also back.
  * Meanwhile connections break in the middle of gradients, programs die and stand still, and the container is reset.
  *
- * Gradient number g is g in each of its elements, so that a sum says what is in it, exactly. The oracle is a second accumulator
- * of plain numbers, fed with the changes of the task and compared with what it has after every event, and with what programs are
- * told:
+ * Gradient number g is g in each of its elements, so that a sum says what is in it, exactly. In every second seed the accumulator
+ * is sparse: gradient g has row 0 and some others, which g says, so that rows come to a sum in any order. The oracle is a second
+ * accumulator of plain numbers, one for each row, fed with the changes of the task and compared with what it has after every
+ * event, and with what programs are told:
  *   - a gradient is added once, whole, and only when its step is not below the accumulator's; who is told 1 it counts, who is
  * told 0 or "nothing applied" it never does;
  *   - takes come in their order, and none before its gradients are there; a result is all that had been added, divided by that;
@@ -17,6 +18,9 @@
 
 #include "psd/session/wait.h"
 #include "psd/state.h"
+
+#include "common/rows.h"
+#include "common/sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +36,9 @@ static struct sim_sums *ledger_of(struct sim *s, const struct psd_variable *v)
     return &s->sums;
 }
 
-static uint64_t elements_of(const struct psd_queue *q)
+static bool is_sparse(const struct psi_queue_spec *spec)
 {
-    return (uint64_t)ps_shape_elements(&q->spec.components[0].shape);
+    return spec->kind == PSI_QUEUE_SPARSE_ACCUMULATOR;
 }
 
 /* What all elements are. */
@@ -48,6 +52,70 @@ static double uniform(struct sim *s, const uint8_t *data, uint64_t elements)
         }
     }
     return first;
+}
+
+/* What an element of `bytes` has. */
+static struct sim_sum_rows rows_of(struct sim *s, const struct psi_queue_spec *spec, const uint8_t *data, uint64_t bytes)
+{
+    struct sim_sum_rows rows = {.has = {false}};
+    if (!is_sparse(spec)) {
+        rows.has[0] = true;
+        rows.value[0] = uniform(s, data, (uint64_t)ps_shape_elements(&spec->components[0].shape));
+        return rows;
+    }
+    if (psi_sparse_check(spec, data, bytes, UINT64_MAX, NULL) != PS_OK) {
+        sim_fail(s, "TORN: %llu bytes are no rows", (unsigned long long)bytes);
+    }
+    const struct psi_sparse have = psi_sparse_of(spec, data);
+    for (uint64_t i = 0; i < have.count; i++) {
+        const int64_t row = psi_sparse_number(have.indices, i);
+        rows.has[row] = true;
+        rows.count[row] = (uint64_t)psi_sparse_number(have.counts, i);
+        rows.value[row] = uniform(s, have.rows + i * have.row_bytes, have.columns);
+    }
+    return rows;
+}
+
+/* The rows of gradient g. */
+static struct sim_sum_rows gradient_rows(const struct psi_queue_spec *spec, uint64_t g)
+{
+    struct sim_sum_rows rows = {.has = {true}, .value = {(double)g}, .count = {is_sparse(spec)}};
+    for (uint64_t i = 1; is_sparse(spec) && i < SIM_SUM_ROWS; i++) {
+        rows.has[i] = (g * 0x9e3779b97f4a7c15u >> (60 + i) & 1) != 0;
+        rows.value[i] = rows.has[i] ? (double)g : 0;
+        rows.count[i] = rows.has[i];
+    }
+    return rows;
+}
+
+static bool same_rows(const struct sim_sum_rows *a, const struct sim_sum_rows *b)
+{
+    for (uint32_t i = 0; i < SIM_SUM_ROWS; i++) {
+        if (a->has[i] != b->has[i] || (a->has[i] && (a->value[i] != b->value[i] || a->count[i] != b->count[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void add_rows(struct sim_sum_rows *to, const struct sim_sum_rows *rows)
+{
+    for (uint32_t i = 0; i < SIM_SUM_ROWS; i++) {
+        to->has[i] = to->has[i] || rows->has[i];
+        to->value[i] += rows->value[i];
+        to->count[i] += rows->count[i];
+    }
+}
+
+/* What a take makes of the sum of so many gradients. */
+static struct sim_sum_rows reduced(const struct psi_queue_spec *spec, const struct sim_sum_rows *sum, uint64_t gradients)
+{
+    struct sim_sum_rows rows = *sum;
+    for (uint32_t i = 0; spec->reduction != PSI_REDUCTION_SUM && i < SIM_SUM_ROWS; i++) {
+        const bool by_row = is_sparse(spec) && spec->reduction == PSI_REDUCTION_MEAN;
+        rows.value[i] = rows.has[i] ? rows.value[i] / (double)(by_row ? rows.count[i] : gradients) : 0;
+    }
+    return rows;
 }
 
 static struct sim_element *gradient_at(struct sim *s, double value)
@@ -93,9 +161,15 @@ static struct sim_result *result_of(struct sim *s, uint32_t life, uint64_t numbe
 static void on_apply(struct sim *s, const struct psd_change *c)
 {
     struct sim_sums *all = ledger_of(s, c->attempt.variable);
-    double value = uniform(s, c->attempt.element->data, elements_of(c->attempt.variable->queue));
+    const struct psi_queue_spec *spec = &c->attempt.variable->queue->spec;
+    const struct sim_sum_rows rows = rows_of(s, spec, c->attempt.element->data, c->attempt.element->bytes);
+    const double value = rows.value[0];
     struct sim_element *e = gradient_at(s, value);
+    const struct sim_sum_rows wanted = gradient_rows(spec, (uint64_t)value);
     char text[200];
+    if (!same_rows(&rows, &wanted)) {
+        sim_fail(s, "TORN: gradient %g of %s has other rows than it was sent with", value, sim_op_text(e->put, text));
+    }
     if (e->place != SIM_PLACE_NONE || e->told == SIM_TOLD_OUT) {
         sim_fail(s, "TWICE: gradient %g of %s counts %s", value, sim_op_text(e->put, text),
                  e->told == SIM_TOLD_OUT ? "although its program was told that it does not" : "again");
@@ -108,7 +182,7 @@ static void on_apply(struct sim *s, const struct psd_change *c)
     }
     e->place = SIM_PLACE_QUEUE;
     e->creation = all->creation;
-    all->sum += value;
+    add_rows(&all->sum, &rows);
     all->count++;
     s->count_gradients++;
 }
@@ -185,8 +259,8 @@ static void on_take(struct sim *s, const struct sim_task *t, const struct psd_ch
         }
         r = result_new(s);
         r->count = all->count;
-        r->value = q->spec.reduction == PSI_REDUCTION_SUM ? all->sum : all->sum / (double)all->count;
-        all->sum = 0;
+        r->rows = reduced(&q->spec, &all->sum, all->count);
+        all->sum = (struct sim_sum_rows){.has = {false}};
         all->count = 0;
         all->step++;
         s->count_results++;
@@ -302,15 +376,16 @@ void sim_sums_look(struct sim *s, const struct psd_variable *v)
 {
     const struct psd_queue *q = v->queue;
     struct sim_sums *all = ledger_of(s, v);
-    double sum = q->sum == NULL ? 0 : uniform(s, q->sum->data, elements_of(q));
-    if (q->step != all->step || psd_queue_length(q) != all->count || sum != all->sum || q->size != count_at(s, SIM_PLACE_QUEUE) ||
-        q->taken != count_at(s, SIM_PLACE_TAKEN)) {
+    const struct sim_sum_rows none = {.has = {false}};
+    const struct sim_sum_rows sum = q->sum == NULL ? none : rows_of(s, &q->spec, q->sum->data, q->sum->bytes);
+    if (q->step != all->step || psd_queue_length(q) != all->count || !same_rows(&sum, &all->sum) ||
+        q->size != count_at(s, SIM_PLACE_QUEUE) || q->taken != count_at(s, SIM_PLACE_TAKEN)) {
         sim_fail(
             s,
             "REFERENCE: accumulator '%s': step %lld, %g of %llu gradients, %llu results back, %llu out; by the reference %lld, "
             "%g of %llu, %llu, %llu",
-            v->name, (long long)q->step, sum, (unsigned long long)psd_queue_length(q), (unsigned long long)q->size,
-            (unsigned long long)q->taken, (long long)all->step, all->sum, (unsigned long long)all->count,
+            v->name, (long long)q->step, sum.value[0], (unsigned long long)psd_queue_length(q), (unsigned long long)q->size,
+            (unsigned long long)q->taken, (long long)all->step, all->sum.value[0], (unsigned long long)all->count,
             (unsigned long long)count_at(s, SIM_PLACE_QUEUE), (unsigned long long)count_at(s, SIM_PLACE_TAKEN));
     }
     const struct psd_wait *first = psd_wait_first(&q->dequeuers);
@@ -322,13 +397,13 @@ void sim_sums_look(struct sim *s, const struct psd_variable *v)
     s->count_compared++;
 }
 
-/* Of those that had not gone at the cut one with this value; it is none of them any more. False: there is none. */
-static bool take_of_cut(const struct sim *s, struct sim_saved_work *w, double value, uint64_t count)
+/* Of those that had not gone at the cut one with these rows; it is none of them any more. False: there is none. */
+static bool take_of_cut(const struct sim *s, struct sim_saved_work *w, const struct sim_sum_rows *rows, uint64_t count)
 {
     for (size_t i = 0; i < w->result_count; i++) {
         const struct sim_result *r = &s->result[i];
         bool there = w->place[i] == SIM_PLACE_QUEUE || w->place[i] == SIM_PLACE_TAKEN;
-        if (there && r->creation == w->sums.creation && r->value == value && r->count == count) {
+        if (there && r->creation == w->sums.creation && same_rows(&r->rows, rows) && r->count == count) {
             w->place[i] = SIM_PLACE_NONE;
             return true;
         }
@@ -343,13 +418,13 @@ static void results_back(struct sim *s, const struct psd_variable *v, struct sim
     int64_t order = 0;
     PSI_LIST_FOREACH(it, &v->queue->elements) {
         const struct psd_element *e = PSI_CONTAINER_OF(it, struct psd_element, link);
-        double value = uniform(s, e->data, elements_of(v->queue));
-        if (!take_of_cut(s, w, value, e->serial)) {
-            sim_fail(s, "NOT RESTORED: a result %g of %llu gradients comes back, which checkpoint %llu does not have", value,
-                     (unsigned long long)e->serial, (unsigned long long)number);
+        const struct sim_sum_rows rows = rows_of(s, &v->queue->spec, e->data, e->bytes);
+        if (!take_of_cut(s, w, &rows, e->serial)) {
+            sim_fail(s, "NOT RESTORED: a result %g of %llu gradients comes back, which checkpoint %llu does not have",
+                     rows.value[0], (unsigned long long)e->serial, (unsigned long long)number);
         }
         struct sim_result *r = result_new(s);
-        r->value = value;
+        r->rows = rows;
         r->count = e->serial;
         r->place = SIM_PLACE_QUEUE;
         r->order = order++;
@@ -359,7 +434,7 @@ static void results_back(struct sim *s, const struct psd_variable *v, struct sim
         bool there = w->place[i] == SIM_PLACE_QUEUE || w->place[i] == SIM_PLACE_TAKEN;
         if (there && s->result[i].creation == w->sums.creation) {
             sim_fail(s, "NOT RESTORED: a result %g of %llu gradients is in checkpoint %llu, and does not come back",
-                     s->result[i].value, (unsigned long long)s->result[i].count, (unsigned long long)number);
+                     s->result[i].rows.value[0], (unsigned long long)s->result[i].count, (unsigned long long)number);
         }
     }
 }
@@ -405,6 +480,12 @@ void sim_sums_draw(struct sim *s)
                                        .components = {{.dtype = PS_F64, .shaped = true}}};
     v->queue.components[0].shape.rank = 1;
     v->queue.components[0].shape.dims[0] = (int64_t)v->elements;
+    if (sim_one_in(s, 2)) { /* sparse: v->elements are those of a row */
+        v->elements = v->elements > PSI_ROW_BYTES_MAX / sizeof(double) ? PSI_ROW_BYTES_MAX / sizeof(double) : v->elements;
+        v->queue.kind = PSI_QUEUE_SPARSE_ACCUMULATOR;
+        v->queue.reduction = (uint32_t)sim_range(s, PSI_REDUCTION_MEAN, PSI_REDUCTION_MEAN_OF_ALL);
+        v->queue.components[0].shape = (ps_shape){.rank = 2, .dims = {SIM_SUM_ROWS, (int64_t)v->elements}};
+    }
     if (s->k.ps_tasks > 1 && sim_one_in(s, 2)) {
         (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:1");
     }
@@ -441,10 +522,28 @@ static void prepare_apply(struct sim *s, struct sim_call *call)
     struct sim_op *op = call->op;
     uint64_t id = sim_element_new(s, op);
     double value = (double)id;
-    call->bytes = (size_t)op->var->elements * sizeof(value);
+    const struct psi_queue_spec *spec = &op->var->queue;
+    const struct sim_sum_rows rows = gradient_rows(spec, id);
+    uint64_t count = 0, k = 0;
+    for (uint32_t i = 0; i < SIM_SUM_ROWS; i++) {
+        count += rows.has[i];
+    }
+    call->bytes = is_sparse(spec) ? (size_t)psi_sparse_bytes(spec, count) : (size_t)op->var->elements * sizeof(value);
     call->src = sim_alloc(call->bytes);
-    for (uint64_t i = 0; i < op->var->elements; i++) {
-        memcpy(call->src + i * sizeof(value), &value, sizeof(value));
+    struct psi_sparse to = {.rows = call->src};
+    if (is_sparse(spec)) {
+        to = psi_sparse_lay_out(spec, count, call->src);
+    }
+    for (int64_t i = 0; is_sparse(spec) && i < SIM_SUM_ROWS; i++) {
+        const int64_t one = 1;
+        if (rows.has[i]) {
+            memcpy(to.indices + k * sizeof(i), &i, sizeof(i));
+            memcpy(to.counts + k * sizeof(one), &one, sizeof(one));
+            k++;
+        }
+    }
+    for (uint64_t i = 0; i < count * op->var->elements; i++) {
+        memcpy(to.rows + i * sizeof(value), &value, sizeof(value));
     }
     op->first = id;
     op->add = sim_one_in(s, 2) ? s->sums.step : near(s);
@@ -494,11 +593,11 @@ static void done_take(struct sim *s, const struct sim_call *call)
     const struct psi_dequeue *d = &call->take;
     struct sim_result *r = NULL;
     char text[200];
-    if (d->got.count != 1 || d->got.bytes != op->var->elements * sizeof(double)) {
+    if (d->got.count != 1 || (!is_sparse(&op->var->queue) && d->got.bytes != op->var->elements * sizeof(double))) {
         sim_fail(s, "%s has %llu results in %llu bytes", sim_op_text(op, text), (unsigned long long)d->got.count,
                  (unsigned long long)d->got.bytes);
     }
-    double value = uniform(s, d->data, op->var->elements);
+    const struct sim_sum_rows rows = rows_of(s, &op->var->queue, d->data, d->got.bytes);
     if (s->k.beside && op->creation != s->sums.creation) {
         return; /* it is there again since, as it was at a cut */
     }
@@ -506,9 +605,10 @@ static void done_take(struct sim *s, const struct sim_call *call)
     for (size_t i = 0; r == NULL && i < s->result_count; i++) { /* it was his */
         r = has_key(s->result[i].lost, s->result[i].lost_count, op->life, op->number) ? &s->result[i] : NULL;
     }
-    if (r == NULL || r->value != value || r->count != d->got.serial) {
-        sim_fail(s, "REFERENCE: %s has %g of %llu gradients; by the reference %g of %llu", sim_op_text(op, text), value,
-                 (unsigned long long)d->got.serial, r == NULL ? 0 : r->value, r == NULL ? 0 : (unsigned long long)r->count);
+    if (r == NULL || !same_rows(&r->rows, &rows) || r->count != d->got.serial) {
+        sim_fail(s, "REFERENCE: %s has %g of %llu gradients; by the reference %g of %llu", sim_op_text(op, text), rows.value[0],
+                 (unsigned long long)d->got.serial, r == NULL ? 0 : r->rows.value[0],
+                 r == NULL ? 0 : (unsigned long long)r->count);
     }
     if (has_key(r->lost, r->lost_count, op->life, op->number)) {
         return; /* it stood still for a lease, and it is somebody else's */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training programs in the simulated world: each session has the machine of training (worker/core/training.h) between its threads
- * and its core, as worker/api has. One to three threads call it in turns: pull, push, push-pull, the end of a step, a look at a
- * gradient buffer; in rounds, with bounded staleness, or asynchronously; some with `prefetch`, some with gradients that come from
- * a device, where fetching takes time and may fail. Between what the machine asks for and the doing of it, other threads go on.
- * Now and then all threads are interrupted; the last time that happens their session closes.
+ * and its core, as worker/api has. One to three threads call it in turns: pull, push, push-pull, the end of a step, a look at
+ * a gradient buffer; in rounds, with bounded staleness, or asynchronously; some with `prefetch`, some with gradients that come
+ * from a device, where fetching takes time and may fail. They have hooks (train_hooks.c), in one seed of four they wait at
+ * barriers, and in another one of four they put into and take from a queue (train_queue.c). Between what the machine asks for and
+ * the doing of it, other threads go on. Now and then all threads are interrupted; the last time that happens their session
+ * closes.
  *
  * Two of three sessions are monitored (worker/core/session.h). Then the first thread alone makes steps. When the session is lost
  * a thread recovers it: what is in flight ends, the client goes and another one comes, knows the cluster, gets everything again,
@@ -18,10 +20,12 @@
  *   - a parameter has one read and one push at a time; a read never overtakes a gradient that comes from a device;
  *   - a value buffer is written while a thread is in a call that reads it, and not after;
  *   - without `prefetch` a pull gives values that contain every push that was acknowledged before it began;
- *   - the pushes of a step that counts were made at one client: a step in which the client was replaced is made again;
+ *   - the pushes of a step that counts were made at one client: a step in which the client was replaced is made again, also
+ *     where its thread stood still meanwhile and knows of nothing;
  *   - a recovery that comes before the chief has made rounds anew is tried again while there is time;
  *   - while a thread recovers, no other thread starts anything;
  *   - a call in a callback of the loop never waits;
+ *   - parameters are got in their order, by one thread at a time, before any thread uses one (train_gets.c);
  *   - no call outlives its deadlines, and after the end nothing is held: no turn, no push, no read, no record of an addition.
  */
 #include "train.h"
@@ -30,11 +34,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct param *param_of(struct psi_training_param *p)
-{
-    return (struct param *)(void *)p;
-}
 
 void sim_train_begin(struct sim *s, const struct sim_program *p)
 {
@@ -51,17 +50,19 @@ void sim_train_begin(struct sim *s, const struct sim_program *p)
     psi_training_init(&t->t);
     t->loss = (ps_sync_options){.on_worker_loss = s->sync.on_loss};
     psi_session_init(&t->m, &t->loss);
+    sim_hooks_begin(s, t);
     t->m.monitored = !sim_one_in(s, 3);
     t->m.recoveries_max = (uint32_t)sim_range(s, 2, 8);
     t->threads = (uint32_t)sim_range(s, 1, THREADS);
     t->t.prefetch = s->sync.mode != PS_SYNC_ROUNDS && sim_one_in(s, 3);
     for (uint32_t i = 0; i < s->k.vars; i++) {
         struct param *m = &t->param[i];
-        m->t = (struct psi_training_param){.name = s->var[i].name, .open = true, .trained = true};
+        m->t = (struct psi_training_param){.name = s->var[i].name, .trained = true};
         m->var = i;
         m->on_device = sim_one_in(s, 3);
         psi_training_add(&t->t, &m->t);
     }
+    sim_gets_begin(s, t);
 }
 
 void sim_trains_free(struct sim *s)
@@ -74,21 +75,21 @@ void sim_trains_free(struct sim *s)
 
 /* ---- errors and recoveries ---- */
 
-static struct psi_who who_is(const struct sim_train *t, const struct thread *h)
+struct psi_who sim_who(const struct sim_train *t, const struct thread *h)
 {
-    return (struct psi_who){.thread = 1 + (uint64_t)(h - t->thread)};
+    return (struct psi_who){.thread = 1 + (uint64_t)(h - t->thread), .life = h->life};
 }
 
 static uint64_t tell(struct sim_train *t, const struct thread *h, enum psi_session_event event, uint64_t number)
 {
-    const struct psi_who who = who_is(t, h);
+    const struct psi_who who = sim_who(t, h);
     const uint64_t answer = psi_session_event(&t->m, &who, event, number);
     psi_session_check_invariants(&t->m);
     return answer;
 }
 
 /* An error of the loop, whoever has made the request. */
-static void fails(struct sim *s, struct sim_train *t, const struct psi_err *err, bool final)
+void sim_train_fails(struct sim *s, struct sim_train *t, const struct psi_err *err, bool final)
 {
     static const char *const as[] = {"nothing new", "the end", "a loss", "a failed attempt"};
     const struct psi_who loop = {.thread = 1 + THREADS, .on_loop = true};
@@ -97,22 +98,32 @@ static void fails(struct sim *s, struct sim_train *t, const struct psi_err *err,
     sim_trace(s, "  %s: %s", ps_status_name(err->code), as[how]);
 }
 
-/* What costs the session its life, unless the reason is that another thread recovers it. */
-static void breaks(struct sim *s, struct sim_train *t)
+/* What costs the session its life, unless the reason is that another thread recovers it, or has recovered it. */
+static void breaks(struct sim *s, struct sim_train *t, const struct thread *h)
 {
-    if (!psi_session_recovers(&t->m)) {
-        fails(s, t, &(struct psi_err){.code = PS_RESOURCE_EXHAUSTED}, true);
+    const struct psi_who who = h != NULL ? sim_who(t, h) : (struct psi_who){.thread = 0};
+    if (!psi_session_recovers(&t->m) && !psi_session_bars(&t->m, &who, NULL)) {
+        sim_train_fails(s, t, &(struct psi_err){.code = PS_RESOURCE_EXHAUSTED}, true);
     }
 }
 
-static struct sim_call *start(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *v, bool waited)
+/* h: the thread that asks; NULL: a device's, or the loop's. */
+static struct sim_call *start(struct sim *s, struct sim_program *p, const struct thread *h, enum psi_request_kind kind,
+                              struct sim_var *v, bool waited)
 {
-    const struct psi_session *m = &s->train[p->index]->m;
-    const struct psi_who other = {.thread = 1 + THREADS}; /* a device's thread, or one of the program */
-    if (kind != PSI_REQ_JOIN && psi_session_bars(m, &other, NULL)) {
+    const struct sim_train *t = s->train[p->index];
+    const struct psi_who who = h != NULL ? sim_who(t, h) : (struct psi_who){.thread = 1 + THREADS};
+    if (kind != PSI_REQ_JOIN && psi_session_bars(&t->m, &who, NULL)) {
         return NULL;
     }
-    const struct sim_op *op = sim_call_start(s, p, kind, v, s->k.operation_ms);
+    if (h != NULL) {
+        sim_train_check_life(s, t, h);
+    }
+    const uint32_t timeout_ms = kind == PSI_REQ_BARRIER ? (uint32_t)sim_range(s, GATE_MS / 10, GATE_MS)
+                                : kind == PSI_REQ_ENQUEUE || kind == PSI_REQ_DEQUEUE
+                                    ? (uint32_t)sim_range(s, QUEUE_MS / 10, QUEUE_MS)
+                                    : s->k.operation_ms;
+    const struct sim_op *op = sim_call_start(s, p, kind, v, timeout_ms);
     for (uint32_t i = 0; op != NULL && i < SIM_CALLS_MAX; i++) {
         if (p->calls[i] != NULL && p->calls[i]->op == op) {
             p->calls[i]->req.waited = waited;
@@ -128,6 +139,9 @@ static void interrupt(struct sim *s, const struct sim_program *p, struct sim_tra
 {
     t->interrupts++;
     s->count_train_cut++;
+    for (uint32_t i = 0; i < t->threads; i++) {
+        t->thread[i].apart_cut_ms = t->thread[i].apart_cut_ms == 0 ? s->now : t->thread[i].apart_cut_ms;
+    }
     sim_trace(s, "client%u.%u interrupts its threads", p->index, p->life);
     psi_client_interrupt(p->core, t->interrupts, PS_REASON_INTERRUPTED, "interrupted");
 }
@@ -136,32 +150,32 @@ static void interrupt(struct sim *s, const struct sim_program *p, struct sim_tra
 
 static void hand_over(struct sim *s, struct sim_program *p, struct sim_train *t, struct param *m)
 {
-    m->pushes = start(s, p, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
+    m->pushes = start(s, p, NULL, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
     if (!m->pushes) {
-        breaks(s, t);
+        breaks(s, t, NULL);
         psi_training_refused(&t->t, &m->t);
     }
 }
 
-static bool push(struct sim *s, struct sim_program *p, struct sim_train *t, struct psi_call *call)
+static bool push(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h)
 {
-    struct param *m = param_of(call->param);
+    struct param *m = sim_param_of(h->call.param);
     if (m->pushes || m->fetched_at != 0) {
         sim_fail(s, "TWO PUSHES of '%s' at a time", m->t.name);
     }
     if (!s->k.quiet && sim_one_in(s, 200)) { /* no memory for the second buffer */
-        breaks(s, t);
+        breaks(s, t, h);
         return false;
     }
-    m->brings = call->brings;
+    m->brings = h->call.brings;
     if (m->on_device) {
         m->fetch_number = psi_training_fetches(&t->t, &m->t);
         m->fetched_at = s->now + sim_range(s, 1, FETCH_MS);
         return true;
     }
-    m->pushes = start(s, p, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
+    m->pushes = start(s, p, h, m->brings ? PSI_REQ_PUSH_PULL : PSI_REQ_PUSH, &s->var[m->var], false) != NULL;
     if (!m->pushes) {
-        breaks(s, t);
+        breaks(s, t, h);
     }
     return m->pushes;
 }
@@ -179,7 +193,7 @@ static void devices(struct sim *s, struct sim_program *p, struct sim_train *t)
             m->handed_at = s->now + (sim_one_in(s, 2) ? 0 : sim_below(s, FETCH_MS));
             m->handed_number = m->fetch_number;
             if (!s->k.quiet && sim_one_in(s, 200)) { /* the device has failed */
-                breaks(s, t);
+                breaks(s, t, NULL);
                 psi_training_refused(&t->t, &m->t);
             } else {
                 hand_over(s, p, t, m);
@@ -194,30 +208,31 @@ static void devices(struct sim *s, struct sim_program *p, struct sim_train *t)
 
 static bool read_param(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h, bool ahead)
 {
-    struct param *m = param_of(h->call.at);
+    struct param *m = sim_param_of(h->call.at);
     if (m->reads) {
         sim_fail(s, "TWO READS of '%s' at a time", m->t.name);
     }
-    m->reads = start(s, p, PSI_REQ_PULL, &s->var[m->var], !ahead) != NULL;
+    m->reads = start(s, p, h, PSI_REQ_PULL, &s->var[m->var], !ahead) != NULL;
     m->reader = m->reads && !ahead ? 1 + (uint32_t)(h - t->thread) : 0;
     if (!m->reads) {
-        breaks(s, t);
+        breaks(s, t, h);
     }
     return m->reads;
 }
 
-static bool start_add(struct sim *s, struct sim_program *p, struct sim_train *t, struct add *a)
+static bool start_add(struct sim *s, struct sim_program *p, struct sim_train *t, const struct thread *h, struct add *a)
 {
-    struct sim_call *c = start(s, p, PSI_REQ_ADD, &s->var[s->var_count - 1], false);
+    struct sim_call *c = start(s, p, h, PSI_REQ_ADD, &s->var[s->k.vars], false);
     a->op = c != NULL ? c->op : NULL;
     if (c == NULL) {
-        breaks(s, t);
+        breaks(s, t, h);
     }
     return c != NULL;
 }
 
-static bool add_one(struct sim *s, struct sim_program *p, struct sim_train *t, struct psi_call *call)
+static bool add_one(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
+    struct psi_call *call = &h->call;
     if (call->add == NULL && t->add_count == ADDS) {
         sim_fail(s, "HELD: %u records of additions are in use, or lost", t->add_count);
     }
@@ -225,7 +240,7 @@ static bool add_one(struct sim *s, struct sim_program *p, struct sim_train *t, s
     psi_list_init(&a->t.link);
     call->add = &a->t;
     a->t.over = false;
-    return start_add(s, p, t, a);
+    return start_add(s, p, t, h, a);
 }
 
 /* The loop's thread starts an addition for a thread that sleeps. */
@@ -233,46 +248,19 @@ static void add_at_once(struct sim *s, struct sim_program *p, struct sim_train *
 {
     struct psi_training_add *a = t->at_once;
     t->at_once = NULL;
-    if (a != NULL && !start_add(s, p, t, (struct add *)(void *)a)) {
+    if (a != NULL && !start_add(s, p, t, NULL, (struct add *)(void *)a)) {
         a->err = (struct psi_err){.code = PS_ABORTED};
         a->over = true;
     }
 }
 
-/* Say STEP, or JOIN. True: its end goes on with the call. */
+/* Say STEP or JOIN, wait at a barrier, or use the queue. True: its end goes on with the call. */
 static bool meet(struct sim *s, struct sim_program *p, struct thread *h, enum psi_request_kind kind)
 {
-    struct sim_call *c = start(s, p, kind, NULL, true);
+    struct sim_var *v = kind == PSI_REQ_ENQUEUE || kind == PSI_REQ_DEQUEUE ? &s->var[s->var_count - 1] : NULL;
+    struct sim_call *c = start(s, p, h, kind, v, true);
     h->op = c != NULL ? c->op : NULL;
     return c != NULL;
-}
-
-static void check_step(struct sim *s, const struct sim_train *t, const struct thread *h)
-{
-    for (uint32_t i = 0; i < t->threads; i++) {
-        if (&t->thread[i] != h && t->thread[i].in_call && t->thread[i].call.turn) {
-            sim_fail(s, "TWO STEPS: two threads end a step of one member");
-        }
-    }
-    for (uint32_t i = 0; i < s->k.vars; i++) {
-        const struct param *m = &t->param[i];
-        if (s->sync.mode == PS_SYNC_ROUNDS && (m->pushes || m->fetched_at != 0)) {
-            sim_fail(s, "STEP before the push of '%s' is over", m->t.name);
-        }
-    }
-    if (t->met != t->counted && s->sync.mode == PS_SYNC_STALENESS) {
-        sim_fail(s, "TWO WAITS: %llu steps have met the others, %llu count", (unsigned long long)t->met,
-                 (unsigned long long)t->counted);
-    }
-}
-
-static void check_taken(struct sim *s, const struct sim_train *t, const struct thread *h)
-{
-    const struct param *m = param_of(h->call.at);
-    if (!t->t.prefetch && m->t.version < h->floor[m->var]) {
-        sim_fail(s, "OLD VALUES: '%s' is given in version %llu, and a push was acknowledged with %llu", m->t.name,
-                 (unsigned long long)m->t.version, (unsigned long long)h->floor[m->var]);
-    }
 }
 
 /* Do what the thread was told. */
@@ -287,56 +275,27 @@ static void carry_out(struct sim *s, struct sim_program *p, struct sim_train *t,
         ok = read_param(s, p, t, h, what == PSI_DO_AHEAD);
         break;
     case PSI_DO_PUSH:
-        ok = push(s, p, t, &h->call);
+        ok = push(s, p, t, h);
         break;
     case PSI_DO_CHECK:
         h->call.skips = sim_one_in(s, 30) && !t->m.monitored;
         break;
     case PSI_DO_ADD:
-        ok = add_one(s, p, t, &h->call);
+        ok = add_one(s, p, t, h);
         break;
     case PSI_DO_STEP:
-        check_step(s, t, h);
+        sim_train_check_step(s, t, h);
         if (meet(s, p, h, PSI_REQ_STEP)) {
             h->doing = PSI_DO_STEP;
             return;
         }
         ok = false;
-        breaks(s, t);
+        breaks(s, t, h);
         break;
     default:
         sim_fail(s, "the machine asks for %d", (int)what);
     }
     psi_training_did(&t->t, &h->call, ok);
-}
-
-static void check_held(struct sim *s, const struct sim_train *t)
-{
-    uint32_t free_adds = 0;
-    uint64_t unclaimed = 0;
-    for (const struct psi_list *it = t->t.adds_spare.next; it != &t->t.adds_spare; it = it->next) {
-        free_adds++;
-    }
-    for (struct psi_list *it = t->t.adds_left.next; it != &t->t.adds_left; it = it->next) {
-        free_adds++;
-        unclaimed += PSI_CONTAINER_OF(it, struct psi_training_add, link)->err.code == PS_OK;
-    }
-    if (s->sync.mode == PS_SYNC_ROUNDS ? t->met != t->counted : t->added != t->counted + unclaimed) {
-        sim_fail(s, "NOT COUNTED: %llu steps count, of %llu rounds and %llu additions, %llu of these of interrupted calls",
-                 (unsigned long long)t->counted, (unsigned long long)t->met, (unsigned long long)t->added,
-                 (unsigned long long)unclaimed);
-    }
-    for (uint32_t i = 0; i < s->k.vars; i++) {
-        const struct param *m = &t->param[i];
-        if (m->t.gradient != PSI_GRADIENT_FREE || m->t.read != PSI_READING_NONE || m->t.value == PSI_VALUE_COMING) {
-            sim_fail(s, "HELD: '%s' has gradient %d, read %d, value %d when all calls are over", m->t.name, (int)m->t.gradient,
-                     (int)m->t.read, (int)m->t.value);
-        }
-    }
-    if (t->t.pushes != 0 || t->t.fetching != 0 || t->t.state != PSI_TRAINING_RUNNING || free_adds != t->add_count) {
-        sim_fail(s, "HELD: %u pushes, %u fetches, turn %d, %u of %u records when all calls are over", t->t.pushes, t->t.fetching,
-                 (int)t->t.state, free_adds, t->add_count);
-    }
 }
 
 /* The trainer's step has ended, unless it was interrupted. */
@@ -347,10 +306,10 @@ static void step_over(struct sim *s, struct sim_train *t, const struct thread *h
         return;
     }
     if (h->call.kind == PSI_CALL_PUSH && h->call.end != PSI_END_FINE) {
-        t->pushed &= ~(1u << param_of(h->call.param)->var);
+        t->pushed &= ~(1u << sim_param_of(h->call.param)->var);
     }
     for (uint32_t i = 0; i < s->k.vars && h->call.counted; i++) {
-        if (t->param[i].pushed_life != t->life) {
+        if (t->param[i].pushed_life != h->checked_life) {
             sim_fail(s, "HALF A STEP counts: '%s' was pushed at a client that was lost since", t->param[i].t.name);
         }
     }
@@ -372,10 +331,17 @@ static void call_over(struct sim *s, struct sim_train *t, struct thread *h)
     }
     if (h->call.end == PSI_END_REFUSED && !h->cut &&
         psi_session_error(&t->m, &(struct psi_who){.on_loop = true}, NULL) == PS_OK) {
-        breaks(s, t); /* the program has called what it must not */
+        breaks(s, t, h); /* the program has called what it must not */
     }
+    if (h->call.kind == PSI_CALL_PULL && h->call.end == PSI_END_FINE && h->call.only_waits) {
+        sim_fail(s, "NOT PULLED: a read was refused, and the call says that all is well");
+    }
+    h->life = 0;
+    h->met = false;
     step_over(s, t, h);
+    t->stepping = t->stepping && (h != t->thread || h->call.kind != PSI_CALL_STEP);
     if (h->call.counted) {
+        sim_hooks_come(t, h, PSI_HOOK_AFTER_RUN, false);
         t->counted++;
         s->count_train_steps++;
         const uint64_t made = s->sync.mode == PS_SYNC_ROUNDS ? t->met : t->added;
@@ -400,11 +366,11 @@ static void check_late(struct sim *s, const struct sim_program *p, const struct 
 static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
     struct psi_err err = {.code = PS_OK};
-    const struct psi_who who = who_is(t, h);
+    const struct psi_who who = sim_who(t, h);
     const struct psi_now now = {.interrupted = h->call.interrupts != t->interrupts,
                                 .failed = psi_session_error(&t->m, &who, NULL) != PS_OK};
     check_late(s, p, h);
-    if (h->doing == PSI_DO_STEP && h->op != NULL) {
+    if (h->op != NULL) {
         return; /* until it is answered */
     }
     if (h->doing != PSI_DO_OVER) {
@@ -417,8 +383,8 @@ static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, str
     case PSI_DO_WAIT:
         break;
     case PSI_DO_TAKE:
-        if (!now.failed) { /* otherwise the call will say so */
-            check_taken(s, t, h);
+        if (!now.failed && !h->call.only_waits) { /* otherwise the call will say so */
+            sim_train_check_taken(s, t, h);
         }
         break;
     case PSI_DO_OVER:
@@ -433,7 +399,7 @@ static void go_on(struct sim *s, struct sim_program *p, struct sim_train *t, str
         break;
     case PSI_DO_READ:
     case PSI_DO_AHEAD:
-        if (param_of(h->call.at)->fetched_at != 0) {
+        if (sim_param_of(h->call.at)->fetched_at != 0) {
             sim_fail(s, "READ BEFORE PUSH: a gradient of '%s' comes from the device", h->call.at->name);
         }
         h->doing = what;
@@ -460,7 +426,7 @@ static struct psi_call trainers(struct sim *s, struct sim_train *t)
     return (struct psi_call){.kind = PSI_CALL_STEP};
 }
 
-static struct psi_call any(struct sim *s, struct sim_train *t)
+struct psi_call sim_train_any(struct sim *s, struct sim_train *t)
 {
     struct psi_training_param *m = &t->param[sim_below(s, s->k.vars)].t;
     switch (sim_below(s, s->sync.mode == PS_SYNC_ROUNDS && (s->k.quiet || !sim_one_in(s, 200)) ? 4 : 7)) {
@@ -483,7 +449,7 @@ static struct psi_call any(struct sim *s, struct sim_train *t)
  */
 static bool monitored_trainers(struct sim *s, struct sim_train *t, struct psi_call *out)
 {
-    const struct thread *h = t->thread;
+    struct thread *h = t->thread;
     t->pulled = t->pulled && (t->pushed != 0 || !sim_one_in(s, 8)); /* it begins the step again, for a reason of its own */
     if (!t->pulled) {
         t->pulled = true;
@@ -499,12 +465,17 @@ static bool monitored_trainers(struct sim *s, struct sim_train *t, struct psi_ca
             t->pushed |= 1u << i;
             t->param[i].pushed_life = t->life;
             *out = (struct psi_call){.kind = PSI_CALL_PUSH, .param = &t->param[i].t, .brings = sim_one_in(s, 2)};
-            return tell(t, h, PSI_ON_PUSH, 0) != 0;
+            h->checked_life = t->life;
+            h->life = tell(t, h, PSI_ON_PUSH, 0);
+            return h->life != 0;
         }
     }
     *out = (struct psi_call){.kind = PSI_CALL_STEP};
-    if (tell(t, h, PSI_ON_STEP, 0) == 0) {
+    h->checked_life = t->life;
+    h->life = tell(t, h, PSI_ON_STEP, 0);
+    if (h->life == 0) {
         s->count_train_broken++;
+        t->stepping = false;
         t->pushed = 0;
         t->pulled = false;
         (void)tell(t, h, PSI_ON_STEP_OVER, 0);
@@ -525,10 +496,27 @@ static bool rejoins(struct sim *s, struct sim_train *t)
     return between && t->rejoins;
 }
 
-static void begin_call(struct sim *s, struct sim_train *t, struct thread *h)
+static void begin_call(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
     const bool first = h == t->thread;
     const bool member = s->sync.mode != PS_SYNC_NONE;
+    const enum psi_hook_moment moment = first ? sim_hooks_before(t, member) : PSI_HOOK_NONE;
+    if (moment != PSI_HOOK_NONE) {
+        sim_hooks_come(t, h, moment, false);
+        return;
+    }
+    if ((!first && !t->hooks.was_created) || sim_gets_come(s, p, t, h)) {
+        return;
+    }
+    const enum psi_request_kind apart = sim_train_apart(s, p, t, first);
+    if (apart != PSI_REQ_NONE) {
+        h->call = (struct psi_call){.kind = PSI_CALL_QUIET, .interrupts = t->interrupts};
+        h->begun_ms = s->now;
+        h->apart_lives = t->m.lives;
+        h->apart_cut_ms = 0;
+        h->in_call = meet(s, p, h, apart);
+        return;
+    }
     if (member && first && (t->t.member == PSI_MEMBER_NONE || rejoins(s, t))) {
         h->call = (struct psi_call){.kind = PSI_CALL_READY};
     } else if (member && t->t.member == PSI_MEMBER_NONE) {
@@ -538,7 +526,7 @@ static void begin_call(struct sim *s, struct sim_train *t, struct thread *h)
             return;
         }
     } else {
-        h->call = first && !sim_one_in(s, 3) ? trainers(s, t) : any(s, t);
+        h->call = first && !sim_one_in(s, 3) ? trainers(s, t) : sim_train_any(s, t);
         if (t->m.monitored && (h->call.kind == PSI_CALL_STEP || h->call.kind == PSI_CALL_PUSH)) {
             return;
         }
@@ -555,11 +543,15 @@ static void begin_call(struct sim *s, struct sim_train *t, struct thread *h)
     }
 }
 
+/* True while a client is used. A recovery does not wait for threads that sleep, or that are told to do what it will refuse. */
 static bool is_busy(const struct sim *s, const struct sim_program *p, const struct sim_train *t)
 {
     bool busy = t->at_once != NULL || t->t.fetching > 0 || p->calls_out > 0;
     for (uint32_t i = 0; i < t->threads; i++) {
-        busy = busy || t->thread[i].in_call;
+        const struct thread *h = &t->thread[i];
+        const bool uses =
+            h->op != NULL || h->doing == PSI_DO_READ || h->doing == PSI_DO_AHEAD || h->doing == PSI_DO_PUSH || t->closing;
+        busy = busy || (h->in_call && uses) || sim_gets_run(h);
     }
     for (uint32_t i = 0; i < s->k.vars; i++) {
         busy = busy || t->param[i].fetched_at != 0 || t->param[i].handed_at != 0;
@@ -570,21 +562,37 @@ static bool is_busy(const struct sim *s, const struct sim_program *p, const stru
 /* The threads return, requests that nobody waits for end, and the session leaves. */
 static void close_session(struct sim *s, struct sim_program *p, struct sim_train *t)
 {
+    struct thread *closer = &t->thread[THREADS];
+    if (!t->ending) {
+        t->ending = true;
+        if (!s->k.quiet) { /* where nothing breaks they come to their ends */
+            interrupt(s, p, t);
+        }
+        sim_hooks_come(t, closer, PSI_HOOK_END, false);
+    }
+    if (closer->moment.of != PSI_HOOK_NONE) {
+        sim_hooks_go_on(s, p, t, closer);
+        return;
+    }
     if (!t->closing) {
         struct psi_err refused = {0};
         t->closing = true;
-        if (!s->k.quiet) { /* where nothing breaks they come to their ends */
+        if (!s->k.quiet) {
             interrupt(s, p, t);
         }
         (void)tell(t, t->thread, PSI_ON_CLOSE, 0);
         if (sim_one_in(s, 2) && psi_session_may_start(&t->m, &(struct psi_who){.thread = 1}, &refused) != PS_OK) {
-            fails(s, t, &refused, false); /* a call beside it */
+            sim_train_fails(s, t, &refused, false); /* a call beside it */
         }
     }
-    if (is_busy(s, p, t)) {
+    bool in_hooks = false;
+    for (uint32_t i = 0; i < t->threads; i++) {
+        in_hooks = in_hooks || t->thread[i].moment.of != PSI_HOOK_NONE;
+    }
+    if (in_hooks || is_busy(s, p, t)) {
         return;
     }
-    check_held(s, t);
+    sim_train_check_held(s, t);
     (void)tell(t, t->thread, PSI_ON_QUIET, 0);
     s->count_train_ends++;
     s->trainer[p->index].leaves = true;
@@ -608,6 +616,7 @@ static void recover(struct sim *s, const struct sim_program *p, struct sim_train
     sim_trace(s, "client%u.%u recovers%s", p->index, p->life, again ? " again" : "");
     t->recovery_ends = s->now + RECOVERY_MS;
     if (h == t->thread) {
+        t->stepping = false;
         t->pushed = 0; /* the program has come to the end of its step, or pulls */
         t->pulled = false;
     }
@@ -620,14 +629,17 @@ static void drain(struct sim *s, struct sim_program *p, struct sim_train *t, con
     if (is_busy(s, p, t)) {
         return;
     }
-    check_held(s, t);
+    sim_train_check_held(s, t);
     psi_training_left(&t->t);
     psi_training_forget(&t->t);
-    t->met = t->added = t->counted;
+    t->met = t->added = t->counted + sim_train_pending(t);
     t->life++;
     for (uint32_t i = 0; i < s->k.vars; i++) {
         t->param[i].acknowledged = 0;
         t->param[i].t.version = 0;
+        for (uint32_t k = 0; k < t->threads; k++) {
+            t->thread[k].floor[i] = 0;
+        }
     }
     (void)tell(t, h, PSI_ON_DRAINED, 0);
     t->drained_life = p->life;
@@ -669,13 +681,15 @@ void sim_train_ended(struct sim *s, struct sim_program *p)
 }
 
 /* The new client is ready, and the session has joined or failed to. */
-static void made(struct sim *s, struct sim_train *t, const struct thread *h)
+static void made(struct sim *s, struct sim_train *t, struct thread *h)
 {
     if (!s->k.quiet && sim_one_in(s, 10)) { /* an error comes last */
-        fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, sim_one_in(s, 2));
+        sim_train_fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, sim_one_in(s, 2));
     }
     s->count_train_made++;
+    sim_gets_made(s, t);
     (void)tell(t, h, PSI_ON_MADE, 0);
+    sim_hooks_come(t, h, PSI_HOOK_CREATED, true);
 }
 
 /* The recovering thread goes on. */
@@ -695,48 +709,55 @@ static void recovery_goes_on(struct sim *s, struct sim_program *p, struct sim_tr
     }
 }
 
-/* The loop calls the program back: no call that it makes there may wait. */
-static void call_back(struct sim *s, struct sim_train *t)
-{
-    struct psi_err err = {0};
-    struct psi_call call = any(s, t);
-    const struct psi_now now = {.on_loop = true, .interrupted = sim_one_in(s, 4), .failed = sim_one_in(s, 4)};
-    if (call.kind == PSI_CALL_PUSH || call.kind == PSI_CALL_STEP) {
-        return; /* these do more than wait */
-    }
-    call.only_waits = now.failed;
-    s->count_train_back++;
-    if (psi_training_next(&t->t, &call, &now, &err) != PSI_DO_OVER || call.end != PSI_END_REFUSED || err.code == PS_OK) {
-        sim_fail(s, "WAITS IN A CALLBACK: call %d", (int)call.kind);
-    }
-}
-
 /* What no request says: the lease of a chief is lost, or a queue; or the program reports an error of its own. */
 static void inject(struct sim *s, struct sim_train *t)
 {
     const bool runs = t->m.state == PSI_SESSION_RUNNING;
     if (runs && sim_one_in(s, t->m.step == PSI_STEP_BROKEN_PULLED ? 20 : 200)) {
-        fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, false);
+        sim_train_fails(s, t, &(struct psi_err){.code = PS_ABORTED, .reason = PS_REASON_LOST}, false);
     } else if (sim_one_in(s, runs ? 8000 : t->m.state == PSI_SESSION_BROKEN_OFF ? 6 : 100)) {
-        fails(s, t, &(struct psi_err){.code = PS_INTERNAL}, true);
+        sim_train_fails(s, t, &(struct psi_err){.code = PS_INTERNAL}, true);
     }
+}
+
+/* True if the thread stands still: now and then for so long that another one recovers the session meanwhile. */
+static bool stands(struct sim *s, const struct sim_train *t, struct thread *h)
+{
+    const bool lost = t->m.state == PSI_SESSION_LOST || t->m.state == PSI_SESSION_DRAINING;
+    if (s->now >= h->stands_until && lost && !t->closing && !s->k.quiet && sim_one_in(s, 8)) {
+        const uint64_t ms = sim_below(s, STANDS_MS);
+        h->stands_until = s->now + ms;
+        h->begun_ms += ms;
+    }
+    return s->now < h->stands_until;
 }
 
 /* One of the threads, chosen at random, goes on. */
 static void thread_goes_on(struct sim *s, struct sim_program *p, struct sim_train *t, struct thread *h)
 {
+    const struct psi_who who = sim_who(t, h);
     if (h->in_call) {
-        go_on(s, p, t, h);
+        if (!stands(s, t, h)) {
+            go_on(s, p, t, h);
+        }
+    } else if (sim_gets_run(h)) {
+        sim_gets_go_on(s, p, t, h);
+    } else if (h->moment.of != PSI_HOOK_NONE) {
+        sim_hooks_go_on(s, p, t, h);
     } else if (psi_session_recovers(&t->m)) {
-        if (t->m.recoverer == who_is(t, h).thread) {
+        if (t->m.recoverer == sim_who(t, h).thread) {
             recovery_goes_on(s, p, t, h);
+        } else {
+            (void)sim_gets_come(s, p, t, h); /* in a call that has begun before: it is barred */
         }
     } else if (tell(t, h, PSI_MAY_RECOVER, 0) != 0 && !t->closing) {
         if (h != t->thread || t->pushed == 0 || sim_one_in(s, 3)) {
             recover(s, p, t, h);
         }
+    } else if (!t->closing && psi_hook_event(&t->hooks.m, &who, PSI_IS_CREATED_LEFT) != 0 && sim_one_in(s, 2)) {
+        sim_hooks_come(t, h, PSI_HOOK_CREATED, true);
     } else if (!t->closing) {
-        begin_call(s, t, h);
+        begin_call(s, p, t, h);
     }
 }
 
@@ -759,10 +780,11 @@ void sim_train_work(struct sim *s, struct sim_program *p)
         inject(s, t);
     }
     thread_goes_on(s, p, t, &t->thread[sim_below(s, t->threads)]);
-    if (sim_one_in(s, 20)) {
-        call_back(s, t);
+    if (sim_one_in(s, 20) && t->param[0].t.open) {
+        sim_train_call_back(s, t);
     }
     s->train_marks |= t->t.marks;
+    s->gets_marks |= t->gets.marks;
     for (uint32_t i = 0; i < PSI_SESSION_MARKS; i++) {
         s->session_marks[i] |= t->m.marks[i];
     }
@@ -776,15 +798,23 @@ static void met(struct sim *s, struct sim_program *p, struct sim_train *t, struc
     h->op = NULL;
     h->doing = PSI_DO_OVER;
     h->cut = call->req.err != NULL && call->req.err->reason == PS_REASON_INTERRUPTED;
+    if (call->op->kind == PSI_REQ_BARRIER || (call->op->var != NULL && call->op->var->kind == SIM_VAR_QUEUE)) {
+        h->in_call = false;
+        sim_train_apart_over(s, p, t, h, call);
+        return;
+    }
     if (call->op->kind == PSI_REQ_JOIN) {
-        const bool recovers = psi_session_recovers(&t->m) && t->m.recoverer == who_is(t, h).thread;
+        const bool recovers = psi_session_recovers(&t->m) && t->m.recoverer == sim_who(t, h).thread;
         if (ok) {
             psi_training_joined(&t->t, s->sync.mode);
-            t->met = t->counted; /* a step that had met the others meets those of the new membership */
+            t->met = t->counted + sim_train_pending(t); /* a step that had met the others meets those of the new membership */
         }
         if (!recovers) {
             psi_training_turn_over(&t->t);
             call_over(s, t, h);
+            if (ok) {
+                sim_hooks_come(t, h, PSI_HOOK_CREATED, false);
+            }
         } else if (ok) {
             made(s, t, h);
         } else {
@@ -793,6 +823,7 @@ static void met(struct sim *s, struct sim_program *p, struct sim_train *t, struc
         return;
     }
     t->met += ok;
+    h->met = ok && h->call.rounds;
     if (ok) {
         psi_training_stepped(&t->t);
     }
@@ -818,7 +849,7 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
         struct psi_err err = call->req.err != NULL ? *call->req.err : (struct psi_err){0};
         err.code = op->status;
         psi_session_cuts(&t->m, &err);
-        fails(s, t, &err, false);
+        sim_train_fails(s, t, &err, false);
     }
     for (uint32_t i = 0; i < t->threads; i++) {
         if (t->thread[i].op == op) {
@@ -851,6 +882,9 @@ void sim_train_done(struct sim *s, struct sim_program *p, const struct sim_call 
             if (ending != NULL && ending->interrupts == t->interrupts && t->m.state == PSI_SESSION_RUNNING &&
                 t->at_once == NULL) {
                 t->at_once = psi_training_begins_add(&t->t);
+                if (t->at_once != NULL) {
+                    sim_train_check_life(s, t, PSI_CONTAINER_OF(t->t.ending, struct thread, call));
+                }
             }
         }
     }

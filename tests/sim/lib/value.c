@@ -25,6 +25,7 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_INIT_FROM] = "init-from",
                                                      [PSI_REQ_ADD] = "add",
                                                      [PSI_REQ_PUSH_ROWS] = "push-rows",
+                                                     [PSI_REQ_PUSH_PULL_ROWS] = "push-pull-rows",
                                                      [PSI_REQ_SCATTER] = "scatter",
                                                      [PSI_REQ_GATHER] = "gather",
                                                      [PSI_REQ_INIT] = "init",

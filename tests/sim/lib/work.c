@@ -1,28 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The call table of a simulated task: one call, sim.count, which adds one to a counter of its process and gives back the number
- * of the program's call and the counter. It takes a while on a compute thread that the scheduler plays, and fails when told to.
- * Some have so much input or output that it takes several frames. Some write a register of their task as well, by a draft and a
- * publish, which the ledger has as an ASSIGN that nobody but the call has made.
+ * The call table of a simulated task: two calls, sim.count and sim.early, which add one to a counter of their process and give
+ * back the number of the program's call and the counter. A call takes a while on a compute thread that the scheduler plays, and
+ * fails when told to. Some have so much input or output that it takes several frames. Some write a register of their task as
+ * well, by a draft and a publish, which the ledger has as an ASSIGN that nobody but the call has made. sim.early begins before
+ * all of its input has come, as a run of a plan does: until then it makes its draft and looks at the input that is there, and
+ * counts nothing.
  *
  * The rules of CALL are checked here: one that a program made runs at most once, in one process, whatever happens to connections,
  * tasks and programs; one that ended OK has run and its result is its own; one whose end says that nothing was done has not run
- * and never will; one that nobody waits for any more is told. What it publishes is in the register once where it was told so,
+ * and never will; one that nobody waits for any more is told, also while it awaits its input. The memory of a call is its own
+ * until its end. What it publishes is in the register once where it was told so,
  * else never; the checkers of assigns look at it (oracle.c), and so do those of replay and of checkpoints.
  */
 #include "sim.h"
+
+#include "psd/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { RESULT_BYTES = 16, LARGE_BYTES = 700 << 10 };
 
-static const char call_name[] = "sim.count";
+enum { COUNT, EARLY, CALLS };
+static const char *const names[CALLS] = {"sim.count", "sim.early"};
 
 const char *sim_work_name(void *shell, uint32_t row)
 {
     (void)shell;
-    return row == 0 ? call_name : NULL;
+    return row < CALLS ? names[row] : NULL;
+}
+
+bool sim_work_early(void *shell, uint32_t row)
+{
+    (void)shell;
+    return row == EARLY;
 }
 
 /* Every 64-bit word is of this call: of bytes of an earlier call, or in another order, none is. */
@@ -45,40 +57,6 @@ static bool words_are(const void *p, size_t bytes, size_t from, uint64_t id)
     return true;
 }
 
-void sim_work_begin(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
-{
-    uint64_t id = 0;
-    char text[200];
-    if (effect->call_row != 0 || effect->call_in_bytes < sizeof(id) || effect->call_out_bytes < PS_CALL_BYTES_MAX) {
-        sim_fail(s, "/job:%s/task:%u runs row %u with %zu bytes", t->job, t->index, effect->call_row, effect->call_in_bytes);
-    }
-    memcpy(&id, effect->call_in, sizeof(id));
-    struct sim_op *op = id >= 1 && id <= s->op_count ? s->op[id - 1] : NULL;
-    if (op == NULL || op->kind != PSI_REQ_CALL || strcmp(s->task[op->task].address, t->address) != 0) {
-        sim_fail(s, "/job:%s/task:%u runs a call that nobody has made there", t->job, t->index);
-    }
-    if (effect->call_in_bytes != op->in_bytes || effect->call_out_bytes != op->out_room ||
-        !words_are(effect->call_in, op->in_bytes, sizeof(id), id)) {
-        sim_fail(s, "TORN: %s runs on %zu bytes, or on others than those of its call", sim_op_text(op, text),
-                 effect->call_in_bytes);
-    }
-    if (op->ran) {
-        sim_fail(s, "DOUBLED: %s runs a second time, at /job:%s/task:%u", sim_op_text(op, text), t->job, t->index);
-    }
-    if (op->state == SIM_OP_DONE && op->applied == PS_NOTHING_APPLIED) {
-        sim_fail(s, "%s runs although its end said that nothing was done", sim_op_text(op, text));
-    }
-    if (t->work_count == SIM_WORKS_MAX) {
-        sim_fail(s, "more than %d calls run at /job:%s/task:%u", SIM_WORKS_MAX, t->job, t->index);
-    }
-    op->ran = true;
-    op->count = ++t->counter;
-    t->work[t->work_count++] = (struct sim_work){
-        .id = effect->call, .op = op, .out = effect->call_out, .end_at = s->now + sim_below(s, 200), .writes = sim_one_in(s, 2)};
-}
-
-/* ---- what a call writes ---- */
-
 static struct sim_work *work_of(struct sim_task *t, uint64_t call)
 {
     for (uint32_t i = 0; i < t->work_count; i++) {
@@ -88,6 +66,66 @@ static struct sim_work *work_of(struct sim_task *t, uint64_t call)
     }
     return NULL;
 }
+
+/* The program's call that the task begins, or whose whole input it has now. The input is the call's own as far as it has come. */
+static struct sim_op *op_of(struct sim *s, const struct sim_task *t, const struct psd_effect *effect)
+{
+    uint64_t id = 0;
+    char text[200];
+    if (effect->call_row >= CALLS || effect->call_come < sizeof(id) || effect->call_out_bytes < PS_CALL_BYTES_MAX) {
+        sim_fail(s, "/job:%s/task:%u runs row %u with %zu bytes", t->job, t->index, effect->call_row, effect->call_come);
+    }
+    memcpy(&id, effect->call_in, sizeof(id));
+    struct sim_op *op = id >= 1 && id <= s->op_count ? s->op[id - 1] : NULL;
+    const struct sim_task *to = op != NULL ? &s->task[op->task] : NULL;
+    if (op == NULL || op->kind != PSI_REQ_CALL || to->index != t->index || strcmp(to->job, t->job) != 0 ||
+        effect->call_row != (op->early ? EARLY : COUNT)) {
+        sim_fail(s, "/job:%s/task:%u runs a call that nobody has made there", t->job, t->index);
+    }
+    const bool whole = effect->kind == PSD_EFFECT_CALL;
+    if (effect->call_in_bytes != op->in_bytes || effect->call_out_bytes != op->out_room ||
+        (effect->call_come == op->in_bytes) != whole || !words_are(effect->call_in, effect->call_come, sizeof(id), id)) {
+        sim_fail(s, "TORN: %s runs on %zu bytes, or on others than those of its call", sim_op_text(op, text), effect->call_come);
+    }
+    if (op->ran) {
+        sim_fail(s, "DOUBLED: %s runs a second time, at /job:%s/task:%u", sim_op_text(op, text), t->job, t->index);
+    }
+    if (whole && op->state == SIM_OP_DONE && op->applied == PS_NOTHING_APPLIED) {
+        sim_fail(s, "%s runs although its end said that nothing was done", sim_op_text(op, text));
+    }
+    return op;
+}
+
+void sim_work_begin(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
+{
+    struct sim_op *op = op_of(s, t, effect);
+    struct sim_work *w = work_of(t, effect->call);
+    const bool whole = effect->kind == PSD_EFFECT_CALL;
+    if (w != NULL && (!whole || !w->awaits || w->cancelled || w->op != op || w->in != effect->call_in)) {
+        sim_fail(s, "call %llu begins twice at /job:%s/task:%u", (unsigned long long)effect->call, t->job, t->index);
+    }
+    if (w == NULL) {
+        if (t->work_count == SIM_WORKS_MAX) {
+            sim_fail(s, "more than %d calls run at /job:%s/task:%u", SIM_WORKS_MAX, t->job, t->index);
+        }
+        w = &t->work[t->work_count++];
+        *w = (struct sim_work){.id = effect->call,
+                               .op = op,
+                               .in = effect->call_in,
+                               .out = effect->call_out,
+                               .come = effect->call_come,
+                               .writes = sim_one_in(s, 2)};
+        s->count_early += !whole;
+    }
+    w->awaits = !whole;
+    w->end_at = s->now + sim_below(s, 200);
+    if (whole) {
+        op->ran = true;
+        op->count = ++t->counter;
+    }
+}
+
+/* ---- what a call writes ---- */
 
 static void write_over(struct sim *s, struct sim_work *w, ps_status st, uint64_t version)
 {
@@ -191,7 +229,8 @@ void sim_work_cancel(struct sim *s, struct sim_task *t, const struct psd_effect 
             sim_fail(s, "call %llu is cancelled twice", (unsigned long long)w->id);
         }
         w->cancelled = true;
-        w->end_at = sim_one_in(s, 2) && !w->publishing ? s->now : w->end_at; /* it may not listen */
+        s->count_early_cut += w->awaits;
+        w->end_at = (sim_one_in(s, 2) && !w->publishing) || w->awaits ? s->now : w->end_at; /* it may not listen */
     }
 }
 
@@ -207,6 +246,33 @@ bool sim_work_due(const struct sim *s, const struct sim_task *t, uint64_t *out_n
     return any;
 }
 
+/* A call that awaits its input: as far as that has come it is as it was. It makes its draft. The rest of the input, or the
+ * cancel, wakes it. */
+static void await(struct sim *s, struct sim_task *t, struct sim_work *w)
+{
+    char text[200];
+    if (!words_are(w->in, w->come, sizeof(w->op->id), w->op->id)) {
+        sim_fail(s, "TORN: the input of %s changes while it runs", sim_op_text(w->op, text));
+    }
+    if (w->writes) {
+        write_begin(s, t, w);
+    }
+    w->end_at = SIM_NEVER;
+    sim_task_settle(s, t);
+}
+
+static void check_is_there(struct sim *s, const struct sim_task *t, uint64_t call)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->core->works) {
+        if (PSI_CONTAINER_OF(it, struct psd_work, link)->id == call) {
+            return;
+        }
+    }
+    sim_fail(s, "FREED: call %llu runs at /job:%s/task:%u, which has given its memory back", (unsigned long long)call, t->job,
+             t->index);
+}
+
 void sim_work_end(struct sim *s, struct sim_task *t)
 {
     uint32_t i = (uint32_t)sim_below(s, t->work_count);
@@ -214,6 +280,11 @@ void sim_work_end(struct sim *s, struct sim_task *t)
         i = (i + 1) % t->work_count;
     }
     const uint64_t call = t->work[i].id;
+    check_is_there(s, t, call);
+    if (t->work[i].awaits && !t->work[i].cancelled) {
+        await(s, t, &t->work[i]);
+        return;
+    }
     const bool stops = t->work[i].cancelled && sim_one_in(s, 2);
     if (t->work[i].writes && !stops) {
         write_begin(s, t, &t->work[i]);
@@ -249,23 +320,25 @@ void sim_work_end(struct sim *s, struct sim_task *t)
 void sim_work_prepare(struct sim *s, struct sim_call *call)
 {
     struct psi_request *req = &call->req;
-    const char *address = psi_client_task_address(call->program->core, req->task);
+    const struct sim_task *to = sim_task_named(s, call->program->core, req->task);
     struct sim_op *op = call->op;
-    op->in_bytes = sim_one_in(s, 6) ? sizeof(op->id) + sim_below(s, LARGE_BYTES) : sizeof(op->id);
+    op->early = sim_one_in(s, 2);
+    op->in_bytes = sim_one_in(s, op->early ? 2 : 6) ? sizeof(op->id) + sim_below(s, LARGE_BYTES) : sizeof(op->id);
     op->out_room = sim_one_in(s, 6) ? PS_CALL_BYTES_MAX + sim_below(s, LARGE_BYTES) : PS_CALL_BYTES_MAX;
     struct psi_call_io *io = sim_alloc(sizeof(*io) + op->out_room);
     call->bytes = op->in_bytes;
     call->src = sim_alloc(call->bytes);
     memcpy(call->src, &op->id, sizeof(op->id));
     words_fill(call->src, call->bytes, sizeof(op->id), op->id);
-    *io = (struct psi_call_io){
-        .name = call_name, .in = call->src, .in_bytes = call->bytes, .out = io + 1, .out_capacity = op->out_room};
+    *io = (struct psi_call_io){.name = names[op->early ? EARLY : COUNT],
+                               .in = call->src,
+                               .in_bytes = call->bytes,
+                               .out = io + 1,
+                               .out_capacity = op->out_room};
     call->dst = (uint8_t *)io;
     req->dst = io;
     call->op->fails = call->program->role != SIM_FINAL && sim_one_in(s, 8);
-    for (uint32_t i = 0; i < s->task_count; i++) {
-        call->op->task = strcmp(s->task[i].address, address) == 0 ? i : call->op->task;
-    }
+    call->op->task = to != NULL ? (uint32_t)(to - s->task) : call->op->task;
 }
 
 bool sim_work_check(struct sim *s, const struct sim_call *call)

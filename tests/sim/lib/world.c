@@ -88,7 +88,8 @@ void sim_cluster_make(struct sim *s)
     size_t n = 0;
     struct psi_err err = {.code = PS_OK};
     for (uint32_t i = 0; i < s->k.ps_tasks; i++) {
-        n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%st%u:1", i == 0 ? "ps=" : ",", i);
+        bool moves = sim_moves_is(s, &s->task[i]);
+        n += (size_t)snprintf(spec + n, sizeof(spec) - n, moves ? ",t:0" : "%st%u:1", i == 0 ? "ps=" : ",", i);
     }
     for (uint32_t i = 0; s->k.workers_listed && i < s->k.programs + 1; i++) {
         n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%sw%u:1", i == 0 ? ";worker=" : ",", i);
@@ -231,7 +232,7 @@ static void life(struct sim *s)
     sim_chief_last(s);
     sim_final_run(s);
     sim_fewer(s);
-    if (s->k.profile == SIM_QUEUES) {
+    if (s->k.profile == SIM_QUEUES || s->k.train_queue) {
         sim_run_until(s, s->now + 2ull * s->k.lease_ms + 500); /* the last leases end */
         sim_queues_check_end(s);
     }
@@ -270,6 +271,9 @@ static void unmake_world(struct sim *s)
     for (uint32_t i = 0; i < SIM_FREED_MAX; i++) {
         free(s->freed[i].dst);
     }
+    for (size_t i = 0; i < s->birth_count; i++) {
+        free(s->birth[i].rows);
+    }
     free(s->birth);
     sim_queues_free(s);
     sim_rounds_free(s);
@@ -303,6 +307,8 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .gave_way = s->count_gave_way,
                                     .slices = s->count_slices,
                                     .written = s->count_written,
+                                    .early = s->count_early,
+                                    .early_cut = s->count_early_cut,
                                     .disk_ops = s->count_disk_ops,
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
@@ -311,6 +317,9 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .restores_ok = s->count_restores_ok,
                                     .saves_failed = s->count_saves_failed,
                                     .came_back = s->count_came_back,
+                                    .in_parts = s->had_table,
+                                    .sliced = s->count_sliced,
+                                    .grains = s->count_grains,
                                     .back_slots = s->count_back_slots,
                                     .back_elements = s->count_back_elements,
                                     .fewer = s->count_fewer,
@@ -331,11 +340,16 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .shares_back = s->count_shares_back,
                                     .shares_over = s->count_shares_over,
                                     .train_marks = s->train_marks,
+                                    .gets_marks = s->gets_marks,
                                     .session_marks = {s->session_marks[0], s->session_marks[1]},
                                     .train_made = s->count_train_made,
                                     .train_broken = s->count_train_broken,
                                     .train_early = s->count_train_early,
                                     .train_back = s->count_train_back,
+                                    .train_hooks = s->count_train_hooks,
+                                    .train_gates = s->count_train_gates,
+                                    .train_elements = s->count_train_elements,
+                                    .train_queue_lost = s->count_train_queue_lost,
                                     .train_calls = s->count_train_calls,
                                     .train_steps = s->count_train_steps,
                                     .train_cut = s->count_train_cut,
@@ -368,6 +382,8 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .own_lost = s->count_own_lost,
                                     .twin_turns = s->twin_turns,
                                     .twin_dropped = s->twin_dropped,
+                                    .moved = s->count_moved,
+                                    .strangers = s->count_strangers,
                                     .stolen = s->count_stolen,
                                     .denied = s->count_denied,
                                     .tables = s->count_tables};

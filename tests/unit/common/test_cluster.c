@@ -68,6 +68,30 @@ TEST(test_spec_strings)
     }
 }
 
+/* Tasks with port 0 may have one host; the directory must have a port. */
+TEST(test_any_port)
+{
+    struct psi_err err;
+    struct psi_cluster c;
+    static const char *const refused[] = {"ps=a:0,b:1", "ps=3@[::1]:0;worker=a:1", "worker=a:0;zoo=b:1"};
+    psi_cluster_init(&c);
+    assert_ok(psi_cluster_directory_check(&c, &err), &err); /* no tasks */
+    assert_ok(psi_cluster_parse(&c, "ps=a:1,b:0,b:0;worker=b:0", &err), &err);
+    assert_ok(psi_cluster_directory_check(&c, &err), &err);
+    assert_true(psi_address_any_port(psi_cluster_task_address(&c, "ps", 2)));
+    assert_false(psi_address_any_port(psi_cluster_task_address(&c, "ps", 0)));
+    assert_false(psi_address_any_port("unix:/a:0"));
+    assert_ok(psi_cluster_set_address(&c, "ps", 1, "b:7", &err), &err);
+    assert_fails(psi_cluster_set_address(&c, "ps", 2, "b:7", &err), PS_INVALID_ARGUMENT, &err, "given twice");
+    assert_ok(psi_cluster_add_task(&c, "worker", 0, "b:0", &err), &err); /* as it is */
+    psi_cluster_fini(&c);
+    for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
+        assert_ok(psi_cluster_parse(&c, refused[i], &err), &err);
+        assert_fails(psi_cluster_directory_check(&c, &err), PS_INVALID_ARGUMENT, &err, "its own port must be 1 to 65535");
+        psi_cluster_fini(&c);
+    }
+}
+
 TEST(test_faults_name_the_place)
 {
     struct psi_err err;
@@ -80,7 +104,7 @@ TEST(test_faults_name_the_place)
         {"ps=a:1,,b:1", "/job:ps/task:1: address '': the host is empty"},
         {"ps=a:1,", "/job:ps/task:1: address ''"},
         {"ps=a:1,b:99999", "/job:ps/task:1: address 'b:99999': the port"},
-        {"ps=a:0", "/job:ps/task:0: address 'a:0': port 0"},
+        {"ps=a:1,unix:/s:0,unix:/s:0", "address 'unix:/s:0' is given twice: /job:ps/task:1 and /job:ps/task:2"},
         {"=a:1", "job name ''"},
         {"p-s=a:1", "job name 'p-s'"},
         {"ps=a:1;ps=b:1", "job 'ps' is given twice"},

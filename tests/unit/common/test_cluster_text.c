@@ -175,7 +175,7 @@ TEST(test_faults_name_the_place)
         {"{'p s': ['a:1']}", "line 1, column 2: job name 'p s'"},
         {"{'ps': ['a:1'],\n 'ps': ['b:1']}", "line 2, column 2: job 'ps' is given twice"},
         {"{'ps': {1: 'a:1', 1: 'b:1'}}", "line 1, column 22: /job:ps/task:1 is given twice"},
-        {"{'ps': ['a:1',\n        'b:0']}", "line 2, column 9: /job:ps/task:1: address 'b:0': port 0"},
+        {"{'ps': ['a:1',\n        'b:65536']}", "line 2, column 9: /job:ps/task:1: address 'b:65536': the port"},
         {"{'ps': ['a:1'], 'worker': {4: 'A:1'}}",
          "line 1, column 31: address 'A:1' is given twice: /job:ps/task:0 and /job:worker/task:4"},
         {"{'chief': ['a:1', 'b:1']}", "at most one chief"},

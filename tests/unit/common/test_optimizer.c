@@ -135,7 +135,7 @@ TEST(test_parse)
         {"adam:beta1=0.5x", "'beta1=0.5x'"},
         {"adam:beta1=0.5,,", "',': hyper"},
         {"sgd:momentum=0.5", "'momentum=0.5': hyperparameters are written NAME=NUMBER,...: sgd(learning_rate=0.25)"},
-        {"nesterov:nesterov=2", "'nesterov=2'"},
+        {"nesterov:nesterov=2", "nesterov is 2, it must be 0 or 1; its standard value is 0"},
     };
     const ps_optimizer given = {.struct_bytes = sizeof(ps_optimizer),
                                 .kind = PS_OPT_NONE,

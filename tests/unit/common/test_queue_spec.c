@@ -6,7 +6,7 @@
 
 static struct psi_queue_spec spec_of(uint32_t kind)
 {
-    const bool work = kind == PSI_QUEUE_WORK, sums = kind == PSI_QUEUE_ACCUMULATOR;
+    const bool work = kind == PSI_QUEUE_WORK, sums = psi_queue_accumulates(kind);
     return (struct psi_queue_spec){
         .kind = kind,
         .component_count = 1,
@@ -26,7 +26,7 @@ static void assert_refused(struct psi_queue_spec spec, const char *fault)
 TEST(test_kinds_that_can_be)
 {
     struct psi_err err;
-    for (uint32_t kind = PSI_QUEUE_FIFO; kind <= PSI_QUEUE_ACCUMULATOR; kind++) {
+    for (uint32_t kind = PSI_QUEUE_FIFO; kind <= PSI_QUEUE_SPARSE_ACCUMULATOR; kind++) {
         struct psi_queue_spec spec = spec_of(kind);
         assert_ok(psi_queue_spec_check(&spec, &err), &err);
     }
@@ -49,13 +49,14 @@ TEST(test_kinds_that_can_be)
     spec.reduction = PSI_REDUCTION_SUM;
     assert_ok(psi_queue_spec_check(&spec, &err), &err);
     assert_string_equal(psi_queue_kind_name(PSI_QUEUE_ACCUMULATOR), "ACCUMULATOR");
+    assert_string_equal(psi_queue_kind_name(PSI_QUEUE_SPARSE_ACCUMULATOR), "SPARSE_ACCUMULATOR");
     assert_string_equal(psi_queue_kind_name(0), "invalid");
 }
 
 TEST(test_fields_that_cannot_be)
 {
-    struct psi_queue_spec spec = spec_of(5);
-    assert_refused(spec, "kind 5");
+    struct psi_queue_spec spec = spec_of(6);
+    assert_refused(spec, "kind 6");
     spec = spec_of(PSI_QUEUE_FIFO);
     spec.capacity = 0;
     assert_refused(spec, "capacity 0; at least 1");
@@ -118,6 +119,24 @@ TEST(test_accumulators_that_cannot_be)
     spec.components[1] = spec.components[0];
     spec.component_count = 2;
     assert_refused(spec, "an accumulator has one component");
+}
+
+TEST(test_sparse_accumulators_that_cannot_be)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_SPARSE_ACCUMULATOR);
+    spec.components[0].shape = PS_SHAPE(5, 2);
+    for (spec.reduction = PSI_REDUCTION_MEAN; spec.reduction <= PSI_REDUCTION_MEAN_OF_ALL; spec.reduction++) {
+        assert_int_equal(psi_queue_spec_check(&spec, NULL), PS_OK);
+    }
+    assert_refused(spec, "reduction 4; 1 (mean), 2 (sum) or 3 (mean of all)");
+    spec.reduction = PSI_REDUCTION_SUM;
+    spec.components[0].shape = PS_SCALAR;
+    assert_refused(spec, "sparse accumulator");
+    spec.components[0].shape = PS_SHAPE(2, PS_SEGMENT_BYTES / 4);
+    assert_refused(spec, "rows of 65536 bytes");
+    spec.components[0].shape = PS_SHAPE(5, 2);
+    spec.capacity = 3;
+    assert_refused(spec, "an accumulator has none");
 }
 
 TEST(test_components_at_their_bounds)
@@ -225,7 +244,7 @@ TEST(test_message)
     m.kind = PSI_QUEUE_SHUFFLE;
     m.components[2].dtype = 99;
     assert_fails(psi_queue_spec_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT, &err, "component 2: unknown dtype 99");
-    for (uint32_t kind = PSI_QUEUE_WORK; kind <= PSI_QUEUE_ACCUMULATOR; kind++) {
+    for (uint32_t kind = PSI_QUEUE_WORK; kind <= PSI_QUEUE_SPARSE_ACCUMULATOR; kind++) {
         spec = spec_of(kind);
         psi_queue_spec_to_msg(&spec, &m);
         assert_ok(psi_queue_spec_from_msg(&m, &back, &err), &err);

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "common/blob.h"
+#include "common/sparse.h"
 #include "common/tuple.h"
 
 /* float32 (3,), int8 of any shape, string (2,), string of any shape */
@@ -206,4 +207,83 @@ TEST(test_batch)
     }
     left = 7;
     assert_fails(psi_batch_next(&p, &left, &element, &bytes, &err), PS_INVALID_ARGUMENT, &err, "7 bytes into a number");
+}
+
+static const struct psi_queue_spec SPARSE = {
+    .kind = PSI_QUEUE_SPARSE_ACCUMULATOR,
+    .component_count = 1,
+    .capacity = -1,
+    .reduction = PSI_REDUCTION_SUM,
+    .components = {{.dtype = PS_F32, .shaped = true, .shape = {.rank = 3, .dims = {5, 1, 3}}}},
+};
+
+/* Rows 1 and 4 of three float32 each, of 1 and 2 gradients; of the alignment of a buffer. */
+static uint64_t sparse_of(uint64_t *buffer)
+{
+    static const int64_t indices[2] = {1, 4}, counts[2] = {1, 2};
+    static const float rows[6] = {1, 2, 3, 4, 5, 6};
+    const struct psi_sparse s = psi_sparse_lay_out(&SPARSE, 2, (uint8_t *)buffer);
+    memcpy(s.indices, indices, sizeof(indices));
+    memcpy(s.counts, counts, sizeof(counts));
+    memcpy(s.rows, rows, sizeof(rows));
+    return psi_sparse_bytes(&SPARSE, 2);
+}
+
+enum { COUNT_AT = 8, INDEX_AT = 16, COUNTS_AT = 48, ROW_RANK_AT = 64, ROW_DIMS_AT = 72, ROWS_AT = 96, SPARSE_N = 120 };
+
+TEST(test_sparse_read_back)
+{
+    uint64_t buffer[SPARSE_N / 8 + 1];
+    struct psi_err err;
+    assert_int_equal(sparse_of(buffer), SPARSE_N);
+    assert_int_equal(psi_tuple_fixed_bytes(&SPARSE), 0);
+    assert_int_equal(psi_tuple_check(&SPARSE, (uint8_t *)buffer, SPARSE_N, &err), PS_OK);
+    assert_int_equal(psi_sparse_check(&SPARSE, (uint8_t *)buffer, SPARSE_N, 2, &err), PS_OK);
+    const struct psi_sparse s = psi_sparse_of(&SPARSE, (uint8_t *)buffer);
+    assert_true(s.count == 2 && s.columns == 3 && s.row_bytes == 12);
+    assert_ptr_equal(s.rows, (uint8_t *)buffer + ROWS_AT);
+    assert_true(psi_sparse_number(s.indices, 1) == 4 && psi_sparse_number(s.counts, 1) == 2);
+    struct psi_queue_spec form;
+    psi_sparse_form(&SPARSE, &form); /* the same bytes as an element of a queue */
+    assert_int_equal(psi_tuple_check(&form, (uint8_t *)buffer, SPARSE_N, &err), PS_OK);
+    const struct psi_sparse none = psi_sparse_lay_out(&SPARSE, 0, (uint8_t *)buffer);
+    assert_int_equal(none.count, 0);
+    assert_int_equal(psi_sparse_check(&SPARSE, (uint8_t *)buffer, psi_sparse_bytes(&SPARSE, 0), 1, &err), PS_OK);
+}
+
+TEST(test_sparse_refused)
+{
+    uint64_t buffer[SPARSE_N / 8 + 1];
+    struct psi_err err;
+    for (uint64_t n = 0; n < SPARSE_N; n++) {
+        sparse_of(buffer);
+        assert_int_equal(psi_tuple_check(&SPARSE, (uint8_t *)buffer, n, &err), PS_INVALID_ARGUMENT);
+    }
+    buffer[SPARSE_N / 8] = 0;
+    assert_int_equal(psi_tuple_check(&SPARSE, (uint8_t *)buffer, SPARSE_N + 8, &err), PS_INVALID_ARGUMENT);
+    static const struct {
+        uint32_t at;
+        int64_t value;
+        const char *text;
+    } rows[] = {
+        {0, 2, "component 0"},
+        {COUNT_AT, 1, "component"},
+        {COUNT_AT, -1, "component 0"},
+        {INDEX_AT, -1, "index -1 of row 0 does not rise within [0, 5)"},
+        {INDEX_AT, 4, "index 4 of row 1 does not rise"},
+        {INDEX_AT + 8, 5, "index 5 of row 1"},
+        {COUNTS_AT, 0, "row 0 counts 0 gradients; 1 to 2"},
+        {COUNTS_AT + 8, 3, "row 1 counts 3 gradients"},
+        {ROW_RANK_AT, 2, "component 2"},
+        {ROW_DIMS_AT, 0, "shape (0, 1, 3); allowed: (2, 1, 3)"},
+        {ROW_DIMS_AT + 8, 3, "component 2"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        sparse_of(buffer);
+        memcpy((uint8_t *)buffer + rows[i].at, &rows[i].value, sizeof(rows[i].value));
+        assert_int_equal(psi_sparse_check(&SPARSE, (uint8_t *)buffer, SPARSE_N, 2, &err), PS_INVALID_ARGUMENT);
+        if (strstr(err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: '%s', not '%s'", i, err.text, rows[i].text);
+        }
+    }
 }

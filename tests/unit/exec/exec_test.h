@@ -41,6 +41,7 @@ struct psd_call {
     char error[512];
     int64_t left_ms;
     struct psi_buf in;
+    size_t less; /* bytes of `in` that are still to come */
     uint8_t out[OUT_BYTES];
     struct fake_move moves[SLOTS_MAX]; /* in the order in which they were asked for */
     uint32_t move_count;
@@ -154,6 +155,11 @@ static uint64_t fake_queued_ns(const psd_call *call)
     return FAKE_QUEUED_NS;
 }
 
+static size_t fake_come(const psd_call *call)
+{
+    return call->in.len - call->less;
+}
+
 static const char *fake_who; /* whose call it is; NULL: nobody is asked */
 static const char *fake_identity(const psd_call *call, const char **role)
 {
@@ -174,7 +180,8 @@ static const psd_call_functions fake_functions = {.struct_bytes = sizeof(psd_cal
                                                   .queued_ns = fake_queued_ns,
                                                   .identity = fake_identity,
                                                   .draft = fake_draft,
-                                                  .publish = fake_publish};
+                                                  .publish = fake_publish,
+                                                  .come = fake_come};
 static const psd_call_task fake_task = {.struct_bytes = sizeof(psd_call_task),
                                         .target = "psd://127.0.0.1:1",
                                         .name = "/job:worker/task:0",
@@ -259,14 +266,14 @@ static void enter(struct fake_exec *f)
     }
 }
 
-static void cancel_call(struct fake_exec *f)
+static inline void cancel_call(struct fake_exec *f)
 {
     f->call.cancelled = true;
     ps_ops_table(f->ops)->rows[0].cancel(f->ops, &f->call);
 }
 
-/* A new call with this run; the call before is over. */
-static void begin(struct fake_exec *f, const struct psi_run *run)
+/* A new call with this run, of which the last `less` bytes are still to come; the call before is over. */
+static void begin_early(struct fake_exec *f, const struct psi_run *run, size_t less)
 {
     psd_call *call = &f->call;
     struct psi_err err = {0};
@@ -279,6 +286,19 @@ static void begin(struct fake_exec *f, const struct psi_run *run)
     memset(call->moves, 0, sizeof(call->moves));
     psi_buf_clear(&call->in);
     assert_ok(psi_run_encode(run, &call->in, &err), &err);
+    call->less = less;
+    enter(f);
+}
+
+static void begin(struct fake_exec *f, const struct psi_run *run)
+{
+    begin_early(f, run, 0);
+}
+
+/* The rest of the input has come: the server enters run() again. */
+static inline void rest_comes(struct fake_exec *f)
+{
+    f->call.less = 0;
     enter(f);
 }
 
@@ -349,6 +369,20 @@ static float result_of(const struct fake_exec *f, uint32_t i)
     memcpy(&value, answer.results[i].data, sizeof(value));
     psi_run_answer_fini(&answer);
     return value;
+}
+
+static const struct psi_type scalar = {PS_F32, {.rank = 0}};
+static const float TWO = 2;
+static const struct psi_run_variable OWN = {"localhost", "own", "worker", 0};
+
+static struct psi_run_input inline_of(const float *value)
+{
+    return (struct psi_run_input){.from = PSI_RUN_FROM_CALL, .type = scalar, .data = value, .bytes = sizeof(*value)};
+}
+
+static struct psi_run_output answer_of(uint32_t value)
+{
+    return (struct psi_run_output){.to = PSI_RUN_TO_ANSWER, .value = value, .variable = {"", "", "", 0}};
 }
 
 #endif

@@ -303,10 +303,10 @@ static inline void bed_connect(struct bed *bed, bool tcp, int buffer_bytes)
     connected_pair(tcp, fds);
     for (int i = 0; i < 2; i++) {
         struct psi_conn *conn = NULL;
+        assert_int_equal(psi_conn_new(&bed->net, fds[i], i == 0 ? PSI_SIDE_DIAL : PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_OK);
         if (buffer_bytes > 0) {
             shrink_buffers(fds[i], buffer_bytes);
         }
-        assert_int_equal(psi_conn_new(&bed->net, fds[i], i == 0 ? PSI_SIDE_DIAL : PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_OK);
         end_attach(ends[i], conn);
     }
 }

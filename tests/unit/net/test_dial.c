@@ -366,6 +366,31 @@ TEST(which_addresses_are_local)
     }
 }
 
+static int send_room(int fd)
+{
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size), 0);
+    return bytes;
+}
+
+/* The second pair asks by itself for as much: the kernel doubles what it is asked for, and has a limit. */
+TEST(a_unix_socket_takes_much)
+{
+    const int wanted = 512 << 10;
+    int fds[2], asked[2];
+    connected_pair(false, fds);
+    connected_pair(false, asked);
+    assert_int_equal(setsockopt(asked[0], SOL_SOCKET, SO_SNDBUF, &wanted, sizeof(wanted)), 0);
+    assert_true(send_room(asked[0]) > send_room(fds[0]));
+    psi_socket_tune(fds[0]);
+    assert_int_equal(send_room(fds[0]), send_room(asked[0]));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(close(fds[i]), 0);
+        assert_int_equal(close(asked[i]), 0);
+    }
+}
+
 TEST(sockets_within_a_host)
 {
     for (int tcp = 1; tcp >= 0; tcp--) { /* a Unix socket has neither */

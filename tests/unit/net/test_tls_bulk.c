@@ -195,9 +195,8 @@ TEST(keys_are_changed_by_record_count)
     struct stream down[STREAMS];
     struct psi_keys *client = keys_of(KEYS_WORKER);
     struct psi_keys *server = keys_of(KEYS_SERVER);
-    const struct psi_tls_config configs[2] = {
-        {.keys = client, .now_s = test_now_s, .key_update_records = 300},
-        {.keys = server, .now_s = test_now_s, .server_too = true, .key_update_records = 500}};
+    const struct psi_tls_config configs[2] = {{.keys = client, .now_s = test_now_s, .key_update_records = 300},
+                                              {.keys = server, .now_s = test_now_s, .key_update_records = 500}};
     pair_open(&p, tls_of(&configs[0]), tls_of(&configs[1]), NULL, false);
     streams_push(p.c, up);
     streams_push(p.s, down);

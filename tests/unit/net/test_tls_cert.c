@@ -42,8 +42,7 @@ static int64_t turned_now_s(void)
 
 static struct psi_tls_config config_of(const char *cert)
 {
-    return (struct psi_tls_config){
-        .server_too = true, .cert_file = cert, .key_file = leaf_key, .ca_file = DIR "authority.pem", .now_s = test_now_s};
+    return (struct psi_tls_config){.cert_file = cert, .key_file = leaf_key, .ca_file = DIR "authority.pem", .now_s = test_now_s};
 }
 
 static struct psi_tls *tls_cert(const char *cert)

@@ -162,6 +162,7 @@ TEST(a_reload_ends_whom_it_does_not_know)
     assert_int_equal(p.server->refused_reason, PSI_TLS_REVOKED);
     assert_string_equal(p.s->why, "revoked: the line of key w0 with id 00000001 is gone");
     PAIR_UNTIL(&p, p.client->released == 1);
+    assert_non_null(strstr(p.c->why, ":1: key w0 was refused by "));
     pair_close(&p);
 }
 
@@ -262,18 +263,16 @@ TEST(foreign_bytes_are_told_apart)
                                       26,   27, 28, 29, 30, 31, 32, 0,  0,  4,  0xc0, 0x2f, 0,  0xff, 1,  0,  0,  0};
     static const uint8_t large[] = {0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc};
     static const uint8_t no_hello[] = {0x16, 3, 1, 0, 4, 2, 0, 0, 0};
+    static const uint8_t empty[] = {0x16, 3, 1, 0, 0};
     static const uint8_t record[] = {0x17, 3, 3, 0, 1, 0};
     static const struct {
         const void *bytes;
         size_t count;
         enum psi_tls_reason reason;
-    } cases[] = {{"GET / HTTP/1.1\r\n\r\n", 18, PSI_TLS_PLAIN_TEXT},
-                 {"\x16\x02zz", 4, PSI_TLS_PLAIN_TEXT},
-                 {tls_1_2, sizeof(tls_1_2), PSI_TLS_TLS_VERSION},
-                 {large, sizeof(large), PSI_TLS_TOO_LARGE},
-                 {no_hello, sizeof(no_hello), PSI_TLS_DAMAGED},
-                 {record, sizeof(record), PSI_TLS_PLAIN_TEXT},
-                 {"\x16", 1, PSI_TLS_ENDED}};
+    } cases[] = {{"GET / HTTP/1.1\r\n\r\n", 18, PSI_TLS_PLAIN_TEXT}, {"\x16\x02zz", 4, PSI_TLS_PLAIN_TEXT},
+                 {tls_1_2, sizeof(tls_1_2), PSI_TLS_TLS_VERSION},    {large, sizeof(large), PSI_TLS_TOO_LARGE},
+                 {no_hello, sizeof(no_hello), PSI_TLS_DAMAGED},      {empty, sizeof(empty), PSI_TLS_DAMAGED},
+                 {record, sizeof(record), PSI_TLS_PLAIN_TEXT},       {"\x16", 1, PSI_TLS_ENDED}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct bed *bed = bed_new();
         int fds[2];
@@ -330,8 +329,7 @@ TEST(another_client_with_a_key)
 static struct psi_tls *tls_suite(const char *text, uint16_t first)
 {
     struct psi_keys *keys = keys_of(text);
-    struct psi_tls *tls =
-        tls_of(&(struct psi_tls_config){.keys = keys, .server_too = true, .now_s = test_now_s, .suite_first = first});
+    struct psi_tls *tls = tls_of(&(struct psi_tls_config){.keys = keys, .now_s = test_now_s, .suite_first = first});
     psi_keys_free(keys);
     return tls;
 }
@@ -468,11 +466,11 @@ TEST(slots_bound_the_handshakes)
     stranger_come(&p, &strangers[peers++], 20);    /* all slots are taken */
     stranger_come(&p, &strangers[peers++], 20);
     answered_until(&p, strangers, peers, SLOTS_OF_STRANGERS);
-    end_close(&strangers[peers - 2].end, false); /* the core's deadline, for one that waits */
+    end_close(&strangers[peers - 2].end, true); /* the core's deadline, for one that waits */
     psi_net_settle(&p.server->net);
     assert_int_equal(p.server->refused_reason, PSI_TLS_TOO_MANY);
     handshakes_are(&p, 0, 1, peers);
-    end_close(&strangers[peers - 4].end, false); /* and for one that has a slot, of the last of the three addresses */
+    end_close(&strangers[peers - 4].end, true); /* and for one that has a slot, of the last of the three addresses */
     psi_net_settle(&p.server->net);
     assert_int_equal(p.server->refused_reason, PSI_TLS_TOO_SLOW);
     handshakes_are(&p, 0, 2, peers - 1);

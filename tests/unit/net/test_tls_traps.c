@@ -122,8 +122,7 @@ TEST(a_long_chain_is_refused)
         assert_true(fputs(authority, f) >= 0);
     }
     assert_int_equal(fclose(f), 0);
-    struct psi_tls_config config = {
-        .server_too = true, .cert_file = chain, .key_file = key, .ca_file = DIR "authority.pem", .now_s = test_now_s};
+    struct psi_tls_config config = {.cert_file = chain, .key_file = key, .ca_file = DIR "authority.pem", .now_s = test_now_s};
     struct pair p;
     struct psi_tls *client = tls_of(&config);
     config.cert_file = DIR "ps0.pem";

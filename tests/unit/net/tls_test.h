@@ -76,8 +76,8 @@ static inline struct psi_tls *tls_of(const struct psi_tls_config *config)
 static inline struct psi_tls *tls_keys(const char *text, const char *role, const char *cluster)
 {
     struct psi_keys *keys = keys_of(text);
-    struct psi_tls *tls = tls_of(&(struct psi_tls_config){
-        .keys = keys, .dial_role = role, .cluster_name = cluster, .server_too = true, .now_s = test_now_s});
+    struct psi_tls *tls =
+        tls_of(&(struct psi_tls_config){.keys = keys, .dial_role = role, .cluster_name = cluster, .now_s = test_now_s});
     psi_keys_free(keys);
     return tls;
 }

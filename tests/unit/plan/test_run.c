@@ -408,6 +408,38 @@ TEST(values_are_lent_where_they_lie)
     assert_fails(psi_run_encode_lending(&run, LARGE, small, lents, &lent_count, &err), PS_RESOURCE_EXHAUSTED, &err, "more than");
 }
 
+/* Numbers may be still to come when a run is decoded, strings may not. What is behind the bytes that have come is not read. */
+TEST(a_run_is_decoded_while_its_values_come)
+{
+    struct whole w;
+    struct psi_run_output answer = {.to = PSI_RUN_TO_ANSWER, .value = 0, .variable = {"", "", "", 0}};
+    struct psi_run run = *make_run(&w);
+    struct psi_err err = {0};
+    run.row_count = 0;
+    run.outputs = &answer;
+    run.output_count = 1;
+    for (uint32_t inputs = 2; inputs <= 3; inputs++) { /* input 2 has strings */
+        run.input_count = inputs;
+        const struct psi_buf *b = encoded(&run);
+        size_t decoded = 0;
+        for (size_t come = 0; come <= b->len; come++) {
+            struct psi_run out = {0};
+            uint8_t *bytes = test_alloc(b->len);
+            memset(bytes, 0xee, b->len);
+            memcpy(bytes, b->data, come);
+            if (psi_run_decode_early(bytes, b->len, come, &out, &err) == PS_OK) {
+                const uint8_t *value = out.inputs[0].data;
+                assert_int_equal(out.inputs[0].bytes, sizeof(HALVES));
+                assert_memory_equal(b->data + (value - bytes), HALVES, sizeof(HALVES));
+                assert_string_equal(out.inputs[1].variable.name, W.name);
+                psi_run_fini(&out);
+                decoded++;
+            }
+        }
+        assert_true(inputs == 2 ? decoded > sizeof(HALVES) && decoded < sizeof(HALVES) + 16 : decoded == 1);
+    }
+}
+
 TEST(counts_that_lie_are_refused)
 {
     struct whole w;

@@ -52,6 +52,27 @@ static inline void store(struct checkpoint *c, const struct psd_cut_write *w)
     memcpy(f->data + w->at, w->data, w->bytes);
 }
 
+/* A variable of ones. */
+static inline const struct psd_variable *variable_of(struct life *l, const char *name, ps_shape shape, const ps_optimizer *opt,
+                                                     bool sealed)
+{
+    static uint64_t number = 0;
+    struct psd_definition d = {.dtype = PS_F32, .shape = shape, .optimizer = *opt};
+    struct psd_making m = {.init = *ps_ones(), .optimizer = *opt};
+    struct psd_change c = creating(l, name, NULL);
+    c.create.definition = &d;
+    c.create.pin = 3;
+    must(l, c);
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&l->task->store, "c"), name);
+    must(l,
+         (struct psd_change){.kind = PSD_CHANGE_INIT,
+                             .init = {.record = l->records[0], .number = ++number, .variable = v, .making = &m, .runs = true}});
+    if (sealed) {
+        must(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .seal = {.variable = v}});
+    }
+    return v;
+}
+
 /* All that can be written now is. */
 static inline void drain(struct life *l, struct checkpoint *c)
 {

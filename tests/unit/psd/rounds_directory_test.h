@@ -91,7 +91,9 @@ static inline struct fc_reply ask_container(struct fc *c, uint8_t op, uint64_t i
     return ask(c, op, id, d, m, &ps_v1_ContainerItem_msg, &item, sizeof(item), 1);
 }
 
-static inline struct fc_reply sync_with(struct rd *r, ps_v1_Sync m, const char *const *names, size_t count)
+/* by_rows: the name that members contribute rows to; NULL: none. */
+static inline struct fc_reply sync_by_rows(struct rd *r, ps_v1_Sync m, const char *const *names, size_t count,
+                                           const char *by_rows)
 {
     ps_v1_NameItem items[4];
     m.timeout_ms = SECONDS_20;
@@ -100,9 +102,15 @@ static inline struct fc_reply sync_with(struct rd *r, ps_v1_Sync m, const char *
     for (size_t i = 0; i < count; i++) {
         items[i] = (ps_v1_NameItem)ps_v1_NameItem_init_zero;
         PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&items[i].name, PS_NAME_BYTES_MAX, names[i])); /* fits */
+        items[i].rows = by_rows != NULL && strcmp(names[i], by_rows) == 0;
     }
     return ask(&r->cl->c, PS_OP_SYNC, r->cl->c.next_id++, &ps_v1_Sync_msg, &m, &ps_v1_NameItem_msg, items, sizeof(items[0]),
                count);
+}
+
+static inline struct fc_reply sync_with(struct rd *r, ps_v1_Sync m, const char *const *names, size_t count)
+{
+    return sync_by_rows(r, m, names, count, NULL);
 }
 
 static inline struct fc_reply sync_as(struct rd *r, const ps_v1_SyncOptions *o, const char *const *names, size_t count)

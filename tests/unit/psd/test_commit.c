@@ -134,6 +134,14 @@ static void live(struct shell_net *net, struct log *log)
     assert_reply(fc_push(&c, PS_OP_PUSH, &w, values, -1, 0), PS_INVALID_ARGUMENT, "scale");
     PSI_IGNORE(fc_abandon(&c, c.next_number++)); /* its answer is tested elsewhere */
     assert_applied(fc_delete(&c, 70, "atomic"));
+    t->core->config.round_slice_bytes = 1;
+    const ps_v1_OpenAnswer lamb = fc_ready(&c, "lamb", PS_F32, LARGE, ps_optimizer_standard(PS_OPT_LAMB, 0.5), 1);
+    const ps_v1_OpenAnswer lars = fc_ready(&c, "lars", PS_F32, LARGE, ps_optimizer_standard(PS_OPT_LARS, 0.5), 1);
+    assert_applied(fc_push(&c, PS_OP_PUSH, &lamb, values, 1, 0)); /* this and the next: in slices */
+    assert_applied(fc_push(&c, PS_OP_PUSH, &lars, values, 1, 0));
+    t->core->config.round_slice_bytes = PS_ROUND_SLICE_BYTES;
+    assert_applied(fc_delete(&c, 69, "lamb"));
+    assert_applied(fc_delete(&c, 68, "lars"));
     rounds(t->core, &c, &w, values);
     assert_int_equal(psd_rounds_set_here(t->core, &(struct psd_rounds_spec){.container = PSI_CONTAINER_DEFAULT}, NULL), PS_OK);
     assert_reply(contribute(&c, &w, values, 2, true), PS_FAILED_PRECONDITION, "not in rounds");

@@ -300,15 +300,16 @@ TEST(test_rows_in_progress)
 {
     enum { PER = PS_SEGMENT_BYTES / 12 };
     static uint8_t bytes[PER * 12];
-    for (uint32_t atomic = 0; atomic < 2; atomic++) {
+    for (uint32_t which = 0; which < 4; which++) {
+        const bool atomic = which % 2 != 0;
         struct life *l = (struct life *)(uintptr_t)reader();
         struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {4 * PER}}, .optimizer = *ps_adagrad(0.5)};
         struct psd_making m = {.init = *ps_ones(), .optimizer = d.optimizer};
-        d.atomic = atomic != 0;
+        d.atomic = atomic;
         const struct psd_variable *v = made(l, "rows", &d, 0);
         must(l, (struct psd_change){.kind = PSD_CHANGE_INIT,
                                     .init = {.record = l->records[0], .number = 77, .variable = v, .making = &m, .runs = true}});
-        const struct psd_number *n = begin(l, v, PSD_PUSH_ROWS, 2 * PER);
+        const struct psd_number *n = begin(l, v, which < 2 ? PSD_PUSH_ROWS : PSD_PUSH_PULL_ROWS, 2 * PER);
         for (uint64_t i = 0; i < PER; i++) {
             const float one = 1;
             memcpy(bytes + 8 * i, &i, sizeof(i));
@@ -342,6 +343,7 @@ TEST(test_the_most_of_an_optimizer)
     most.l2 = 0.25;
     most.clip_value = 2;
     most.ema = 0.75;
+    most.ema_updates = 10;
     most.schedule = PS_SCHEDULE_PIECEWISE_CONSTANT;
     most.warmup_steps = 10;
     most.warmup_rate = 0.5;

@@ -115,17 +115,20 @@ TEST(test_no_row)
         const char *identity, *text;
     } rows[] = {{"key:m", "no row at /job:ps/task:0 names key:m: with 'allow key:m *,@cluster look' it may look"},
                 {"uid:1000", "no row at /job:ps/task:0 names uid:1000"},
-                {"anybody", "this peer has none: it needs a key"}};
+                {"anybody", "this peer has none: it needs a key"},
+                {"anybody", "this peer has none: its uid is not mapped in the task's user namespace"}};
     struct env *e = keyed();
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         struct fc c;
         fc_init(&c, e->t, (uint8_t)(i + 5));
-        come(rows[i].identity, "monitor", "");
+        come(rows[i].identity, i == 3 ? "unmapped" : "monitor", "");
         assert_int_equal(fc_connect(&c), PS_PERMISSION_DENIED);
         assert_int_equal(c.hello_reply.reason, PS_REASON_IDENTITY);
         assert_non_null(strstr(c.hello_reply.text, rows[i].text));
     }
     assert_int_equal(psd_task_session_count(e->t->core), 1);
+    assert_int_equal(count_logged(e->t, "audit_refused"), ARRAY_COUNT(rows));
+    assert_int_equal(e->t->core->count.denied, ARRAY_COUNT(rows));
     /* the user of the process itself needs none */
     struct fc own;
     fc_init(&own, e->t, 11);
@@ -192,6 +195,98 @@ TEST(test_who_may_be_a_task)
         }
     }
     assert_int_equal(count_logged(t, "audit"), 4);
+}
+
+/* A session that names a job is a task as well: what counts trainers counts it. */
+TEST(test_who_may_have_the_session_of_a_task)
+{
+    static const struct {
+        const char *identity, *role, *job;
+        uint32_t task;
+        ps_status st;
+    } rows[] = {
+        {"key:w0", "worker", "worker", 0, PS_OK},
+        {"key:w0", "worker", "worker", 7, PS_OK}, /* a worker that no list has */
+        {"key:w0", "worker", "other", 0, PS_OK},
+        {"key:w0", "worker", "ps", 0, PS_PERMISSION_DENIED},
+        {"key:w0", "worker", "ps", 7, PS_PERMISSION_DENIED},
+        {"key:ps", "ps", "ps", 1, PS_OK},
+        {"key:aa", "monitor", "worker", 0, PS_PERMISSION_DENIED},
+        {"key:aa", "monitor", "other", 3, PS_PERMISSION_DENIED},
+        {"key:root", "admin", "ps", 1, PS_PERMISSION_DENIED},
+        {"uid:1000", "", "worker", 0, PS_PERMISSION_DENIED},
+        {"cert:psd://psd/worker/0", "", "worker", 0, PS_OK},
+        {"cert:psd://psd/worker/7", "", "worker", 7, PS_OK},
+        {"cert:psd://psd/worker/0", "", "worker", 1, PS_PERMISSION_DENIED},
+        {"cert:psd://psd/worker/0", "", "other", 0, PS_PERMISSION_DENIED},
+        {"cert:psd://psd/user/bob", "", "worker", 0, PS_OK},
+        {"cert:psd://psd/user/bob", "", "ps", 0, PS_PERMISSION_DENIED},
+        {"cert:psd://elsewhere/user/eve", "", "worker", 0, PS_PERMISSION_DENIED},
+    };
+    uint32_t refused = 0;
+    struct shell_net *net = test_alloc(sizeof(*net));
+    test_later(net_end, net);
+    struct shell_task *t = directory_of(net);
+    allow(t, ROWS "allow cert:psd://psd/* @cluster member; allow cert:psd://elsewhere/* *,@cluster look; allow uid:1000 * train");
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct fc c;
+        struct fc_hello h;
+        come(rows[i].identity, rows[i].role, "");
+        fc_init(&c, t, (uint8_t)(20 + i));
+        fc_hello_default(&c, &h);
+        PSI_IGNORE(PSI_BYTES_SET(h.m.job, rows[i].job)); /* fits */
+        h.m.task = rows[i].task;
+        h.m.pid = 100 + (uint32_t)i;
+        if (fc_hello(&c, &h) != rows[i].st) {
+            fail_msg("%s as /job:%s/task:%u gave '%s'", rows[i].identity, rows[i].job, rows[i].task, c.hello_reply.text);
+        }
+        if (rows[i].st == PS_OK) {
+            assert_applied(fc_call(&c, PS_OP_GOODBYE, 0, c.next_id++, 0, NULL, 0, NULL));
+            continue;
+        }
+        assert_int_equal(c.hello_reply.reason, PS_REASON_IDENTITY);
+        assert_true(shell_is_closed(c.conn));
+        assert_int_equal(psd_task_session_count(t->core), 0);
+        assert_int_equal(count_logged(t, "audit"), ++refused);
+        /* without a job it is let in */
+        fc_init(&c, t, (uint8_t)(60 + i));
+        assert_int_equal(fc_connect(&c), PS_OK);
+        assert_applied(fc_call(&c, PS_OP_GOODBYE, 0, c.next_id++, 0, NULL, 0, NULL));
+    }
+}
+
+/* A new table without the row closes the session of a task, which does not come back; one without a job stays. */
+TEST(test_a_session_without_member)
+{
+    struct env *e = keyed();
+    struct fc worker;
+    struct fc_hello h;
+    come("key:w1", "worker", "");
+    fc_init(&worker, e->t, 5);
+    fc_hello_default(&worker, &h);
+    PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker")); /* fits */
+    assert_int_equal(fc_hello(&worker, &h), PS_OK);
+    allow(e->t, "allow role:worker *,@cluster train member");
+    assert_false(shell_is_closed(worker.conn));
+    allow(e->t, "allow role:worker *,@cluster train");
+    assert_true(shell_is_closed(worker.conn));
+    assert_false(shell_is_closed(e->c.conn));
+    h.m.connection = ++worker.connection;
+    assert_int_equal(fc_hello(&worker, &h), PS_PERMISSION_DENIED);
+    assert_int_equal(worker.hello_reply.reason, PS_REASON_IDENTITY);
+}
+
+/* Without a table anybody is any task. */
+TEST(test_any_task_without_a_table)
+{
+    come("key:aa", "monitor", "");
+    struct env *e = env_new(with_identity);
+    struct fc c;
+    struct fc_hello h;
+    fc_init(&c, e->t, 5);
+    fc_hello_default(&c, &h);
+    PSI_IGNORE(PSI_BYTES_SET(h.m.job, "ps")); /* fits */
+    assert_int_equal(fc_hello(&c, &h), PS_OK);
 }
 
 /* A new table without the row closes the connection of a task; one that has it leaves it. */
@@ -455,4 +550,180 @@ TEST(test_audit)
     assert_int_equal(fc_list(&root, PS_OP_STOP, NULL, NULL, wire_new()).status, PS_OK);
     assert_int_equal(count_logged(e->t, "audit"), 3);
     assert_true(shell_logged(e->t, "audit what=STOP who=key:root"));
+}
+
+static const char *address_of(void *shell, const struct psi_link *link)
+{
+    (void)shell;
+    assert_non_null(link);
+    return "10.0.0.9:4711";
+}
+
+static void with_address(struct psd_task_config *config)
+{
+    config->identify = identify;
+    config->address_of = address_of;
+}
+
+/* A line of the audit says what was done to which thing, and from where, and by which session. */
+TEST(test_audit_says_of_what)
+{
+    come("key:root", "admin", "");
+    struct env *e = env_new_unconnected(with_address);
+    allow(e->t, ROWS);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    (void)fc_ready(&e->c, "w", PS_F32, 4, ps_sgd(1), 0);
+    ps_v1_ConfigItem setting = ps_v1_ConfigItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(setting.name, "log_level"));                          /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(setting.value, "debug"));                             /* fits */
+    (void)fc_list(&e->c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &setting, NULL); /* this task has no settings */
+    assert_true(shell_logged(e->t, "audit what=CONFIG_SET who=key:root"));
+    assert_true(shell_logged(e->t, "of=\"log_level = debug\""));
+    ps_v1_SavedNameItem saved = {.number = 7};
+    (void)fc_list(&e->c, PS_OP_CHECKPOINT_DELETE, &ps_v1_SavedNameItem_msg, &saved, NULL); /* it has no disk either */
+    assert_true(shell_logged(e->t, "audit what=CHECKPOINT_DELETE who=key:root"));
+    assert_true(shell_logged(e->t, "of=\"checkpoint 7\""));
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(name.container, "localhost")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "w"));              /* fits */
+    assert_applied(fc_list(&e->c, PS_OP_DELETE, &ps_v1_NameItem_msg, &name, NULL));
+    assert_true(shell_logged(e->t, "audit what=DELETE who=key:root"));
+    assert_true(shell_logged(e->t, "of=\"localhost: w\""));
+    char from[96];
+    size_t used = (size_t)snprintf(from, sizeof(from), "address=10.0.0.9:4711 session=");
+    for (size_t i = 0; i < 8; i++) {
+        used += (size_t)snprintf(from + used, sizeof(from) - used, "%02x", e->c.session[i]);
+    }
+    assert_int_equal(count_logged(e->t, from), 3);
+}
+
+/* ---- files of checkpoints have values of all containers ---- */
+
+TEST(test_who_may_read_checkpoints)
+{
+    static const struct {
+        const char *identity, *role, *rows;
+        bool may;
+    } rows[] = {
+        {"key:w1", "worker", "allow key:w1 other*,@cluster train member", false},
+        {"key:w1", "worker", "allow key:w1 other*,@cluster all", true},
+        {"key:w1", "worker", "allow key:w1 *,@cluster train", false},
+        {"key:w1", "worker", "allow key:w1 *,@cluster train member", true},
+        {"key:ps", "ps", "allow key:ps @cluster member", true},
+        {"key:ps", "ps", "allow key:ps *,@cluster train", false},
+        {"cert:psd://psd/ps/1", "", "allow cert:* @cluster member", true},
+        {"cert:psd://psd/worker/1", "", "allow cert:* @cluster member", false},
+        {"cert:psd://psd/user/ps", "", "allow cert:* @cluster member", false},
+        {"uid:0", "admin", "", true},
+    };
+    come("key:root", "admin", "");
+    struct env *e = env_new(with_identity);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct fc c;
+        allow(e->t, "allow key:* *,@cluster look; allow cert:* a look");
+        come(rows[i].identity, rows[i].role, "");
+        fc_init(&c, e->t, (uint8_t)(20 + i));
+        assert_int_equal(fc_connect(&c), PS_OK);
+        allow(e->t, rows[i].rows);
+        const struct fc_reply r = fc_call(&c, PS_OP_CHECKPOINT_READ, 0, c.next_id++, 0, NULL, 0, NULL);
+        if ((r.status == PS_PERMISSION_DENIED) == rows[i].may) {
+            fail_msg("%s with '%s' got %s '%s'", rows[i].identity, rows[i].rows, ps_status_name(r.status), r.text);
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+/* Who may not read every container gets no sums, out of which what others have could be told. */
+TEST(test_info_leaves_sums_out)
+{
+    struct env *e = keyed();
+    struct fc looker;
+    ps_v1_InfoAnswer all, some;
+    (void)fc_ready(&e->c, "w", PS_F32, 4, ps_sgd(1), 0);
+    fc_init(&looker, e->t, 3);
+    come("key:alice", "monitor", "");
+    assert_int_equal(fc_connect(&looker), PS_OK);
+    assert_int_equal(fc_info(&e->c, &all), PS_OK);
+    assert_int_equal(fc_info(&looker, &some), PS_OK);
+    assert_false(all.in_part);
+    assert_true(all.variables == 1 && all.memory_bytes > 0 && all.bytes_in > 0 && all.variable_bytes > 0);
+    assert_true(some.in_part);
+    assert_true(some.variables == 0 && some.memory_bytes == 0 && some.variable_bytes == 0 && some.bytes_in == 0);
+    assert_true(some.bytes_out == 0 && some.pushes_applied == 0);
+    assert_int_equal(some.sessions, 2);
+    allow(e->t, ROWS "allow key:alice *,@cluster look");
+    assert_int_equal(fc_info(&looker, &some), PS_OK);
+    assert_true(!some.in_part && some.variables == 1);
+}
+
+/* ---- containers of sessions ---- */
+
+static const char own_name[] = "session/00112233445566aa";
+
+static ps_status hello_own(struct fc *c, uint8_t key)
+{
+    struct fc_hello h;
+    fc_hello_default(c, &h);
+    PSI_IGNORE(PSI_BYTES_SET(h.m.session_container, own_name)); /* fits */
+    h.m.key.size = PSI_KEY_BYTES;
+    memset(h.m.key.bytes, key, PSI_KEY_BYTES);
+    return fc_hello(c, &h);
+}
+
+static struct fc_reply reset_own(struct fc *c)
+{
+    return fc_reset(c, c->next_id++, own_name);
+}
+
+/* Its own session needs no row there, and with one for * nobody else may. */
+TEST(test_a_container_is_its_sessions)
+{
+    static const float ones[4] = {1, 1, 1, 1};
+    struct env *e = keyed();
+    struct fc owner, other, root;
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer v;
+    allow(e->t, "allow key:tenant other*,@cluster train; allow role:worker *,@cluster train member;"
+                "allow role:admin *,@cluster all");
+    come("key:tenant", "", "");
+    fc_init(&owner, e->t, 5);
+    assert_int_equal(hello_own(&owner, 7), PS_OK);
+    fc_create_item(&m, "v", PS_F32, 4, ps_sgd(1));
+    PSI_IGNORE(PSI_BYTES_SET(m.container, own_name));                    /* fits */
+    assert_int_equal(fc_create(&owner, &m, NULL), PS_PERMISSION_DENIED); /* without the key */
+    m.key.size = PSI_KEY_BYTES;
+    memset(m.key.bytes, 7, PSI_KEY_BYTES);
+    assert_int_equal(fc_create(&owner, &m, NULL), PS_OK);
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(name.container, own_name)); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "v"));           /* fits */
+    name.key.size = PSI_KEY_BYTES;
+    memset(name.key.bytes, 7, PSI_KEY_BYTES);
+    struct wire *back = wire_new();
+    assert_applied(fc_list(&owner, PS_OP_OPEN, &ps_v1_NameItem_msg, &name, back));
+    const uint8_t *p = back->data;
+    size_t n = back->len;
+    assert_true(fc_item(&p, &n, &ps_v1_OpenAnswer_msg, &v));
+    assert_applied(fc_init_var(&owner, v.handle, ps_constant(1), ps_sgd(1), 0, false));
+    assert_applied(fc_push(&owner, PS_OP_PUSH, &v, ones, 1, 0));
+    assert_applied(may(&e->c, "key:tenant", "", own_name, PSI_RIGHT_READ | PSI_RIGHT_WRITE | PSI_RIGHT_CREATE));
+    assert_reply(may(&e->c, "key:tenant", "", "a", PSI_RIGHT_READ), PS_PERMISSION_DENIED, "container 'a'");
+    assert_reply(may(&e->c, "key:tenant", "", own_name, PSI_RIGHT_ADMINISTER), PS_PERMISSION_DENIED, "administer");
+    /* somebody with rights on every container, who says the name, and has not the key */
+    come("key:w1", "worker", "");
+    fc_init(&other, e->t, 6);
+    assert_int_equal(hello_own(&other, 8), PS_OK);
+    assert_reply(reset_own(&other), PS_PERMISSION_DENIED, "allow key:w1 session/00112233445566aa administer");
+    memset(name.key.bytes, 8, PSI_KEY_BYTES);
+    assert_reply(fc_list(&other, PS_OP_DELETE, &ps_v1_NameItem_msg, &name, NULL), PS_PERMISSION_DENIED, own_name);
+    assert_int_equal(e->t->core->store.variable_count, 1);
+    assert_applied(reset_own(&owner));
+    assert_int_equal(e->t->core->store.variable_count, 0);
+    assert_int_equal(fc_create(&owner, &m, NULL), PS_OK);
+    come("key:root", "admin", "");
+    fc_init(&root, e->t, 8);
+    assert_int_equal(fc_connect(&root), PS_OK);
+    assert_applied(reset_own(&root));
+    assert_int_equal(e->t->core->store.variable_count, 0);
 }

@@ -356,12 +356,12 @@ TEST(test_names_before_a_checkpoint)
         if (lost == 1) {
             psd_name_unsure(last, 12345); /* another process had it */
         }
-        s->names_checked = false; /* as after a list */
+        s->names = PSD_SAVER_NAMES_OPEN; /* as after a list */
         s->names_cursor = 0;
         sv->t[0]->work_held = true;
         sv_ask(sv);
         look_on(sv, 2, psd_saver_have_work, &s->names_cursor);
-        assert_true(s->names_checked == (lost == 0) && (s->phase == PSD_SAVER_IDLE) == (lost == 1));
+        assert_true((s->names == PSD_SAVER_NAMES_CHECKED) == (lost == 0) && (s->phase == PSD_SAVER_IDLE) == (lost == 1));
         if (lost == 1) {
             assert_reply(fc_take(&sv->c, NULL), PS_FAILED_PRECONDITION, name_of(NAMES - 1));
         } else {

@@ -368,14 +368,37 @@ static void apply_whole(const ps_optimizer *opt, ps_dtype dtype, size_t piece, u
     psd_optim_apply(opt->kind, dtype, dtype, &scalars, arrays[0], slots, arrays[3], WHOLE);
 }
 
-/* Optimizers with norms: pieces change no bit, and the norm of the variable is that of all its elements. */
+/* As apply_whole(), segment by segment, with the steps made again in the last pass. The gradients stay as they were. */
+static void apply_segments(const ps_optimizer *opt, ps_dtype dtype, size_t piece, unsigned char arrays[4][WHOLE * 8])
+{
+    struct psd_optim_state state;
+    struct psd_optim_scalars scalars;
+    const size_t width = ps_dtype_bytes(dtype);
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays[1], psd_optim_slot_count(opt) > 1 ? arrays[2] : NULL};
+    psd_optim_state_init(opt, dtype, &state);
+    psd_optim_begin(opt, opt->learning_rate, dtype, &state, 0, 0.5f, &scalars);
+    for (size_t first = 0; first < WHOLE; first += piece) {
+        const size_t n = WHOLE - first < piece ? WHOLE - first : piece;
+        void *at[PSD_OPTIM_SLOTS_MAX] = {arrays[1] + first * width, slots[1] == NULL ? NULL : arrays[2] + first * width};
+        psd_optim_measure_segment(opt->kind, dtype, &scalars, arrays[0] + first * width, at, arrays[3] + first * width, n);
+    }
+    psd_optim_last_pass(opt->kind, dtype, &scalars);
+    psd_optim_apply(opt->kind, dtype, dtype, &scalars, arrays[0], slots,
+                    psi_optimizer_is_staged(opt->kind) ? arrays[3] : arrays[1], WHOLE);
+}
+
+/* Optimizers with norms: pieces change no bit, and the norm of the variable is that of all its elements. Nor does it where the
+ * steps are made again instead of kept. */
 TEST(test_norms_of_the_whole_variable)
 {
     static unsigned char start[4][WHOLE * 8], once[4][WHOLE * 8], pieces[4][WHOLE * 8];
     static const uint32_t kinds[] = {PS_OPT_LAMB, PS_OPT_LARS};
     for (size_t d = 0; d < 2; d++) {
-        for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
-            const ps_optimizer given = {.learning_rate = 0.01}, opt = psi_optimizer_standard(kinds[k], &given);
+        for (size_t way = 0; way < 2 * ARRAY_COUNT(kinds); way++) {
+            const ps_optimizer given = {.learning_rate = 0.01};
+            ps_optimizer opt = psi_optimizer_standard(kinds[way / 2], &given);
+            opt.clip_value = way % 2 == 0 ? 0 : 0.25;
+            opt.l2 = opt.clip_value;
             struct psd_optim_norms norms, others;
             unsigned seed = 11;
             long double squares = 0;
@@ -398,6 +421,10 @@ TEST(test_norms_of_the_whole_variable)
                 apply_whole(&opt, dtypes[d], piece, pieces, &others);
                 assert_memory_equal(&others, &norms, sizeof(norms));
                 assert_memory_equal(pieces, once, sizeof(once));
+                memcpy(pieces, start, sizeof(pieces));
+                apply_segments(&opt, dtypes[d], piece, pieces);
+                assert_memory_equal(pieces, once, sizeof(once[0]) * 3);
+                assert_memory_equal(pieces[3], start[3], sizeof(start[3]));
             }
         }
     }
@@ -423,6 +450,24 @@ TEST(test_no_norm)
         psd_optim_scale(opt.kind, PS_F32, &norms, &scalars);
         psd_optim_apply(opt.kind, PS_F32, PS_F32, &scalars, &v, slots, &g, 1);
         assert_true(a == 0.5f + (rows[i].g + 0.5f * rows[i].v) * 0.25f && v == rows[i].v - a);
+    }
+}
+
+/* The decay of an average rises with the pushes, up to ema. */
+TEST(test_an_average_that_begins_fast)
+{
+    static const struct {
+        double updates;
+        uint64_t pushes;
+        double decay;
+    } rows[] = {{0, 0, 0.99}, {10, 0, 2.0 / 11}, {10, 1, 3.0 / 12}, {10, 1000, 0.99}, {0.5, 0, 0.99}, {1000, 99, 101.0 / 1100}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const ps_optimizer opt = {.kind = PS_OPT_SGD, .learning_rate = 1, .ema = 0.99, .ema_updates = rows[i].updates};
+        struct psd_optim_state state = {{0}};
+        struct psd_optim_scalars wide, narrow;
+        psd_optim_begin(&opt, opt.learning_rate, PS_F64, &state, rows[i].pushes, 1, &wide);
+        psd_optim_begin(&opt, opt.learning_rate, PS_F32, &state, rows[i].pushes, 1, &narrow);
+        assert_true(wide.ema == 1 - rows[i].decay && narrow.ema == (double)(float)(1 - rows[i].decay));
     }
 }
 

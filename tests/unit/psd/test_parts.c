@@ -6,6 +6,8 @@
  */
 #include "cluster_test.h"
 
+#include "psd/store/cut.h"
+
 #include "common/rng.h"
 
 enum { ROWS = 10, PARTS = 3 };
@@ -65,6 +67,11 @@ TEST(test_all_or_none)
     refused(cl, &items[1], 2, "the request has 2 from part 1 on");
     items[1] = part_item("w", 2, PSI_LAYOUT_DIV);
     refused(cl, items, 1, "the request has 1 from part 0 on");
+    items[2] = part_item("w", 1, PSI_LAYOUT_DIV);
+    refused(cl, items, 3, "has 3 parts: the request has"); /* not in their order */
+    items[1] = part_item("w", 1, PSI_LAYOUT_DIV);
+    refused(cl, items, 3, "has 3 parts: the request has"); /* part 1 twice, part 2 never */
+    items[2] = part_item("w", 2, PSI_LAYOUT_DIV);
     items[1] = part_item("other", 1, PSI_LAYOUT_DIV);
     refused(cl, items, 3, "has 3 parts: the request has");
     part_items("w", PSI_LAYOUT_DIV, items);
@@ -207,4 +214,118 @@ TEST(test_first_values)
             }
         }
     }
+}
+
+/* A variable in parts is deleted by its one name, with all that is left of it; a part alone stays. */
+TEST(test_delete)
+{
+    ps_v1_CreateItem items[PARTS];
+    ps_v1_CreateAnswer answers[PARTS], a;
+    struct cl *cl = cl_new();
+    part_items("w", PSI_LAYOUT_DIV, items);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_int_equal(cl_create(cl, "x/part_0", "ps", 0, false, &a), PS_OK); /* only called like a part */
+    assert_reply(fc_delete(&cl->c, 901, "x"), PS_NOT_FOUND, "'x' in container");
+    assert_reply(fc_delete(&cl->c, 902, "w/part_1"), PS_INVALID_ARGUMENT, "'w/part_1' exists as part 1 of 3 of (10, 2)");
+    assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_OK);
+    assert_applied(fc_delete(&cl->c, 903, "w"));
+    for (uint32_t i = 0; i < PARTS; i++) {
+        char name[16];
+        ps_v1_OpenAnswer v;
+        PSI_IGNORE(snprintf(name, sizeof(name), "w/part_%u", i));
+        assert_int_equal(fc_find(&cl->c, name, NULL), PS_NOT_FOUND);
+        assert_int_equal(fc_open(i % 2 == 0 ? &cl->c : &cl->at1, name, &v), PS_NOT_FOUND);
+    }
+    assert_applied(fc_delete(&cl->c, 904, "x/part_0"));
+    assert_reply(fc_delete(&cl->c, 905, "w"), PS_NOT_FOUND, "'w' in container");
+    /* parts that an owner had no memory for are not there */
+    part_items("w", PSI_LAYOUT_MOD, items);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        items[i].dims[1] = (int64_t)(cl->ps1->core->store.budget_bytes / sizeof(float) / 5);
+    }
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_true(answers[0].status == PS_OK && answers[1].status == PS_OK && answers[2].status == PS_RESOURCE_EXHAUSTED);
+    assert_applied(fc_delete(&cl->c, 906, "w"));
+    part_items("w", PSI_LAYOUT_MOD, items);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_true(answers[2].status == PS_OK && answers[2].created);
+}
+
+/* An owner refuses to delete its part because a checkpoint holds as much memory as it may, and other parts are deleted: the
+ * client is told that a part stays, and may ask once more. Where no part is deleted the answer says so. */
+TEST(test_delete_where_an_owner_refuses)
+{
+    enum { COLUMNS = 1 << 17, ELEMENTS = 3 * COLUMNS };
+    const struct psd_cut_options o = {.number = 1, .memory_bytes = 1 << 20}; /* part 1 has 1.5 MiB */
+    float *gradient = test_alloc(ELEMENTS * sizeof(*gradient));
+    ps_v1_CreateItem items[PARTS];
+    ps_v1_CreateAnswer answers[PARTS];
+    ps_v1_OpenAnswer v;
+    struct cl *cl = cl_new();
+    part_items("w", PSI_LAYOUT_DIV, items);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        items[i].dims[1] = COLUMNS;
+    }
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_int_equal(fc_open(&cl->at1, "w/part_1", &v), PS_OK);
+    assert_applied(fc_init_var(&cl->at1, v.handle, ps_zeros(), ps_sgd(1), 1, false));
+    assert_int_equal(psd_cut_begin(cl->ps1->core, &o, NULL), PS_OK);
+    shell_run(&cl->net); /* the walk goes as far as it may */
+    assert_int_equal(fc_push(&cl->at1, PS_OP_PUSH, &v, gradient, 1, 0).status, FC_NONE);
+    assert_true(psd_cut_is_full(&cl->ps1->core->store));
+    for (uint64_t id = 901; id < 903; id++) {
+        const bool others = id == 901;
+        const struct fc_reply r = fc_delete(&cl->c, id, "w");
+        assert_reply(r, PS_UNAVAILABLE, "holds as much memory as it may");
+        assert_true(r.retry_after_ms > 0);
+        assert_int_equal(r.applied, others ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
+        assert_true(others == (strstr(r.text, "other parts are deleted, and this one is not") != NULL));
+        assert_int_equal(fc_find(&cl->c, "w/part_0", NULL), PS_NOT_FOUND);
+        assert_int_equal(fc_find(&cl->c, "w/part_2", NULL), PS_NOT_FOUND);
+        assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_OK);
+    }
+    psd_cut_cancel(cl->ps1->core);
+    psd_cut_end(cl->ps1->core);
+    assert_applied(fc_delete(&cl->c, 903, "w"));
+    assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_NOT_FOUND);
+}
+
+/* The owner of a part goes while it is asked to delete the part, and other parts are deleted: the client is told. Where it is
+ * gone before, no part is deleted. When it is back the rest can be deleted. */
+TEST(test_delete_where_a_task_is_gone)
+{
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    ps_v1_CreateItem items[PARTS];
+    ps_v1_CreateAnswer answers[PARTS];
+    ps_v1_OpenAnswer v;
+    uint8_t meta[PS_META_BYTES_MAX];
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *end = cl_join(cl, cl->ps1);
+    part_items("w", PSI_LAYOUT_DIV, items);
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    end->frozen = true;
+    struct wire *body = wire_new();
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "w")); /* fits */
+    wire_item(body, &ps_v1_NameItem_msg, &m);
+    assert_int_equal(fc_call(&cl->c, PS_OP_DELETE, 0, 50, 0, meta, wait_meta(0, meta), body).status, FC_NONE);
+    shell_cut(end);
+    shell_run(&cl->net);
+    struct fc_reply r = fc_take(&cl->c, NULL);
+    assert_int_not_equal(r.status, PS_OK);
+    assert_int_not_equal(r.applied, PS_NOTHING_APPLIED);
+    assert_int_equal(fc_find(&cl->c, "w/part_0", NULL), PS_NOT_FOUND);
+    assert_int_equal(fc_find(&cl->c, "w/part_1", NULL), PS_OK);
+    r = fc_delete(&cl->c, 901, "w");
+    assert_reply(r, PS_UNAVAILABLE, "w/part_1");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    end = cl_join(cl, cl->ps1);
+    assert_applied(fc_delete(&cl->c, 902, "w"));
+    /* nothing of a variable is deleted where one of its owners is gone */
+    assert_int_equal(fc_create_list(&cl->c, items, PARTS, answers), PS_OK);
+    assert_int_equal(answers[0].status, PS_OK);
+    shell_cut(end);
+    r = fc_delete(&cl->c, 903, "w");
+    assert_reply(r, PS_UNAVAILABLE, "w/part_1");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    assert_int_equal(fc_open(&cl->c, "w/part_0", &v), PS_OK);
 }

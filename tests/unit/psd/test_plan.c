@@ -14,65 +14,28 @@ static const struct {
 } starts[] = {
     {"nobody waits, all is well", {.lives = true}, {.reason = PSD_LOAD_RETURN}},
     {"nobody waits, nothing is there", {0}, {.reason = PSD_LOAD_START}},
-    {"nothing lives: all load", {.waits = true}, {.due = true, .begins = true, .reason = PSD_LOAD_START}},
-    {"others live, partial: those who came back load",
-     {.waits = true, .lives = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
-    {"others live, cut or rounds: all load, in case",
-     {.waits = true, .lives = true, .together = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_TOGETHER}},
-    {"the same, and a living task cannot read its part: those who came back load alone",
-     {.waits = true, .lives = true, .together = true, .spared = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
-    {"cut or rounds, and nobody lacks anything", {.lives = true, .together = true}, {.reason = PSD_LOAD_TOGETHER}},
+    {"nothing lives: all load", {.waits = true}, {.due = true, .reason = PSD_LOAD_START}},
+    {"others live: for those who came back", {.waits = true, .lives = true}, {.due = true, .reason = PSD_LOAD_RETURN}},
     {"torn: all go back, though nobody waits",
      {.lives = true, .torn = true},
-     {.due = true, .begins = true, .mends = true, .reason = PSD_LOAD_MENDS}},
-    {"torn, with a part that a living task cannot read: all the same",
-     {.waits = true, .lives = true, .torn = true, .together = true, .spared = true},
-     {.due = true, .begins = true, .mends = true, .reason = PSD_LOAD_MENDS}},
+     {.due = true, .mends = true, .reason = PSD_LOAD_MENDS}},
+    {"torn, and a task came back",
+     {.waits = true, .lives = true, .torn = true},
+     {.due = true, .mends = true, .reason = PSD_LOAD_MENDS}},
     {"torn, and nothing could mend it", {.lives = true, .torn = true, .torn_stays = true}, {.reason = PSD_LOAD_RETURN}},
     {"torn, nothing could mend it, and a task came back",
      {.waits = true, .lives = true, .torn = true, .torn_stays = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
-    {"refused, and nothing is otherwise",
-     {.waits = true, .refused = PSD_LOAD_START, .refused_same = true},
-     {.due = true, .reason = PSD_LOAD_START}},
-    {"refused, and `restore` is another one since",
-     {.waits = true, .refused = PSD_LOAD_START},
-     {.due = true, .begins = true, .reason = PSD_LOAD_START}},
-    {"refused as all were to load, and `recover` has only those who came back load now",
-     {.waits = true, .lives = true, .refused = PSD_LOAD_START, .refused_same = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
-    {"refused as those who came back were to load, and all load now",
-     {.waits = true, .lives = true, .together = true, .refused = PSD_LOAD_RETURN, .refused_same = true},
-     {.due = true, .begins = true, .reason = PSD_LOAD_TOGETHER}},
+     {.due = true, .reason = PSD_LOAD_RETURN}},
 };
 
 TEST(test_starts)
 {
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         const struct psd_plan p = psd_plan_start(&starts[i].facts), *want = &starts[i].plan;
-        bool same = p.due == want->due && p.begins == want->begins && p.mends == want->mends && p.reason == want->reason;
-        if (!same) {
-            fail_msg("%s: due %d, begins %d, mends %d, reason %d", starts[i].when, p.due, p.begins, p.mends, (int)p.reason);
+        if (p.due != want->due || p.mends != want->mends || p.reason != want->reason) {
+            fail_msg("%s: due %d, mends %d, reason %d", starts[i].when, p.due, p.mends, (int)p.reason);
         }
     }
-}
-
-enum { FACTS = 128, REASONS = PSD_LOAD_ASKED + 1 };
-
-/* Facts by the bits of n. */
-static struct psd_plan_facts facts_of(unsigned n)
-{
-    return (struct psd_plan_facts){.waits = n & 1,
-                                   .lives = n >> 1 & 1,
-                                   .torn = n >> 2 & 1,
-                                   .torn_stays = n >> 3 & 1,
-                                   .together = n >> 4 & 1,
-                                   .spared = n >> 5 & 1,
-                                   .refused_same = n >> 6 & 1,
-                                   .refused = (enum psd_load_reason)(n / FACTS)};
 }
 
 /* A table of docs/DURABILITY.md, 7.2. Each row: facts (no, yes, any), and then what holds. */
@@ -136,19 +99,19 @@ static char (*row_of(struct table *table, unsigned facts, size_t count))[CELL_BY
 
 TEST(test_who_loads_as_the_page_says)
 {
-    static const char *const because[] = {[PSD_LOAD_START] = "nothing lives",
-                                          [PSD_LOAD_MENDS] = "it mends",
-                                          [PSD_LOAD_TOGETHER] = "all of one instant",
-                                          [PSD_LOAD_RETURN] = "others live"};
     struct table table;
     read_table("who loads", &table);
-    for (unsigned n = 0; n < 32; n++) {
-        const struct psd_plan_facts f = {
-            .waits = n & 1, .lives = n >> 1 & 1, .torn = n >> 2 & 1, .together = n >> 3 & 1, .spared = n >> 4 & 1};
-        const struct psd_plan p = psd_plan_start(&f);
-        char(*said)[CELL_BYTES] = row_of(&table, n, 5);
-        assert_string_equal(said[0], !p.begins ? "nobody" : psd_plan_is_of_all(p.reason) ? "all" : "those who wait");
-        assert_string_equal(said[1], p.begins ? because[p.reason] : "");
+    for (unsigned n = 0; n < 16; n++) {
+        const struct psd_plan p =
+            psd_plan_start(&(struct psd_plan_facts){.waits = n & 1, .lives = n >> 1 & 1, .torn = n >> 2 & 1});
+        const bool all = psd_plan_is_of_all(p.reason, n >> 3 & 1);
+        const char *because = p.reason == PSD_LOAD_START   ? "nothing lives"
+                              : p.reason == PSD_LOAD_MENDS ? "it mends"
+                              : all                        ? "all of one instant"
+                                                           : "others live";
+        char(*said)[CELL_BYTES] = row_of(&table, n, 4);
+        assert_string_equal(said[0], !p.due ? "nobody" : all ? "all" : "those who wait");
+        assert_string_equal(said[1], p.due ? because : "");
     }
 }
 
@@ -170,19 +133,13 @@ TEST(test_what_goes_back_as_the_page_says)
 
 TEST(test_every_combination)
 {
-    for (unsigned n = 0; n < FACTS * REASONS; n++) {
-        const struct psd_plan_facts f = facts_of(n);
+    for (unsigned n = 0; n < 16; n++) {
+        const struct psd_plan_facts f = {.waits = n & 1, .lives = n >> 1 & 1, .torn = n >> 2 & 1, .torn_stays = n >> 3 & 1};
         const struct psd_plan p = psd_plan_start(&f);
-        const bool all = psd_plan_is_of_all(p.reason), refused = f.refused != PSD_LOAD_NONE;
-        assert_true(p.reason > PSD_LOAD_NONE && p.reason < PSD_LOAD_ASKED); /* a client's wish is no fact of the tasks */
-        assert_true(!p.begins || p.due);
-        assert_true((p.reason == PSD_LOAD_START) == !f.lives);               /* what all have lost all load */
-        assert_true(!p.mends || (all && p.due));                             /* what is torn is torn everywhere */
-        assert_true(p.reason != PSD_LOAD_TOGETHER || (f.lives && !p.mends)); /* otherwise they load for a reason of its own */
-        assert_true(!p.due || p.begins || refused);                          /* what is due begins, unless it was refused */
-        assert_true(!f.waits || p.due);                                      /* nobody waits unseen */
-        assert_true(!(refused && f.refused_same && p.begins) || psd_plan_is_of_all(f.refused) != all); /* none is said twice */
-        assert_true(!(f.spared && f.lives && !p.mends) || !all); /* who cannot read its part is not asked for it again */
+        assert_true(p.reason > PSD_LOAD_NONE && p.reason < PSD_LOAD_ASKED);      /* a client's wish is no fact of the tasks */
+        assert_true((p.reason == PSD_LOAD_START) == !f.lives);                   /* what all have lost all load */
+        assert_true(!p.mends || (psd_plan_is_of_all(p.reason, false) && p.due)); /* what is torn is torn everywhere */
+        assert_true(!f.waits || p.due);                                          /* nobody waits unseen */
     }
 }
 

@@ -13,6 +13,7 @@ static void begin(struct psd_record *r, struct psd_progress *p, uint64_t number)
     struct psd_number *n = psd_record_put(r, number);
     memset(p, 0, sizeof(*p));
     psi_list_init(&p->link);
+    psi_list_init(&p->moves);
     p->number = number;
     p->total = 10;
     n->state = PS_NUMBER_IN_PROGRESS;

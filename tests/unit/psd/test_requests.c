@@ -113,6 +113,8 @@ static struct fc_reply send(struct env *e, uint8_t op, const char *container, co
     case PS_OP_CONTRIBUTE:
         return fc_push(&e->c, op, v, values, 1, 0);
     case PS_OP_PUSH_ROWS:
+    case PS_OP_PUSHPULL_ROWS:
+    case PS_OP_CONTRIBUTE_ROWS:
     case PS_OP_SCATTER:
         rows.op = op;
         rows.how = op == PS_OP_SCATTER ? PS_SCATTER_ADD : 0;
@@ -157,6 +159,8 @@ static const struct right ROWS[] = {
     {PS_OP_ADD, PSI_RIGHT_WRITE, "a"},
     {PS_OP_CONTRIBUTE, PSI_RIGHT_WRITE, "a"},
     {PS_OP_PUSH_ROWS, PSI_RIGHT_WRITE, "a"},
+    {PS_OP_PUSHPULL_ROWS, PSI_RIGHT_READ | PSI_RIGHT_WRITE, "a"},
+    {PS_OP_CONTRIBUTE_ROWS, PSI_RIGHT_WRITE, "a"},
     {PS_OP_SCATTER, PSI_RIGHT_WRITE, "a"},
     {PS_OP_GATHER, PSI_RIGHT_READ, "a"},
     {PS_OP_PULL, PSI_RIGHT_READ, "a"},
@@ -178,12 +182,12 @@ static const struct right ROWS[] = {
     {PS_OP_DELETE, PSI_RIGHT_CHIEF, "a"},
     {PS_OP_CHIEF, PSI_RIGHT_CHIEF, "a"},
     {PS_OP_WAIT_CLUSTER, PSI_RIGHT_READ, CLUSTER},
-    {PS_OP_BARRIER, PSI_RIGHT_WRITE, CLUSTER},
+    {PS_OP_BARRIER, PSI_RIGHT_WRITE | PSI_RIGHT_MEMBER, CLUSTER},
     {PS_OP_SYNC, PSI_RIGHT_WRITE, "a"},
     {PS_OP_JOIN, PSI_RIGHT_WRITE, "a"},
     {PS_OP_STEP, PSI_RIGHT_WRITE, "a"},
     {PS_OP_LEAVE, PSI_RIGHT_WRITE, "a"},
-    {PS_OP_JOB_DONE, PSI_RIGHT_WRITE, CLUSTER},
+    {PS_OP_JOB_DONE, PSI_RIGHT_WRITE | PSI_RIGHT_MEMBER, CLUSTER},
     {PS_OP_CHECKPOINT, PSI_RIGHT_SAVE, CLUSTER},
     {PS_OP_CHECKPOINT_DELETE, PSI_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_CHECKPOINT_RESTORE, PSI_RIGHT_ADMINISTER, CLUSTER},
@@ -198,7 +202,7 @@ static const uint8_t WITHOUT[] = {PS_OP_HELLO,      PS_OP_GOODBYE,       PS_OP_B
                                   PS_OP_TASK_RESET, PS_OP_TASK_DELETE,   PS_OP_PUT_PART,  PS_OP_GET_PART,    PS_OP_TASK_ROUNDS,
                                   PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,    PS_OP_PREPARE,   PS_OP_COMMIT,      PS_OP_TASK_DONE,
                                   PS_OP_TASK_CUT,   PS_OP_TASK_MANIFEST, PS_OP_TASK_DROP, PS_OP_TASK_LOAD,   PS_OP_TASK_PLACE,
-                                  PS_OP_TASK_SAVED, PS_OP_WHOAMI};
+                                  PS_OP_TASK_SAVED, PS_OP_WHOAMI,        PS_OP_BUILD,     PS_OP_ADDRESSES};
 
 static struct right right_of(uint8_t op)
 {
@@ -246,7 +250,7 @@ static bool needs_right(uint32_t op)
 static void assert_asks(const struct right *want)
 {
     struct env *e = env_new(with_identity);
-    char names[PSI_RIGHTS_NAMES_BYTES], row[PSI_RIGHTS_ROW_FOR_BYTES + PSI_RIGHTS_NAMES_BYTES];
+    char names[PSI_RIGHTS_NAMES_BYTES], row[PSI_RIGHTS_ROW_FOR_BYTES + PSI_RIGHTS_NAMES_BYTES + 32];
     const bool either = want->op == PS_OP_CHECKPOINT_READ;
     ps_v1_OpenAnswer v = make(e, "a");
     for (unsigned right = 1; right <= PSI_RIGHTS_ALL; right <<= 1) {
@@ -259,8 +263,9 @@ static void assert_asks(const struct right *want)
         if (either ? (want->rights & right) == 0 : right > 1) {
             continue;
         }
-        snprintf(row, sizeof(row), "allow key:me %s %s", want->container == NULL ? "@cluster" : want->container,
-                 psi_rights_names(either ? right : want->rights, names, sizeof(names)));
+        snprintf(row, sizeof(row), "allow key:me %s %s%s", want->container == NULL ? "@cluster" : want->container,
+                 psi_rights_names(either ? right : want->rights, names, sizeof(names)),
+                 either && right == PSI_RIGHT_MEMBER ? "; allow key:me * read" : "");
         allow(e, row);
         if (send(e, want->op, "a", &v).status == PS_PERMISSION_DENIED || e->t->core->count.denied != 0) {
             fail_msg("%s is denied with '%s'", psi_op_name(want->op), row);
@@ -456,7 +461,9 @@ static void assert_line(uint8_t op, const struct line *line, const struct role *
     const bool on_cluster = strncmp(line->where, "@cluster", 8) == 0;
     const unsigned needs = rights_in(line->right);
     const unsigned has = on_cluster ? role->cluster : container[0] == 'a' ? role->own : role->foreign;
-    const bool may = strstr(line->right, " or ") != NULL ? (needs & has) != 0 : (needs & ~has) == 0;
+    const bool may_all = (role->foreign & PSI_RIGHT_READ) != 0 || strcmp(role->role, "ps") == 0;
+    const bool is_in_all = strstr(line->where, "every container") == NULL || may_all;
+    const bool may = strstr(line->right, " or ") != NULL ? (needs & has) != 0 && is_in_all : (needs & ~has) == 0;
     somebody = (struct psi_identity){.kind = PSI_IDENTITY_KEY, .name = "x"};
     snprintf(somebody.role, sizeof(somebody.role), "%s", role->role);
     struct env *e = test_alloc(sizeof(*e));

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a directory has another task do for rounds: TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE and COMMIT as frames. The test is
- * the directory; a session contributes.
+ * What a directory has another task do for rounds: TASK_ROUNDS, TASK_JOIN, TASK_LEAVE, PREPARE, BUILD and COMMIT as frames. The
+ * test is the directory; a session contributes.
  */
 #include "cluster_test.h"
 
 #include "psd/rounds/rounds.h"
+
+#include <math.h>
 
 enum { N = 20000, GENERATION = 7 };
 
@@ -54,12 +56,12 @@ static struct fc_reply order_with(struct ro *o, uint8_t op, uint64_t round, uint
     return order(o, op, body);
 }
 
-static struct wire *rounds_body(uint32_t mode, const char *const *names, uint32_t count)
+static struct wire *rounds_body_as(ps_v1_SyncOptions options, const char *const *names, uint32_t count)
 {
     struct wire *body = wire_new();
     ps_v1_RoundsItem g = {.generation = GENERATION, .owner_count = 2, .step = true};
     g.has_options = true;
-    g.options.mode = mode;
+    g.options = options;
     g.options.workers = 3;
     wire_item(body, &ps_v1_RoundsItem_msg, &g);
     for (uint32_t i = 0; i < 2; i++) {
@@ -73,6 +75,11 @@ static struct wire *rounds_body(uint32_t mode, const char *const *names, uint32_
         wire_item(body, &ps_v1_NameItem_msg, &n);
     }
     return body;
+}
+
+static struct wire *rounds_body(uint32_t mode, const char *const *names, uint32_t count)
+{
+    return rounds_body_as((ps_v1_SyncOptions){.mode = mode}, names, count);
 }
 
 /* A variable at ps:1, with a value. */
@@ -89,7 +96,7 @@ static ps_v1_OpenAnswer make(struct ro *o, const char *name, ps_dtype dtype, uin
     return a;
 }
 
-static struct ro *ro_new(void)
+static struct ro *ro_with(ps_v1_SyncOptions options)
 {
     static const char *const names[] = {"global_step", "w"};
     struct ro *o = test_alloc(sizeof(*o));
@@ -100,13 +107,18 @@ static struct ro *ro_new(void)
     shell_forget(o->d.conn);
     o->w = make(o, "w", PS_F32, N, ps_sgd(1));
     PSI_IGNORE(make(o, "global_step", PS_I64, 1, ps_no_optimizer())); /* found by its name */
-    assert_applied(order(o, PS_OP_TASK_ROUNDS, rounds_body(PSD_SYNC_ROUNDS, names, 2)));
+    assert_applied(order(o, PS_OP_TASK_ROUNDS, rounds_body_as(options, names, 2)));
     for (uint64_t i = 1; i <= 2; i++) {
         assert_applied(order_with(o, PS_OP_TASK_JOIN, 1, i, 0));
     }
     o->cl->ps1->core->config.round_slice_bytes = 1;
     o->cl->ps1->work_held = true;
     return o;
+}
+
+static struct ro *ro_new(void)
+{
+    return ro_with((ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS});
 }
 
 static const struct psd_rounds *here(const struct ro *o)
@@ -195,10 +207,89 @@ TEST(test_rounds)
     assert_reply(order_with(o, PS_OP_PREPARE, 4, 1, 2), PS_ABORTED, "no such rounds");
 }
 
+/* An order with both members and a factor. */
+static struct fc_reply order_factor(struct ro *o, uint8_t op, uint64_t round, double factor)
+{
+    struct wire *body = wire_new();
+    ps_v1_RoundsItem g = {.generation = GENERATION, .round = round, .life = 5, .attempt = 1, .factor = factor};
+    wire_item(body, &ps_v1_RoundsItem_msg, &g);
+    add_member(o, body, 1);
+    add_member(o, body, 2);
+    return order(o, op, body);
+}
+
+/* PREPARE is answered with a sum, BUILD with READY; a COMMIT builds what is not built. The average is 2. */
+TEST(test_joint_limit)
+{
+    struct ro *o = ro_with((ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS, .max_norm = 100});
+    struct wire *back = wire_new();
+    ps_v1_PrepareAnswer item;
+    for (uint64_t round = 1; round <= 2; round++) {
+        contribute(o, 1, 1, round);
+        contribute(o, 2, 3, round);
+        assert_int_equal(order_with(o, PS_OP_PREPARE, round, 1, 2).status, FC_NONE);
+        assert_int_equal(here(o)->build, PSD_BUILD_SUMS);
+        assert_true(work(o) >= N * 4 / (16 << 10));
+        back->len = 0;
+        assert_applied(fc_take(&o->d, back));
+        const uint8_t *p = back->data;
+        size_t n = back->len;
+        assert_true(fc_item(&p, &n, &ps_v1_PrepareAnswer_msg, &item));
+        assert_int_equal(item.member, 0);
+        assert_int_equal(item.order, here(o)->parts[0].variable->order);
+        assert_true(item.squares == 4.0 * N);
+        assert_false(fc_item(&p, &n, &ps_v1_PrepareAnswer_msg, &item));
+        assert_int_equal(here(o)->build, PSD_BUILD_SUMMED);
+        assert_false(psd_task_has_work(o->cl->ps1->core));
+        assert_reply(order_factor(o, PS_OP_COMMIT, round, 0), PS_INVALID_ARGUMENT, "factor 0");
+        assert_reply(order_factor(o, PS_OP_BUILD, round, 1.5), PS_INVALID_ARGUMENT, "factor 1.5; allowed: above 0, up to 1");
+        if (round == 1) {
+            assert_int_equal(order_factor(o, PS_OP_BUILD, round, 0.5).status, FC_NONE);
+            assert_true(work(o) >= N * 4 / (16 << 10));
+            struct fc_reply r = fc_take(&o->d, NULL);
+            assert_applied(r);
+            assert_int_equal(r.h.op, PS_OP_BUILD);
+            assert_int_equal(here(o)->build, PSD_BUILD_READY);
+            assert_applied(order_factor(o, PS_OP_BUILD, round, 0.5)); /* again */
+            assert_committed(order_factor(o, PS_OP_COMMIT, round, 0.5), 2);
+            assert_floats(value(o), 0, N, 0);
+            assert_applied(order_factor(o, PS_OP_BUILD, round, 0.5)); /* late */
+        }
+    }
+    assert_int_equal(order_factor(o, PS_OP_COMMIT, 2, 0.25).status, FC_NONE);
+    assert_true(work(o) > 0);
+    assert_committed(fc_take(&o->d, NULL), 3);
+    assert_floats(value(o), 0, N, -0.5F);
+    assert_true(here(o)->factor == 0.25F);
+}
+
+/* The owner makes the factor of each variable itself: half of the average, whose norm is twice the limit. */
+TEST(test_limit_of_each)
+{
+    struct ro *o = ro_with((ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS, .max_norm = sqrt(N), .max_norm_each = true});
+    for (uint64_t round = 1; round <= 2; round++) {
+        contribute(o, 1, 1, round);
+        contribute(o, 2, 3, round);
+        if (round == 1) {
+            assert_int_equal(order_with(o, PS_OP_PREPARE, round, 1, 2).status, FC_NONE);
+            assert_true(work(o) >= 2 * (N * 4 / (16 << 10)));
+            assert_applied(fc_take(&o->d, NULL));
+            assert_int_equal(here(o)->build, PSD_BUILD_READY);
+            assert_reply(order_factor(o, PS_OP_BUILD, round, 0.5), PS_INVALID_ARGUMENT, "factor");
+        } else {
+            assert_int_equal(order_with(o, PS_OP_PREPARE, round, 1, 2).status, FC_NONE);
+            assert_reply(order_with(o, PS_OP_COMMIT, round, 1, 2), PS_ABORTED, "another order"); /* of PREPARE: it is decided */
+            assert_true(work(o) > 0);
+        }
+        assert_committed(round == 1 ? order_with(o, PS_OP_COMMIT, round, 1, 2) : fc_take(&o->d, NULL), (int64_t)round + 1);
+        assert_floats(value(o), 0, N, 1 - (float)round);
+    }
+}
+
 TEST(test_missing)
 {
     struct ro *o = ro_new();
-    ps_v1_MissingItem item;
+    ps_v1_PrepareAnswer item;
     struct wire *back = wire_new();
     contribute(o, 1, 1, 1);
     struct wire *body = group(1, GENERATION);
@@ -211,14 +302,14 @@ TEST(test_missing)
     assert_applied(fc_take(&o->d, back));
     const uint8_t *p = back->data;
     size_t n = back->len;
-    assert_true(fc_item(&p, &n, &ps_v1_MissingItem_msg, &item));
+    assert_true(fc_item(&p, &n, &ps_v1_PrepareAnswer_msg, &item));
     assert_int_equal(item.member, 2);
     assert_int_equal(item.count, 1);
     assert_true(item.name.size == 1 && item.name.bytes[0] == 'w');
-    assert_true(fc_item(&p, &n, &ps_v1_MissingItem_msg, &item));
+    assert_true(fc_item(&p, &n, &ps_v1_PrepareAnswer_msg, &item));
     assert_int_equal(item.member, 3); /* is not known */
     assert_int_equal(item.name.size, 0);
-    assert_false(fc_item(&p, &n, &ps_v1_MissingItem_msg, &item));
+    assert_false(fc_item(&p, &n, &ps_v1_PrepareAnswer_msg, &item));
     assert_reply(order_with(o, PS_OP_COMMIT, 1, 1, 2), PS_ABORTED, "lacks");
     assert_int_equal(order_with(o, PS_OP_COMMIT, 1, 1, 0).status, FC_NONE); /* not prepared: it is built first */
     assert_true(work(o) > 0);
@@ -321,7 +412,7 @@ TEST(test_overtaken)
 
 TEST(test_bad_orders)
 {
-    static const uint8_t ops[] = {PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN, PS_OP_TASK_LEAVE, PS_OP_PREPARE, PS_OP_COMMIT};
+    static const uint8_t ops[] = {PS_OP_TASK_ROUNDS, PS_OP_TASK_JOIN, PS_OP_TASK_LEAVE, PS_OP_PREPARE, PS_OP_BUILD, PS_OP_COMMIT};
     static const uint8_t bad[] = {3, 0x0a, 0x7f, 1};
     struct ro *o = ro_new();
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {

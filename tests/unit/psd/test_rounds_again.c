@@ -501,6 +501,26 @@ TEST(test_list_of_a_directory_that_waits)
     }
 }
 
+/* One owner refuses the rounds, and the other's answer is lost: its part ends when it lists, and nothing counts as lost. */
+TEST(test_a_lost_answer_of_rounds_that_another_owner_refuses)
+{
+    struct rd *r = rd_new(1);
+    struct psd_store *store = &r->cl->ps0->core->store;
+    psd_store_set_budget(store, store->promised_bytes);
+    r->link->peer->frozen = true;
+    assert_reply(sync_all(r), PS_RESOURCE_EXHAUSTED, "");
+    assert_non_null(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT));
+    shell_cut(r->link);
+    shell_run(&r->cl->net);
+    shell_log_clear(r->cl->ps0);
+    r->link = cl_join(r->cl, r->cl->ps1);
+    assert_null(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT));
+    assert_null(group(r));
+    assert_false(shell_logged(r->cl->ps0, "has lost its part"));
+    psd_store_set_budget(store, UINT64_MAX);
+    assert_applied(sync_all(r));
+}
+
 /* ---- a place that somebody was to take ---- */
 
 /* A newer session of worker 1 comes while the owner is away, and gives up; the owner is back. */
@@ -682,6 +702,49 @@ TEST(test_a_commit_that_another_directory_ends)
     assert_away(r, -2, 2);
     assert_int_equal(fc_pull(&r->cl->atw, &p, 0, N, g).status, PS_OK);
     assert_floats(g, 0, N, -2);
+}
+
+/* It dies when one owner has committed round 2 with a factor of its averages: the other one is told that factor, not that of the
+ * round before. */
+TEST(test_a_factor_that_another_directory_says)
+{
+    struct rd *r = rd_new_away();
+    float g[N];
+    struct fc at_worker;
+    r->options = (ps_v1_SyncOptions){.mode = PSD_SYNC_ROUNDS, .workers = 1, .max_norm = sqrt(3 * N) / 2};
+    ps_v1_OpenAnswer p = pinned(r);
+    assert_applied(sync_as(r, &r->options, FOUR, 4));
+    fc_init(&r->m[0].d, r->cl->ps0, 20);
+    fc_init(&r->m[0].o, r->cl->ps1, 20);
+    fc_init(&at_worker, r->cl->w0, 20);
+    connect_as(&r->m[0].d, 0);
+    connect_as(&r->m[0].o, 0);
+    connect_as(&at_worker, 0);
+    join(r, 0);
+    contribute_away(r, 0, 1);
+    contribute_to(r, 0, &p, &at_worker, 1);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_away(r, -0.5F, 1);
+    contribute_away(r, 0, 1);
+    contribute_to(r, 0, &p, &at_worker, 1);
+    struct psd_round_spec round = {.container = PSI_CONTAINER_DEFAULT,
+                                   .generation = group(r)->generation,
+                                   .round = 2,
+                                   .life = 5,
+                                   .attempt = 5,
+                                   .factor = 0.25F,
+                                   .members = &r->m[0].id,
+                                   .member_count = 1};
+    assert_int_equal(psd_rounds_prepare_here(r->cl->ps1->core, &round, NULL), PS_OK);
+    assert_int_equal(psd_rounds_commit_here(r->cl->ps1->core, &round, NULL), PS_OK);
+    restart_directory(r);
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* the ends are of no use here */
+    PSI_IGNORE(cl_join(r->cl, r->cl->w0));
+    connect_as(&r->m[0].d, 0);
+    assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    assert_away(r, -0.75F, 2);
+    assert_int_equal(fc_pull(&r->cl->atw, &p, 0, N, g).status, PS_OK);
+    assert_floats(g, 0, N, -0.75F);
 }
 
 /* It dies with its part between two rounds: the list says which round it was, and who is still there. */

@@ -267,6 +267,53 @@ TEST(test_join_again)
 
 /* ---- what is refused ---- */
 
+/* All ask for the same limit, and every owner has to know of limits. */
+TEST(test_limit)
+{
+    struct rd *r = rd_new(2);
+    ps_v1_SyncOptions other = r->options;
+    other.max_norm = NAN;
+    assert_reply(sync_as(r, &other, NAMES, 3), PS_INVALID_ARGUMENT, "max_norm nan; allowed: finite and > 0");
+    other.max_norm = -1;
+    assert_reply(sync_as(r, &other, NAMES, 3), PS_INVALID_ARGUMENT, "max_norm -1");
+    other = (ps_v1_SyncOptions){.mode = PSD_SYNC_STALENESS, .workers = 2, .max_norm = 1};
+    assert_reply(sync_as(r, &other, NAMES, 3), PS_INVALID_ARGUMENT, "limits the averages of rounds");
+    r->options.max_norm = 2;
+    struct psd_peer *owner = &r->cl->ps0->core->peers[1];
+    owner->features &= ~(uint64_t)PS_FEATURE_CLIP;
+    assert_reply(sync_all(r), PS_UNIMPLEMENTED, "/job:ps/task:1 is of a release without max_norm");
+    owner->features |= PS_FEATURE_CLIP;
+    assert_applied(sync_all(r));
+    other = r->options;
+    other.max_norm_each = true;
+    assert_reply(join_as(r, 0, &other, 1000), PS_INVALID_ARGUMENT, "max_norm 2 of all), this worker for rounds");
+    join(r, 0);
+}
+
+TEST(test_embedding)
+{
+    struct rd *r = rd_new(2);
+    ps_v1_Sync m = {.options = r->options};
+    assert_reply(sync_by_rows(r, m, NAMES, 3, "w"), PS_INVALID_ARGUMENT, "rows_per_step is 0; allowed: 1 and more");
+    m.options.rows_per_step = 3;
+    m.options.rows_mean = 2;
+    assert_reply(sync_by_rows(r, m, NAMES, 3, "w"), PS_INVALID_ARGUMENT, "rows_mean 2; known: 0 and 1");
+    m.options.rows_mean = 1;
+    struct psd_peer *owners = r->cl->ps0->core->peers;
+    const uint32_t owner = psd_directory_find(&r->cl->ps0->core->names, PSI_CONTAINER_DEFAULT, "w")->owner;
+    owners[owner].features &= ~(uint64_t)PS_FEATURE_ROUND_ROWS;
+    assert_reply(sync_by_rows(r, m, NAMES, 3, "w"), PS_UNIMPLEMENTED, "is of a release without embeddings in rounds; upgrade it");
+    assert_null(group(r));
+    owners[owner].features |= PS_FEATURE_ROUND_ROWS;
+    assert_applied(sync_by_rows(r, m, NAMES, 3, "w"));
+    const uint64_t generation = group(r)->generation;
+    assert_applied(sync_by_rows(r, m, NAMES, 3, "w")); /* the same: nothing changes */
+    assert_int_equal(group(r)->generation, generation);
+    r->options = m.options;
+    join(r, 0);
+    assert_reply(sync_as(r, &m.options, NAMES, 3), PS_FAILED_PRECONDITION, "rows_per_step 3 by who has one), of 3 names");
+}
+
 TEST(test_sync)
 {
     struct rd *r = rd_new(2);
@@ -330,6 +377,31 @@ TEST(test_no_memory_to_close_a_round)
         psi_mem_fail_after(-1);
         assert_false(group(r)->failing);
     }
+}
+
+/* Without memory for an owner's sum the factor is not made without that sum: the values are the limited ones, or the old ones. */
+TEST(test_no_memory_for_a_sum)
+{
+    bool fired = true, limited = false;
+    for (int64_t n = 0; fired; n++) {
+        struct rd *r = rd_new(1);
+        float v[N];
+        r->options.max_norm = sqrt(2 * N) / 2; /* half the norm of both gradients */
+        assert_applied(sync_all(r));
+        join(r, 0);
+        contribute(r, 0, 1);
+        psi_mem_fail_after(n);
+        PSI_IGNORE(step(r, 0)); /* it may be refused */
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        pass(r, 1000, 1);
+        assert_false(group(r)->failing);
+        assert_int_equal(fc_pull(&r->cl->at1, &r->w, 0, N, v).status, PS_OK);
+        assert_floats(v, 0, N, v[0]);
+        assert_true(v[0] == 0 || v[0] == -0.5F);
+        limited = limited || v[0] == -0.5F;
+    }
+    assert_true(limited);
 }
 
 TEST(test_reset_ends_the_group)

@@ -7,7 +7,7 @@
 
 #include "psd/checkpoint/saver.h"
 #include "psd/state.h"
-#include "psd/store/cut.h"
+#include "psd/store/cut_internal.h"
 
 enum { BLOCK = 64 << 10, BLOCKS = 32, N = BLOCKS * BLOCK / 4, TICK_MS = 50 };
 
@@ -225,6 +225,36 @@ TEST(test_at_once_where_memory_is_full)
     assert_false(is_written(sv));
     assert_in_range(psd_cut_held_bytes(&core->store), 1, 1 << 19);
     assert_in_range(ticks(sv, &w, true), 1, 12);
+}
+
+/* From three quarters of the memory on, until half of it is free, before any push waits. */
+TEST(test_at_once_where_memory_is_nearly_full)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    struct psd_task *core = sv->t[0]->core;
+    const uint64_t half = core->config.checkpoint_memory_bytes / 2;
+    serve(sv, &w);
+    sv->disks[0].held = true;
+    sv_ask(sv);
+    sv_run(sv);
+    const uint64_t held = psd_cut_held_bytes(&core->store);
+    assert_in_range(held, 1, half);
+    core->shards->pace.left = 0;
+    core->shards->pace.serves = true;
+    assert_false(psd_shards_pace_lets(core));
+    psd_cut_hold(core->store.cut, half + half / 2 - held);
+    assert_false(psd_shards_pace_lets(core));
+    psd_cut_hold(core->store.cut, 1);
+    assert_false(psd_cut_is_full(&core->store));
+    assert_true(psd_shards_pace_lets(core));
+    psd_cut_let_go(core->store.cut, half / 2);
+    assert_true(psd_shards_pace_lets(core));
+    psd_cut_let_go(core->store.cut, 1);
+    assert_false(psd_shards_pace_lets(core));
+    psd_cut_let_go(core->store.cut, half - held);
+    sv->disks[0].held = false;
+    sv_run(sv);
 }
 
 /* Half of the time to the next one is enough for all of it. */

@@ -80,8 +80,7 @@ TEST(lines_that_end_are_said_three_times)
     struct psi_keys *keys = NULL;
     struct psi_err err;
     assert_int_equal(psi_keys_parse(lines_of, sizeof(lines_of) - 1, "psd.keys", &keys, &err), PS_OK);
-    ps_status st = psi_tls_new(&(struct psi_tls_config){.server_too = true, .keys = keys, .dial_role = "ps", .now_s = clock_s},
-                               &s->secure.tls, &err);
+    ps_status st = psi_tls_new(&(struct psi_tls_config){.keys = keys, .dial_role = "ps", .now_s = clock_s}, &s->secure.tls, &err);
     psi_keys_free(keys);
     if (st == PS_UNIMPLEMENTED) {
         print_message("[  SKIPPED ] %s\n", err.text);

@@ -628,9 +628,9 @@ TEST(test_refused_is_not_bad)
     struct st *s = st_new(sv_with_disk);
     set(s, 1);
     assert_int_equal(save(s), 1);
-    s->sv->t[1]->core->shards->broken = true;
+    s->sv->t[1]->core->shards->disk = PSD_SHARDS_DISK_BROKEN;
     restore(s, 1, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no directory for checkpoints");
-    s->sv->t[1]->core->shards->broken = false;
+    s->sv->t[1]->core->shards->disk = PSD_SHARDS_DISK_ABLE;
     assert_string_equal(psd_saver_known(s->sv->t[0]->core, 1)->bad, "");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/checkpoint/loader_parts.c, psd/checkpoint/others.c, psd_place_join(): what was saved by two tasks comes back onto one
+ * psd/checkpoint/loader_held.c, psd/checkpoint/others.c, psd_place_join(): what was saved by two tasks comes back onto one
  * (docs/DURABILITY.md §8); and a start of three.
  */
 #include "starts_test.h"

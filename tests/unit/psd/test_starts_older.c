@@ -228,6 +228,46 @@ TEST(test_lost_while_an_older_one_is_placed)
     }
 }
 
+/* The directory alone places a checkpoint that a client restores, who gives up then: w is of it, and v is not. */
+static void tear(struct st *s, struct shell_conn *c, uint64_t number)
+{
+    s->sv->disks[0].held = true;
+    ask_restore(s, number, 1000);
+    sv_run(s->sv);
+    c->frozen = true;
+    s->sv->disks[0].held = false;
+    sv_run(s->sv);
+    shell_cut(c);
+    pass(s);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED, "will not be when nobody waits for it");
+}
+
+/* What is torn, and nothing could mend, does not keep the next one torn that a checkpoint mends. */
+TEST(test_torn_again)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    sv_kill(s->sv, 1);
+    sv_boot(s->sv, 1, s->tweak);
+    struct shell_conn *c = sv_join(s->sv);
+    connect_1(s);
+    set(s, 2);
+    tear(s, c, 1);
+    spoil(s, 1, 1, PSD_DISK_MODEL);
+    c = sv_join(s->sv);
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    assert_both(s, 1, 2);
+    spoil(s, 1, 1, PSD_DISK_MODEL); /* put back */
+    restore(s, 1, PS_OK, "");
+    assert_both(s, 1, 1);
+    set(s, 3);
+    tear(s, c, 2);
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    assert_both(s, 1, 1);
+}
+
 #define SECOND "/00000000000000000002"
 
 /* The directory's disk is a copy of some time ago: that is said, and with restore = latest they do not begin. */

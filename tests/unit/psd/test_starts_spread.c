@@ -478,6 +478,61 @@ TEST(test_spread_without_memory)
     }
 }
 
+static void with_short_slices(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->round_slice_bytes = 1; /* a slice is a segment of the value */
+}
+
+/* A checkpoint with a push of LAMB or LARS between two slices: the task that gets the variable finishes the push, the other one
+ * drops it. */
+TEST(test_spread_between_slices)
+{
+    enum { SEGMENT_ELEMENTS = PS_SEGMENT_BYTES / sizeof(float), SEGMENTS = (N + SEGMENT_ELEMENTS - 1) / SEGMENT_ELEMENTS };
+    static float values[N], want[N];
+    for (uint64_t way = 0; way < 6; way++) { /* LAMB; LARS while slices measure; LARS while they move */
+        const bool lamb = way < 2;
+        const uint64_t made = way < 4 ? way % 2 : SEGMENTS + way % 2;
+        struct st *s = crowded(with_short_slices);
+        struct shell_task *t = s->sv->t[0];
+        struct fc *at = fc_new(t, 60); /* the slices keep its connection from being read */
+        const ps_optimizer *opt = ps_optimizer_standard(lamb ? PS_OPT_LAMB : PS_OPT_LARS, 0.5);
+        ps_v1_CreateItem m;
+        ps_v1_OpenAnswer a;
+        fc_create_item(&m, "z", PS_F32, N, opt);
+        m.task = 0;
+        assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(at, "z", &a), PS_OK);
+        assert_applied(fc_init_var(at, a.handle, ps_ones(), opt, 0, false));
+        assert_reply(fc_seal(at, a.handle, a.creation, 0), PS_OK, "");
+        t->work_held = true;
+        assert_int_equal(fc_push(at, PS_OP_PUSH, &a, filled(values, N, 2), 1, 0).status, FC_NONE);
+        const struct psd_progress *p = PSI_CONTAINER_OF(psi_list_first(&t->core->moves), struct psd_progress, moves);
+        for (uint64_t i = 0; i < made; i++) {
+            psd_task_work(t->core);
+        }
+        sv_ask(s->sv);
+        shell_run(&s->sv->net);
+        assert_non_null(t->core->store.cut);
+        assert_int_equal(psd_progress_moved(p), (lamb ? made : made > SEGMENTS ? made - SEGMENTS : 0) * SEGMENT_ELEMENTS);
+        t->work_held = false;
+        sv_run(s->sv);
+        assert_applied(fc_take(at, NULL));
+        assert_applied(fc_pull(at, &a, 0, N, want));
+        assert_true(want[0] < 1 && want[N - 1] == want[0]);
+        struct fc_reply r = fc_take(&s->sv->c, NULL);
+        spread(s, sv_number(&r), PS_OK, "");
+        connect_anew(s);
+        assert_true(has(s, 0) == 2 && has(s, 1) == 2);
+        at = has_name(s, 0, "z") ? &s->sv->c : &s->at1;
+        assert_int_equal(fc_open(at, "z", &a), PS_OK);
+        assert_int_equal(a.version, 1);
+        assert_applied(fc_pull(at, &a, 0, N, values));
+        assert_memory_equal(values, want, sizeof(want));
+        sv_end(s->sv);
+    }
+}
+
 static void count_bytes(void *ctx, const struct psd_variable *v)
 {
     *(uint64_t *)ctx += psd_variable_promised_bytes(v);

@@ -243,7 +243,7 @@ static void small_budget(struct psd_task_config *config)
     config->memory_budget_bytes = 10 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
 }
 
-/* FAULTS 56 and DESIGN's budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
+/* FAULTS 56, the memory budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
 TEST(test_budget)
 {
     ps_v1_CreateItem m;

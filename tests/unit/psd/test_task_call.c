@@ -349,6 +349,83 @@ TEST(test_input_that_does_not_come_whole)
     assert_no_memory_left(e);
 }
 
+static bool first_is_early(void *shell, uint32_t row)
+{
+    (void)shell;
+    return row == 0;
+}
+
+static void with_early_row(struct psd_task_config *config)
+{
+    with_table(config);
+    config->call_early = first_is_early;
+}
+
+/* The shell gets a call of an early row with its first bytes. Its memory stays until the shell has ended the call. */
+TEST(test_early_call)
+{
+    struct env *e = env_new(with_early_row);
+    assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 1);
+    const struct shell_call *early = &e->t->calls[0];
+    assert_true(early->early && early->in_bytes == INPUT);
+    assert_memory_equal(early->in, pattern, PIECE);
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 2, 1, PIECE, 2 * PIECE + 5, NULL));
+    assert_true(e->t->call_count == 1 && !early->early);
+    assert_memory_equal(early->in, pattern, INPUT);
+    shell_finish(e->t, 0, PS_OK, "world!", 6, NULL);
+    assert_applied(fc_take(&e->c, NULL));
+    fc_ack(&e->c, 1);
+    assert_no_memory_left(e);
+    assert_reply(call_large(&e->c, 3, 0), FC_NONE, ""); /* its client acknowledges it before all bytes have come */
+    fc_ack(&e->c, 3);
+    assert_true(early->early && early->cancelled);
+    assert_true(psd_task_memory_bytes(e->t->core) >= PS_CALL_BYTES_MAX + INPUT);
+    shell_finish(e->t, 0, PS_CANCELLED, NULL, 0, "");
+    assert_reply(fc_take(&e->c, NULL), FC_NONE, "");
+    assert_no_memory_left(e);
+    assert_reply(call(&e->c, 4, "test.echo", "whole", 0), FC_NONE, ""); /* nothing is early about this one */
+    assert_false(early->early);
+    shell_finish(e->t, 0, PS_OK, NULL, 0, NULL);
+    assert_applied(fc_take(&e->c, NULL));
+    fc_ack(&e->c, 4);
+}
+
+/* A call begins again after a reconnect, beside its cancelled first run. */
+TEST(test_early_call_of_a_lost_connection)
+{
+    struct env *e = env_new(with_early_row);
+    assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+    fc_cut(&e->c);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    assert_true(e->t->call_count == 1 && e->t->calls[0].early && e->t->calls[0].cancelled);
+    assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 2);
+    assert_ptr_not_equal(e->t->calls[0].in, e->t->calls[1].in);
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 2, 1, PIECE, 2 * PIECE + 5, NULL));
+    assert_true(e->t->calls[0].early && !e->t->calls[1].early);
+    shell_finish(e->t, 0, PS_CANCELLED, NULL, 0, "");
+    assert_reply(fc_take(&e->c, NULL), FC_NONE, "");
+    shell_finish(e->t, 0, PS_OK, "world!", 6, NULL);
+    assert_applied(fc_take(&e->c, NULL));
+    fc_ack(&e->c, 1);
+    assert_no_memory_left(e);
+}
+
+/* What is refused when all bytes are there, and what a drain refuses, is cancelled. */
+TEST(test_early_call_that_is_refused)
+{
+    struct env *e = env_new(with_early_row);
+    assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+    psd_task_drain(e->t->core);
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 2, 1, PIECE, 2 * PIECE + 5, NULL));
+    assert_reply(fc_take(&e->c, NULL), PS_UNAVAILABLE, "shutting down");
+    assert_true(e->t->call_count == 1 && e->t->calls[0].cancelled);
+    shell_finish(e->t, 0, PS_CANCELLED, NULL, 0, "");
+    assert_applied(fc_call(&e->c, PS_OP_GOODBYE, 0, 3, 0, NULL, 0, NULL));
+    assert_no_memory_left(e);
+}
+
 TEST(test_larger_than_the_budget)
 {
     struct env *e = env_new(with_little_memory);

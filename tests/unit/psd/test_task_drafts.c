@@ -409,6 +409,41 @@ TEST(test_cut_that_is_full)
 
 /* ---- as a change ---- */
 
+/* A publish waits for a push that moves the value in slices (moves.c); its call may be cancelled meanwhile. */
+TEST(test_value_that_is_moved)
+{
+    enum { LARGE = 40000, SLICES = 3 };
+    for (int ends = 0; ends < 2; ends++) {
+        static float some[LARGE];
+        struct env *e = env_with_call();
+        struct fc *other = fc_new(e->t, 2);
+        e->t->core->config.round_slice_bytes = 1; /* a slice is a segment of the value */
+        const ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, LARGE, ps_optimizer_standard(PS_OPT_LAMB, 0.5), 1);
+        float *room = draft(e, "v", LARGE);
+        e->t->work_held = true;
+        assert_int_equal(fc_push(other, PS_OP_PUSH, &v, filled(some, LARGE, 1), 1, 0).status, FC_NONE);
+        struct publish *x = publish(e, full(room, LARGE, 7));
+        for (int i = 0; i < SLICES - 1; i++) {
+            psd_task_work(e->t->core);
+            assert_int_equal(x->ended, 0);
+            assert_int_equal(peek_at(e->t, "v").version, 0);
+        }
+        if (ends == 1) {
+            fc_ack(&e->c, 900); /* nobody waits for the call any more */
+            assert_ended(x, PS_CANCELLED, "the call that writes it is cancelled");
+        }
+        e->t->work_held = false;
+        shell_run(&e->net);
+        assert_applied(fc_take(other, NULL));
+        assert_int_equal(peek_at(e->t, "v").version, ends == 0 ? 2 : 1);
+        if (ends == 0) {
+            assert_ended(x, PS_OK, "");
+            assert_floats(peek_at(e->t, "v").value, 0, LARGE, 7);
+        }
+        finish_call(e);
+    }
+}
+
 static void hear(void *ctx, uint64_t position, const struct psd_change *c)
 {
     (void)position;

@@ -83,8 +83,8 @@ TEST(test_unknown_op_keeps_in_step)
     struct wire *body = wire_new();
     wire_zeros(body, 70000);
     for (unsigned op = 0; op < 256; op++) {
-        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 24) || (op >= 32 && op <= 45) || (op >= 48 && op <= 62) ||
-                     (op >= 64 && op <= 79) || op == PS_OP_EVENTS;
+        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 26) || (op >= 32 && op <= 46) || (op >= 48 && op <= 62) ||
+                     (op >= 64 && op <= 79) || op == PS_OP_BUILD || op == PS_OP_EVENTS;
         if (known) {
             continue;
         }

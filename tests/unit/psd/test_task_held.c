@@ -252,3 +252,142 @@ TEST(test_a_delete)
     assert_int_equal(fc_open(&h.e.c, "w", NULL), PS_NOT_FOUND);
     end_all(&h);
 }
+
+/* ---- slices of a push (psd/rpc/moves.c) and a cut that is full ---- */
+
+enum { L = 40000, HALF = 1000 }; /* elements of "l"; bytes of half a segment */
+
+struct sliced {
+    struct held h; /* its other: half a push to "l" has come */
+    struct fc filler;
+    ps_v1_OpenAnswer l;
+    struct wire rest; /* of that push */
+    uint64_t number;  /* of a whole push to "l", by the first session */
+};
+
+static void with_short_slices(struct psd_task_config *config)
+{
+    config->round_slice_bytes = 1; /* a slice is a segment of the value */
+    config->segment_buffers_max = 2;
+}
+
+static void send_half(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t elements, struct wire *rest)
+{
+    struct wire *w = wire_new(), half;
+    fc_part_frame(c, w,
+                  &(struct fc_part){.op = PS_OP_PUSH,
+                                    .dtype = PS_F32,
+                                    .number = c->next_number++,
+                                    .handle = v->handle,
+                                    .total = elements,
+                                    .payload = values,
+                                    .payload_bytes = (uint32_t)(elements * sizeof(float)),
+                                    .scale = 1,
+                                    .first = true,
+                                    .last = true});
+    half = *rest = *w;
+    half.len = HALF;
+    rest->data += HALF;
+    rest->len -= HALF;
+    shell_send(c->conn, &half);
+    assert_non_null(c->conn->core->in.buffer);
+}
+
+/* Session 2 waits, with half a segment, for the slices of session 1, and these for a cut that is full. */
+static void begin_sliced(struct sliced *s)
+{
+    struct psd_cut_options o = {.number = 1, .memory_bytes = MEMORY};
+    struct held *h = &s->h;
+    const ps_optimizer *lamb = ps_optimizer_standard(PS_OPT_LAMB, 0.5);
+    env_init(&h->e, with_short_slices);
+    fc_init(&h->other, h->e.t, 2);
+    assert_int_equal(fc_connect(&h->other), PS_OK);
+    fc_init(&s->filler, h->e.t, 5);
+    assert_int_equal(fc_connect(&s->filler), PS_OK);
+    h->w = fc_ready(&h->e.c, "w", PS_F32, N, ps_sgd(1), 1);
+    h->small = fc_ready(&h->e.c, "small", PS_F32, 4, ps_sgd(1), 3);
+    s->l = fc_ready(&h->e.c, "l", PS_F32, L, lamb, 1);
+    h->e.t->work_held = true;
+    send_half(&h->other, &s->l, L, &s->rest);
+    s->number = h->e.c.next_number;
+    assert_int_equal(fc_push(&h->e.c, PS_OP_PUSH, &s->l, filled(values, L, 2), 1, 0).status, FC_NONE);
+    shell_send(h->other.conn, &s->rest);
+    shell_run(&h->e.net);
+    struct psd_task *t = h->e.t->core;
+    psd_task_work(t); /* a slice in front of the cut, which has not copied its elements when the last slice is made */
+    assert_int_equal(psd_cut_begin(t, &o, NULL), PS_OK);
+    assert_int_equal(fc_push(&s->filler, PS_OP_PUSH, &h->w, filled(values, N, 1), 1, 0).status, FC_NONE);
+    assert_true(psd_cut_is_full(&t->store));
+    const struct psd_variable *v = psd_variable_by_handle(&t->store, s->l.handle);
+    assert_true(psd_cut_missing(&t->store, v, 0, v->bytes) >= 3 * L * sizeof(float)); /* value and slots */
+    assert_true(h->other.conn->core->paused && h->e.c.conn->core->paused);
+    h->e.t->work_held = false;
+    shell_run(&h->e.net);
+    assert_int_equal(peek_at(h->e.t, "l").version, 0);
+}
+
+/* HELLO of session 1 makes the slices. Session 2 returns its buffer at once, and waits for the cut with its next segment. */
+TEST(test_half_a_segment_behind_slices)
+{
+    struct sliced s;
+    struct fc_hello hello;
+    begin_sliced(&s);
+    struct held *h = &s.h;
+    fc_cut(&h->e.c);
+    fc_hello_default(&h->e.c, &hello);
+    hello.unresolved[0] = s.number;
+    hello.unresolved_count = 1;
+    assert_int_equal(fc_hello(&h->e.c, &hello), PS_OK);
+    assert_int_equal(h->e.c.numbers[0].state, PS_NUMBER_APPLIED);
+    shell_run(&h->e.net);
+    assert_true(psd_cut_is_full(&h->e.t->core->store));
+    assert_null(h->other.conn->core->in.buffer);
+    end_all(h);
+}
+
+/* Another connection has the only other buffer: slices do not wait for the cut, so that session 2 returns its own. */
+TEST(test_slices_and_no_buffers)
+{
+    struct sliced s;
+    struct fc third, slow;
+    struct wire rest;
+    begin_sliced(&s);
+    struct held *h = &s.h;
+    fc_init(&third, h->e.t, 3);
+    fc_init(&slow, h->e.t, 4);
+    assert_int_equal(fc_connect(&third), PS_OK);
+    assert_int_equal(fc_connect(&slow), PS_OK);
+    send_half(&slow, &h->w, PS_SEGMENT_BYTES / sizeof(float), &rest);
+    assert_applied(fc_pull(&third, &h->small, 0, 4, got));
+    assert_floats(got, 0, 4, 3);
+    assert_applied(fc_take(&h->e.c, NULL));
+    fc_cut(&slow);
+    end_all(h);
+}
+
+/* A push of LARS beside a cut that is full: all of it is gathered and measured, and the value waits for the cut. */
+TEST(test_what_measures_waits_for_no_cut)
+{
+    struct psd_cut_options o = {.number = 1, .memory_bytes = MEMORY};
+    struct held h;
+    env_init(&h.e, with_short_slices);
+    fc_init(&h.other, h.e.t, 2);
+    assert_int_equal(fc_connect(&h.other), PS_OK);
+    h.w = fc_ready(&h.e.c, "w", PS_F32, N, ps_sgd(1), 1);
+    const ps_v1_OpenAnswer l = fc_ready(&h.e.c, "l", PS_F32, L, ps_optimizer_standard(PS_OPT_LARS, 0.5), 1);
+    struct psd_task *t = h.e.t->core;
+    assert_int_equal(psd_cut_begin(t, &o, NULL), PS_OK);
+    assert_int_equal(fc_push(&h.other, PS_OP_PUSH, &h.w, filled(values, N, 1), 1, 0).status, FC_NONE);
+    assert_true(psd_cut_is_full(&t->store));
+    assert_int_equal(fc_push(&h.e.c, PS_OP_PUSH, &l, values, 1, 0).status, FC_NONE);
+    assert_false(psi_list_empty(&t->moves));
+    const struct psd_progress *p = PSI_CONTAINER_OF(psi_list_first(&t->moves), struct psd_progress, moves);
+    assert_int_equal(psd_progress_passed(p), L);
+    assert_int_equal(psd_progress_moved(p), 0);
+    assert_false(psd_task_has_work(t));
+    while (peek_at(h.e.t, "l").version == 0) {
+        assert_true(write_one(&h));
+    }
+    assert_applied(fc_take(&h.e.c, NULL));
+    end(&h);
+}

@@ -259,7 +259,8 @@ TEST(test_pushes_of_the_vanished)
 
 static void staging(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 22 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
+    enum { PUSHES = 21 * sizeof(struct psd_progress) };
+    config->memory_budget_bytes = 22 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES + PUSHES;
 }
 
 TEST(test_staged_values_of_the_vanished)

@@ -52,7 +52,7 @@ static void random_grads(void)
     }
 }
 
-/* What w is after one round of these members, by the letter of DESIGN. */
+/* What w is after one round of these members: the sum by ascending task, one division, the optimizer with scale 1. */
 static void expect(const ps_optimizer *o, const uint32_t *members, uint32_t count)
 {
     struct psd_optim_state state;
@@ -172,7 +172,7 @@ static void assert_lars(const struct rt *r, const char *name, uint32_t elements,
     psd_optim_begin(&lars, .5, PS_F32, &v->optim_state, 0, 1, &scalars);
     psd_optim_scale(PS_OPT_LARS, PS_F32, &norms, &scalars);
     memcpy(&first, v->slots[0], sizeof(first));
-    assert_true(first == (grad + (float)scalars.weight_decay * value) * (float)scalars.alpha);
+    assert_true(first == (grad + (float)scalars.weight_decay * value) * (float)scalars.rate);
 }
 
 /* Each variable has norms of its own. */

@@ -304,6 +304,133 @@ TEST(test_gathered)
     assert_int_equal(r.reason, PS_REASON_TOO_LARGE);
 }
 
+/* Take the VALUE frames of a PUSHPULL_ROWS up to the reply to LAST, which is returned: rows [from, o->count), a segment of the
+ * push in each frame, as the variable `name` has them now. count: number of frames. */
+static struct fc_reply take_rows(struct env *e, const struct rows_op *o, const char *name, uint64_t from, uint32_t count)
+{
+    const uint64_t per = psi_rows_per_segment(psi_rows_unit(o->row_bytes));
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t at = from + i * per, rows = o->count - at < per ? o->count - at : per;
+        struct shell_frame *f = shell_take(e->c.conn);
+        assert_non_null(f);
+        assert_int_equal(f->h.op, PS_OP_PUSHPULL_ROWS);
+        assert_int_equal(f->h.flags & ~PS_FLAG_CRC, PS_FLAG_REPLY | PS_FLAG_SEQ | PS_FLAG_VALUE);
+        assert_int_equal(f->h.id, o->number);
+        assert_int_equal(f->h.offset, at);
+        assert_int_equal(f->h.dtype, o->dtype);
+        assert_true(f->has_trailer);
+        assert_int_equal(f->body.len, rows * o->row_bytes + (8 - rows * o->row_bytes % 8) % 8);
+        for (uint64_t k = 0; k < rows; k++) {
+            const uint8_t *now = (const uint8_t *)peek_at(e->t, name).value + o->indices[at + k] * o->row_bytes;
+            assert_memory_equal(f->body.data + k * o->row_bytes, now, o->row_bytes);
+        }
+        shell_frame_free(f);
+    }
+    const struct fc_reply r = fc_take(&e->c, NULL);
+    assert_int_equal(r.h.flags & PS_FLAG_VALUE, 0);
+    return r;
+}
+
+/* The new values of the rows come back behind each segment, in the same exchange, and those of a staged push behind its end. */
+TEST(test_pushed_and_pulled)
+{
+    for (uint32_t atomic = 0; atomic < 2; atomic++) {
+        struct env *e = env_new(NULL);
+        const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), atomic != 0);
+        struct rows_op o = op_of(e, &v, PS_OP_PUSHPULL_ROWS, 1, 333);
+        rows_send(&e->c, &o, 0, PER);
+        if (atomic != 0) {
+            assert_null(shell_take(e->c.conn)); /* nothing is in effect */
+        } else {
+            struct shell_frame *f = shell_take(e->c.conn);
+            assert_non_null(f); /* the other frames are taken below */
+            assert_int_equal(f->h.offset, 0);
+            const float *first = (const float *)(const void *)f->body.data;
+            assert_true(first[0] == 2 - grads[0] && first[1] == 2 - grads[1]);
+            shell_frame_free(f);
+        }
+        rows_send(&e->c, &o, PER, 333);
+        const uint64_t from = atomic != 0 ? 0 : PER;
+        const struct fc_reply r = take_rows(e, &o, "v", from, (uint32_t)((333 - from + PER - 1) / PER));
+        assert_applied(r);
+        assert_int_equal(r.version, 1);
+        assert_rows(e, &o, 333, -1);
+        ps_v1_InfoAnswer info;
+        assert_int_equal(fc_info(&e->c, &info), PS_OK);
+        assert_int_equal(info.pushes_applied, 1);
+        o.number = e->c.next_number++;
+        o.count = 0; /* a push without rows has no VALUE frame */
+        rows_send(&e->c, &o, 0, 0);
+        assert_int_equal(take_rows(e, &o, "v", 0, 0).version, 2);
+    }
+}
+
+/* Cut behind each segment: values come for what is sent after the reconnect, and the sum of each row is that of one push. */
+TEST(test_pulled_after_a_resume)
+{
+    for (uint32_t atomic = 0; atomic < 2; atomic++) {
+        for (uint64_t cut = PER; cut < 334; cut += PER) {
+            struct fc_hello hello;
+            struct env *e = env_new(NULL);
+            const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), atomic != 0);
+            struct rows_op o = op_of(e, &v, PS_OP_PUSHPULL_ROWS, 1, 333);
+            rows_send(&e->c, &o, 0, cut);
+            fc_cut(&e->c);
+            fc_hello_default(&e->c, &hello);
+            hello.unresolved[0] = o.number;
+            hello.unresolved_count = 1;
+            assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+            assert_int_equal(e->c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+            assert_int_equal(e->c.numbers[0].offset, cut);
+            rows_send(&e->c, &o, cut, 333);
+            const uint64_t from = atomic != 0 ? 0 : cut;
+            assert_applied(take_rows(e, &o, "v", from, (uint32_t)((333 - from + PER - 1) / PER)));
+            assert_rows(e, &o, 333, -1);
+            /* all of it again: the outcome is told, nothing is applied, and no values come */
+            fc_cut(&e->c);
+            fc_hello_default(&e->c, &hello);
+            assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+            rows_send(&e->c, &o, 0, 333);
+            assert_applied(take_rows(e, &o, "v", 0, 0));
+            assert_rows(e, &o, 333, -1);
+        }
+    }
+}
+
+/* Of float32, in bfloat16. Refusals are those of PUSH_ROWS: a segment that is wrong has no values, those before it have. */
+TEST(test_pulled_narrow_and_refused)
+{
+    static uint16_t narrow[ROWS * COLUMNS];
+    struct env *e = env_new(NULL);
+    const ps_v1_OpenAnswer v = made(e, "v", PS_F32, ROWS, COLUMNS, ps_sgd(1), false);
+    struct rows_op o = op_of(e, &v, PS_OP_PUSHPULL_ROWS, 1, 100);
+    psi_half_narrow(PS_BF16, grads, narrow, 100 * COLUMNS);
+    o.dtype = PS_BF16;
+    o.rows = narrow;
+    o.row_bytes = COLUMNS * 2;
+    rows_send(&e->c, &o, 0, 100);
+    struct shell_frame *f = shell_take(e->c.conn);
+    assert_non_null(f);
+    assert_true(f->h.dtype == PS_BF16 && f->body.len == 100 * COLUMNS * 2);
+    for (uint64_t i = 0; i < 100; i++) {
+        uint16_t now[COLUMNS];
+        psi_half_narrow(PS_BF16, (const float *)peek_at(e->t, "v").value + o.indices[i] * COLUMNS, now, COLUMNS);
+        assert_memory_equal(f->body.data + i * sizeof(now), now, sizeof(now));
+    }
+    shell_frame_free(f);
+    assert_applied(fc_take(&e->c, NULL));
+    o = op_of(e, &v, PS_OP_PUSHPULL_ROWS, 1, 333);
+    indices[PER + 1] = 1;
+    rows_send(&e->c, &o, 0, 333);
+    f = shell_take(e->c.conn);
+    assert_non_null(f);
+    assert_true((f->h.flags & PS_FLAG_VALUE) != 0 && f->h.offset == 0);
+    shell_frame_free(f);
+    const struct fc_reply r = fc_take(&e->c, NULL);
+    assert_reply(r, PS_INVALID_ARGUMENT, "the first 160 of 333 rows are applied");
+    assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
+}
+
 /* Cut behind each segment: the task says at which row it stands, and the rest begins there. */
 TEST(test_resumed_by_row)
 {

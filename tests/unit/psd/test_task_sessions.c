@@ -151,6 +151,31 @@ TEST(test_steps_per_second)
     w.conn = NULL;
 }
 
+/* What a session's beat says about its newest step stays until a beat says more. */
+TEST(test_what_steps_say)
+{
+    struct fc w;
+    ps_v1_SessionAnswer a[LIST_MAX];
+    struct env *e = env_new(NULL);
+    fc_connect_as(&w, e->t, 2, "worker", 0);
+    static const char *const said[][2] = {{"loss=0.25 accuracy=0.9", "loss=0.25 accuracy=0.9"},
+                                          {"loss=1", "loss=1"},
+                                          {"a\nb\x1b[31m", "a?b?[31m"},
+                                          {"", "a?b?[31m"}};
+    for (size_t i = 0; i < ARRAY_COUNT(said); i++) {
+        uint8_t meta[PS_META_BYTES_MAX] = {0};
+        size_t bytes = 0;
+        ps_v1_Beat m = {.global_step = 1};
+        PSI_IGNORE(PSI_BYTES_SET(m.said, said[i][0])); /* fits */
+        assert_int_equal(psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+        assert_applied(fc_call(&w, PS_OP_BEAT, 0, w.next_id++, 0, meta, (uint32_t)((bytes + 7) / 8 * 8), NULL));
+        assert_int_equal(sessions(&e->c, a), 2);
+        assert_int_equal(a[0].said.size, 0); /* the other session */
+        assert_int_equal(a[1].said.size, strlen(said[i][1]));
+        assert_memory_equal(a[1].said.bytes, said[i][1], a[1].said.size);
+    }
+}
+
 TEST(test_hostile_beats)
 {
     struct fc w;

@@ -123,6 +123,35 @@ TEST(test_a_push_in_parts)
     assert_true(sum_of(&r.times) < MS);
 }
 
+static void with_clock_and_slices(struct psd_task_config *config)
+{
+    with_clock(config);
+    config->round_slice_bytes = 1; /* a slice is a segment of the value */
+}
+
+/* A push that moves its value in slices waits from its last byte on, until the last slice is made. */
+TEST(test_a_push_in_slices)
+{
+    enum { SLICES = 3, EACH = PS_SEGMENT_BYTES / 4 };
+    static float g[SLICES * EACH];
+    struct env *e = env_new(with_clock_and_slices);
+    e->c.times = true;
+    const ps_optimizer *lamb = ps_optimizer_standard(PS_OPT_LAMB, 0.5);
+    const ps_v1_OpenAnswer v = fc_ready(&e->c, "w", PS_F32, ARRAY_COUNT(g), lamb, 1);
+    e->t->work_held = true;
+    assert_int_equal(fc_push(&e->c, PS_OP_PUSH, &v, filled(g, ARRAY_COUNT(g), 1), 1, 0).status, FC_NONE);
+    for (int i = 0; i < SLICES; i++) {
+        now_ns += 10 * (uint64_t)MS;
+        psd_task_work(e->t->core);
+    }
+    shell_run(&e->net);
+    const struct fc_reply r = fc_take(&e->c, NULL);
+    assert_applied(r);
+    assert_true(is_timed(&r));
+    assert_in_range(r.times.wait_ns, SLICES * 10 * MS, (SLICES * 10 + 1) * MS);
+    assert_true(sum_of(&r.times) - r.times.wait_ns < MS);
+}
+
 TEST(test_a_wait)
 {
     struct env *e = timed_env();

@@ -196,6 +196,8 @@ TEST(csv_refused)
         {"1,2\n\"3,5\n6,7\n", ":2:1: the quote is not closed"},
         {"1,2\n\"3\"4,5\n", ":2:1: a comma or the end of the line must follow the closing quote"},
         {"1,2\n3\"4,5\n", ":2:1: a quote is inside the field"},
+        {"a,b\r1,2\r3,4\r", ":1:3: a CR is in the field: lines end with LF or CR LF"},
+        {"1;2\n3;4\n", ":1: one column: a label and at least one feature are needed, with commas between them"},
         {"1,a\n2,a\n", ": all labels are 'a': there is nothing to tell apart"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -212,12 +214,22 @@ TEST(csv_refused)
     refused("csv", 1, 0, ": 3 examples are too few to keep a fifth for the test; name a file for it");
     put_text(0, "x,y\n1,a\n2,b\n");
     options.label = "z";
-    refused("csv", 1, 0, ":1: --label z: no column has this name or number; there are 2 columns, the last one is 'y'");
+    refused("csv", 1, 0, ":1: --label z: no column has this name or number; there are columns 1 to 2, the last one is 'y'");
     options.label = "3";
     refused("csv", 1, 0, ":1: --label 3: no column has this name or number");
+    put_text(0, "x,y\na,b\n"); /* no number: the first line is an example */
+    options.label = "y";
+    refused("csv", 1, 0,
+            ":1: --label y: no column has this name or number; there are columns 1 to 2 without names (--csv_header yes: line 1 "
+            "has their names)");
+    put_text(0, "x;y\n1;2\n");
+    refused("csv", 1, 0, ":1: one column: a label and at least one feature are needed, with commas between them");
+    put_text(0, "y,x,y\n1,2,3\n");
+    refused("csv", 1, 0, ":1: --label y: columns 1 and 3 have this name; give the number");
+    put_text(0, "x,y\n1,a\n2,b\n");
     options.label = NULL;
     options.numbers = true;
-    refused("csv", 1, 0, ":2:3: column 2 'y': expected a number");
+    refused("csv", 1, 0, ":2:3: column 2 'y': expected a number, as --task regression predicts, found 'a'");
     options.numbers = false;
     put_text(0, "1,a\n2,b\n");
     put_text(1, "1,2,a\n");

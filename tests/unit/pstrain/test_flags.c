@@ -109,6 +109,7 @@ TEST(test_limits)
     refused("--checkpoint_seconds: give --checkpoint_dir too", "--checkpoint_seconds", "1");
     refused("--recover: give --checkpoint_dir too", "--recover", "cut");
     refused("--recover: 'all' is not allowed; allowed: partial, cut", "--recover", "all");
+    refused("--clip_norm: '1x' is not allowed; allowed: a number such as 0.5", "--clip_norm", "1x");
     refused("--spread: give --checkpoint_dir too", "--spread", NULL);
     refused("--restore_checkpoint: give --checkpoint_dir too", "--restore_checkpoint", "none");
     refused("--restore_checkpoint: 'newest' is not allowed; allowed: auto, latest, none, a number from 1", "--restore_checkpoint",
@@ -127,11 +128,12 @@ TEST(test_children_get_what_was_given_and_concerns_them)
     assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
                            "--data=digits", "--checkpoint_dir", "d", "--max_to_keep=7", NULL),
                      0);
-    static const char *const expected[2][4] = {{"--checkpoint_dir=d", "--max_to_keep=7"},
-                                               {"--checkpoint_dir=d", "--data=digits", "--learning_rate=0.001"}};
+    /* the empty --key_file: a cluster of its own looks for no key */
+    static const char *const expected[2][4] = {{"--key_file=", "--checkpoint_dir=d", "--max_to_keep=7"},
+                                               {"--key_file=", "--checkpoint_dir=d", "--data=digits", "--learning_rate=0.001"}};
     for (int worker = 0; worker <= 1; worker++) {
         const int count = flags_for_child(&f, worker != 0, texts);
-        assert_int_equal(count, worker + 2);
+        assert_int_equal(count, worker + 3);
         for (int i = 0; i < count; i++) {
             assert_string_equal(texts[i], expected[worker][i]);
             free(texts[i]);
@@ -144,17 +146,22 @@ TEST(test_what_ps_tasks_get_is_what_was_said)
     struct flags f;
     char err[CLI_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
-    static const char *const given[] = {"--checkpoint_dir=d",      "--keep_checkpoint_every_hours=6", "--checkpoint_memory=2MiB",
-                                        "--restore_checkpoint=12", "--recover=partial,model=cut",     "--spread=true"};
-    assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[0], given[1], given[2], given[3], given[4], "--spread", NULL),
+    static const char *const given[] = {"--key_file=",
+                                        "--checkpoint_dir=d",
+                                        "--keep_checkpoint_every_hours=6",
+                                        "--checkpoint_memory=2MiB",
+                                        "--restore_checkpoint=12",
+                                        "--recover=partial,model=cut",
+                                        "--spread=true"};
+    assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[1], given[2], given[3], given[4], given[5], "--spread", NULL),
                      0);
     assert_int_equal(f.restore_checkpoint, -12);
     assert_string_equal(f.recover.text, "partial,model=cut");
     assert_true(f.spread);
     assert_int_equal(f.checkpoint_memory, 2 << 20);
     assert_int_equal(f.keep_every_hours, 6);
-    assert_int_equal(flags_for_child(&f, false, texts), 6);
-    for (int i = 0; i < 6; i++) {
+    assert_int_equal(flags_for_child(&f, false, texts), 7);
+    for (int i = 0; i < 7; i++) {
         assert_string_equal(texts[i], given[i]);
         free(texts[i]);
     }
@@ -180,8 +187,16 @@ TEST(test_optimizers)
     assert_true(f.learning_rate == 0.125);
     refused("adagrad", "--optimizer", "Adam");
     refused("adam(learning_rate=0.05, beta1=0.9", "--optimizer", "adam:beta3=1");
-    refused("beta1 is 1, it must be >= 0 and < 1 in float32", "--optimizer", "adam:beta1=1");
+    refused("beta1 is 1, it must be >= 0 and < 1 in float32; its standard value is 0.9", "--optimizer", "adam:beta1=1");
     refused("one that trains", "--optimizer", "none");
+    assert_int_equal(parse(&f, err, "--optimizer=adam:l2=0", "--l2=0.25", NULL), 0);
+    assert_true(f.rule.kind == PS_OPT_ADAM && f.rule.l2 == 0.25);
+    assert_int_equal(parse(&f, err, "--optimizer=adam:l2=0.5", NULL), 0);
+    assert_true(f.rule.l2 == 0.5);
+    refused("--l2 and --optimizer adam:l2=0.5: both say l2; drop one of them", "--optimizer=adam:l2=0.5", "--l2=0.25");
+    refused("--l2 -1: must be >= 0", "--l2=-1", NULL);
+    refused("optimizer adam: beta1 is given twice", "--optimizer", "adam:beta1=0.5,epsilon=1,beta1=0.5");
+    refused("sgd(learning_rate=0.05), l2, clip_value, ema, ema_updates", "--optimizer", "sgd:beta1=0.5");
 }
 
 /* The default goes by the data and the rule. */

@@ -147,7 +147,7 @@ TEST(what_is_only_looked_up_never_blocks_a_child)
     ps_param *p = ps_param_get(s, "w", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
     ps_variable v = {.session = s, .version = 7};
     p->train.version = 7;
-    s->global_step = s->found_global_step = s->found = 7;
+    s->global_step = s->found.step = s->found.variables = 7;
     (void)pthread_mutex_lock(&s->lock);
     pid_t pid = fork();
     assert_true(pid >= 0);

@@ -254,10 +254,11 @@ static void see_session(void *ctx, const ps_session_info *info)
 {
     struct seen *seen = ctx;
     seen->count++;
-    snprintf(seen->names, sizeof(seen->names), "%.9s%u@%.20s:%u %.20s %.16s %d%d %u/%u step %lld %g/s waits %u pushes %u",
-             info->job, info->task, info->host, info->pid, info->program, info->id, info->connected, info->stopping,
-             (uint32_t)info->heard_ms, (uint32_t)info->age_ms, (long long)info->global_step, info->steps_per_second, info->waits,
-             info->in_progress);
+    snprintf(seen->names, sizeof(seen->names),
+             "%.9s%u@%.20s:%u %.20s %.16s %d%d %u/%u step %lld %g/s waits %u pushes %u says '%.20s'", info->job, info->task,
+             info->host, info->pid, info->program, info->id, info->connected, info->stopping, (uint32_t)info->heard_ms,
+             (uint32_t)info->age_ms, (long long)info->global_step, info->steps_per_second, info->waits, info->in_progress,
+             info->values);
 }
 
 static void see_wait(void *ctx, const ps_wait_info *info)
@@ -393,12 +394,17 @@ TEST(test_sessions)
     m.waits = 1;
     m.in_progress = 2;
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
-    assert_string_equal(seen.names, "worker3@there:7 train 01020304050607ff 10 12/34 step -1 0/s waits 1 pushes 2");
+    assert_string_equal(seen.names, "worker3@there:7 train 01020304050607ff 10 12/34 step -1 0/s waits 1 pushes 2 says ''");
+    PSI_BYTES_SET(m.said, "loss=0.25");
     m.global_step = 1;
     m.steps_per_second = 2.5;
     m.stopping = true;
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
     assert_non_null(strstr(seen.names, "11 12/34 step 0 2.5/s"));
+    assert_non_null(strstr(seen.names, "says 'loss=0.25'"));
+    m.said.bytes[0] = 0;
+    one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
+    m.said.size = 0;
     m.steps_per_second = -1;
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
     m.steps_per_second = 1;

@@ -4,6 +4,7 @@
  * goes on, what a deadline says of an atomic push, and blobs from a task that lies.
  */
 #include "fake_test.h"
+#include "worker/core/client.h"
 
 #include "../../../common/blob.h"
 #include "../../../common/half.h"
@@ -12,7 +13,11 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum { FRAME = PS_VALUES_FRAME_BYTES / 2, SEGMENT = PS_SEGMENT_BYTES / 2 }; /* elements of two bytes */
+enum {
+    FRAME = PS_VALUES_FRAME_BYTES / 2,
+    PAIR = PSI_PAIR_FRAME_BYTES / 2,
+    SEGMENT = PS_SEGMENT_BYTES / 2
+}; /* elements of two bytes */
 
 static struct psi_var *get(struct fake *f, ps_dtype dtype, ps_dtype wire, int64_t elements, bool atomic)
 {
@@ -170,7 +175,7 @@ TEST(test_pull_bad)
 
 TEST(test_push_pull)
 {
-    enum { N = FRAME + 10 };
+    enum { N = PAIR + 10 };
     float *grad = numbers(N);
     float *dst = test_alloc(N * sizeof(float));
     uint16_t *half = test_alloc(N * 2);
@@ -182,9 +187,9 @@ TEST(test_push_pull)
     struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
     struct fake_frame one = *fake_take(f, 0, PS_OP_PUSHPULL);
     struct fake_frame two = *fake_take(f, 0, PS_OP_PUSHPULL);
-    assert_int_equal(two.h.offset, FRAME);
-    fake_values(f, 0, &one, true, 0, half, FRAME * 2, 4, 1);
-    fake_values(f, 0, &two, true, FRAME, half + FRAME, 20, 5, 0);
+    assert_int_equal(two.h.offset, PAIR);
+    fake_values(f, 0, &one, true, 0, half, PAIR * 2, 4, 1);
+    fake_values(f, 0, &two, true, PAIR, half + PAIR, 20, 5, 0);
     ok_reply(f, PS_OP_PUSHPULL, 1);
     assert_int_equal(both->req.status, PS_OK);
     for (uint64_t i = 0; i < N; i++) {

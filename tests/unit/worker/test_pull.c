@@ -2,12 +2,16 @@
 /* worker/core/pull.c and the values of PUSHPULL: chunks, exactness, reconnects, refusals, deadlines. */
 #include "test.h"
 #include "fake_test.h"
+#include "worker/core/client.h"
 #include "../../lib/wire.h"
+
+#include "worker/core/client.h"
+#include "worker/core/rows.h"
 
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum { SMALL = 10, FRAME = PS_VALUES_FRAME_BYTES / 4 };
+enum { SMALL = 10, FRAME = PS_VALUES_FRAME_BYTES / 4, PAIR = PSI_PAIR_FRAME_BYTES / 4 };
 
 static float *filled(uint64_t n, float first)
 {
@@ -384,7 +388,7 @@ TEST(test_bad_size)
 
 TEST(test_push_pull)
 {
-    enum { N = FRAME + 6 };
+    enum { N = PAIR + 6 };
     struct fake_frame frame[2];
     struct fake *f = fake_new(SPEC, "", 0, true);
     struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
@@ -394,10 +398,11 @@ TEST(test_push_pull)
     struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
     for (uint32_t i = 0; i < 2; i++) {
         frame[i] = *fake_take(f, 0, PS_OP_PUSHPULL);
+        assert_int_equal(frame[i].h.offset, i * PAIR); /* a short frame: its values come while the next one goes */
         frame[i].payload = NULL;
     }
-    fake_values(f, 0, &frame[0], true, 0, now, FRAME * 4, 4, 1);
-    fake_values(f, 0, &frame[1], true, FRAME, now + FRAME, 6 * 4, 5, 0);
+    fake_values(f, 0, &frame[0], true, 0, now, PAIR * 4, 4, 1);
+    fake_values(f, 0, &frame[1], true, PAIR, now + PAIR, 6 * 4, 5, 0);
     assert_int_equal(both->dones, 0); /* a value frame is no acknowledgement */
     struct fake_answer a = {.version = 5};
     fake_reply(f, 0, PS_OP_PUSHPULL, 1, true, &a);
@@ -409,7 +414,7 @@ TEST(test_push_pull)
 /* Values that a disconnect has cost come by PULL, once the push is known to be applied. */
 TEST(test_push_pull_reconnect)
 {
-    enum { N = FRAME + 6 };
+    enum { N = PAIR + 6 };
     struct fake *f = fake_new(SPEC, "", 0, true);
     struct psi_var *w = fake_get(f, 0, "w", N, 9, 1);
     float *grad = filled(N, 1);
@@ -417,13 +422,13 @@ TEST(test_push_pull_reconnect)
     float *dst = filled(N, 0);
     struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
     struct fake_frame first = *fake_take(f, 0, PS_OP_PUSHPULL);
-    fake_values(f, 0, &first, true, 0, now, FRAME * 4, 4, 1);
+    fake_values(f, 0, &first, true, 0, now, PAIR * 4, 4, 1);
     fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
     fake_hello(f, 0, 100, 200, states, NULL);
     assert_int_equal(both->dones, 0);
-    struct fake_frame ask = take_pull(f, FRAME, 6);
-    fake_values(f, 0, &ask, false, 0, now + FRAME, 6 * 4, 5, 0);
+    struct fake_frame ask = take_pull(f, PAIR, 6);
+    fake_values(f, 0, &ask, false, 0, now + PAIR, 6 * 4, 5, 0);
     assert_int_equal(both->req.status, PS_OK);
     assert_memory_equal(dst, now, (size_t)N * 4);
 }
@@ -446,6 +451,181 @@ TEST(test_push_pull_of_a_later_version)
         assert_true(both->req.version == 5);
         assert_int_equal(both->req.exact, version == 5);
     }
+}
+
+enum { COLS = 100, EACH = PS_SEGMENT_BYTES / (8 + COLS * 4), PUSHED = 3 * EACH - 5 };
+
+/* A push of every apart-th row of `columns` elements, `count` rows, whose new values come to dst. */
+static struct fake_request *push_pull_rows_of(struct fake *f, struct psi_rows **rows, float *dst, int64_t count, int64_t apart,
+                                              int64_t columns)
+{
+    int64_t *indices = test_alloc((size_t)count * sizeof(*indices));
+    struct psi_var *w = fake_get(f, 0, "w", apart * count * columns, 9, 1);
+    w->shape = (ps_shape){.rank = 2, .dims = {apart * count, columns}};
+    for (int64_t i = 0; i < count; i++) {
+        indices[i] = apart * i + apart - 1;
+    }
+    const struct psi_rows_given given = {.name = "w",
+                                         .shape = &w->shape,
+                                         .dtype = PS_F32,
+                                         .indices = indices,
+                                         .count = (uint64_t)count,
+                                         .values = filled((uint64_t)(count * columns), 1),
+                                         .use = PSI_ROWS_SUM_READ};
+    assert_int_equal(psi_rows_new(&given, rows, NULL), PS_OK);
+    return fake_begin(f, PSI_REQ_PUSH_PULL_ROWS, w, (const float *)(const void *)*rows, dst, 1000);
+}
+
+static struct fake_request *push_pull_rows(struct fake *f, struct psi_rows **rows, float *dst)
+{
+    return push_pull_rows_of(f, rows, dst, PUSHED, 2, COLS);
+}
+
+/* The new rows `i * EACH` and following of a segment, as the task sends them. */
+static void rows_come(struct fake *f, const struct fake_frame *push, uint32_t i, const float *now, uint64_t version)
+{
+    const uint64_t first = (uint64_t)i * EACH, rows = PUSHED - first < EACH ? PUSHED - first : EACH;
+    fake_values(f, 0, push, true, first, now + first * COLS, (uint32_t)rows * COLS * 4, version, 0);
+}
+
+TEST(test_push_pull_rows)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_rows *rows = NULL;
+    float *now = filled(PUSHED * COLS, 3), *dst = filled(PUSHED * COLS, 0);
+    struct fake_request *both = push_pull_rows(f, &rows, dst);
+    struct fake_frame push = *fake_take(f, 0, PS_OP_PUSHPULL_ROWS);
+    assert_int_equal(push.h.meta_bytes, sizeof(struct ps_rows_meta));
+    push.payload = NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        rows_come(f, &push, i, now, 5);
+    }
+    assert_int_equal(both->dones, 0);
+    fake_reply(f, 0, PS_OP_PUSHPULL_ROWS, 1, true, &(struct fake_answer){.version = 5});
+    assert_done(both, PS_OK);
+    assert_int_equal(both->req.version, 5);
+    assert_memory_equal(dst, now, (size_t)PUSHED * COLS * 4);
+    psi_rows_free(rows);
+}
+
+/* Rows behind a gap are no rows up to it: all from the gap on are gathered, once the push is known to be applied. */
+TEST(test_push_pull_rows_gathers_what_is_missing)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_rows *rows = NULL;
+    struct ps_gather_meta m;
+    float *now = filled(PUSHED * COLS, 3), *dst = filled(PUSHED * COLS, 0);
+    struct fake_request *both = push_pull_rows(f, &rows, dst);
+    struct fake_frame push = *fake_take(f, 0, PS_OP_PUSHPULL_ROWS);
+    push.payload = NULL;
+    rows_come(f, &push, 0, now, 5);
+    rows_come(f, &push, 2, now, 5); /* the task had no memory for the second one */
+    fake_cut(f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
+    fake_hello(f, 0, 100, 200, states, NULL);
+    assert_int_equal(both->dones, 0);
+    struct fake_frame ask = *fake_take(f, 0, PS_OP_GATHER);
+    memcpy(&m, ask.meta, sizeof(m));
+    assert_true(m.rows == PUSHED - EACH && m.slot == 0);
+    uint64_t index = 0;
+    memcpy(&index, ask.payload, sizeof(index));
+    assert_int_equal(index, 2 * EACH + 1);
+    ask.payload = NULL;
+    fake_values(f, 0, &ask, false, 0, now + EACH * COLS, (PUSHED - EACH) * COLS * 4, 6, 0);
+    assert_done(both, PS_OK);
+    assert_int_equal(both->req.version, 5);
+    assert_false(both->req.exact);
+    assert_memory_equal(dst, now, (size_t)PUSHED * COLS * 4);
+    psi_rows_free(rows);
+}
+
+/* A variable of one segment, whose rows are more than a segment with their indices: values of two versions are not of one moment.
+ */
+TEST(test_push_pull_rows_of_two_versions)
+{
+    enum { ALL = PS_SEGMENT_BYTES / 4, FIRST = PS_SEGMENT_BYTES / (8 + 4) };
+    for (uint64_t version = 5; version <= 6; version++) {
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_rows *rows = NULL;
+        float *now = filled(ALL, 3), *dst = filled(ALL, 0);
+        struct fake_request *both = push_pull_rows_of(f, &rows, dst, ALL, 1, 1);
+        struct fake_frame push = *fake_take(f, 0, PS_OP_PUSHPULL_ROWS);
+        push.payload = NULL;
+        fake_values(f, 0, &push, true, 0, now, FIRST * 4, 5, 0);
+        fake_cut(f, 0);
+        const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
+        fake_hello(f, 0, 100, 200, states, NULL);
+        struct fake_frame ask = *fake_take(f, 0, PS_OP_GATHER);
+        ask.payload = NULL;
+        fake_values(f, 0, &ask, false, 0, now + FIRST, (ALL - FIRST) * 4, version, 0);
+        assert_done(both, PS_OK);
+        assert_int_equal(both->req.version, 5);
+        assert_int_equal(both->req.exact, version == 5);
+        assert_memory_equal(dst, now, (size_t)ALL * 4);
+        psi_rows_free(rows);
+    }
+}
+
+/* Rows are not narrowed, neither in VALUE frames nor where they are gathered. */
+TEST(test_push_pull_rows_are_gathered_wide)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_rows *rows = NULL;
+    f->c->wire_dtype = PS_BF16;
+    float *now = filled(PUSHED * COLS, 0.1f), *dst = filled(PUSHED * COLS, 0);
+    struct fake_request *both = push_pull_rows(f, &rows, dst);
+    assert_int_equal(both->req.var->wire, PS_BF16);
+    assert_int_equal(fake_take(f, 0, PS_OP_PUSHPULL_ROWS)->h.dtype, PS_F32);
+    fake_reply(f, 0, PS_OP_PUSHPULL_ROWS, 1, true, &(struct fake_answer){.version = 5});
+    struct fake_frame ask = *fake_take(f, 0, PS_OP_GATHER);
+    assert_int_equal(ask.h.dtype, PS_F32);
+    ask.payload = NULL;
+    fake_values(f, 0, &ask, false, 0, now, PUSHED * COLS * 4, 5, 0);
+    assert_done(both, PS_OK);
+    assert_memory_equal(dst, now, (size_t)PUSHED * COLS * 4);
+    psi_rows_free(rows);
+}
+
+/* Rows that the push does not have, half a segment, a number that is no such push: the connection is closed. */
+TEST(test_rows_that_do_not_fit)
+{
+    static const struct {
+        uint64_t first;
+        uint32_t rows;
+        uint8_t op;
+    } bad[] = {{1, EACH, 0},     {EACH, EACH - 1, 0}, {0, 2 * EACH, 0},
+               {3 * EACH, 1, 0}, {2 * EACH, EACH, 0}, {0, EACH, PS_OP_PUSHPULL}};
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_rows *rows = NULL;
+        float *now = filled(PUSHED * COLS, 3), *dst = filled(PUSHED * COLS, 0);
+        struct fake_request *both = push_pull_rows(f, &rows, dst);
+        struct fake_frame push = *fake_take(f, 0, PS_OP_PUSHPULL_ROWS);
+        push.payload = NULL;
+        push.h.op = bad[i].op != 0 ? bad[i].op : push.h.op;
+        fake_values(f, 0, &push, true, bad[i].first, now, bad[i].rows * COLS * 4, 5, 0);
+        if (f->task[0].closes != 1) {
+            fail_msg("row %zu is taken", i);
+        }
+        assert_int_equal(both->dones, 0);
+        fake_wait(f, 1001);
+        assert_int_equal(both->dones, 1);
+        psi_rows_free(rows);
+    }
+}
+
+/* A task of an older release has no such operation: the request ends, and nothing is sent. */
+TEST(test_push_pull_rows_of_an_older_task)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_rows *rows = NULL;
+    float *dst = filled(PUSHED * COLS, 0);
+    PSI_IGNORE(fake_get(f, 0, "other", 4, 8, 1)); /* connects */
+    f->c->peers[0]->features &= ~(uint64_t)PS_FEATURE_PULL_ROWS;
+    struct fake_request *both = push_pull_rows(f, &rows, dst);
+    assert_done(both, PS_UNIMPLEMENTED);
+    assert_non_null(strstr(both->err.text, "sends no values back for a push of rows"));
+    psi_rows_free(rows);
 }
 
 static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_var *var, void *dst, uint64_t first,

@@ -92,6 +92,46 @@ TEST(test_lost)
     assert_reason(again, PS_ABORTED, PS_REASON_LOST);
 }
 
+/* Pushes to a variable that was lost before the connection broke: HELLO's answer does not know their numbers, or knows that the
+ * task has abandoned them. The variable is gone, so each ends with reason LOST. A push of which no byte was sent changed nothing.
+ */
+TEST(test_numbers_of_a_lost_variable)
+{
+    const int64_t n = PS_VALUES_FRAME_BYTES / 4 / sizeof(float);
+    const float *grad = test_alloc((size_t)n * sizeof(float));
+    for (uint32_t state = PS_NUMBER_ABANDONED; state <= PS_NUMBER_UNKNOWN; state++) {
+        for (int restart = 0; restart < 2; restart++) {
+            static struct fake_request push[4];
+            struct fake *f = fake_new(SPEC, "", 0, false);
+            struct psi_var *w = fake_get(f, 0, "w", n, 5, 9);
+            w->used = true;
+            fake_start(f, &push[0], PSI_REQ_PUSH, w, grad, NULL, 60000);
+            fake_start(f, &push[1], PSI_REQ_PUSH, w, grad, NULL, 60000);
+            fake_take(f, 0, PS_OP_PUSH);
+            fake_take(f, 0, PS_OP_PUSH);
+            f->task[0].take = 100;
+            fake_start(f, &push[2], PSI_REQ_PUSH, w, grad, NULL, 60000); /* 100 bytes of it leave */
+            fake_start(f, &push[3], PSI_REQ_PUSH, w, grad, NULL, 60000);
+            fake_reply(f, 0, PS_OP_PUSH, 1, true,
+                       &(struct fake_answer){.status = PS_ABORTED, .reason = PS_REASON_LOST, .text = "reset"});
+            assert_reason(&push[0], PS_ABORTED, PS_REASON_LOST);
+            assert_true(w->lost && push[1].dones + push[2].dones + push[3].dones == 0);
+            fake_cut(f, 0);
+            f->told_applied = PS_OUTCOME_UNKNOWN;
+            const struct fake_number numbers[] = {
+                {2, state, 0, 0, 0}, {3, PS_NUMBER_UNKNOWN, 0, 0, 0}, {4, PS_NUMBER_UNKNOWN, 0, 0, 0}, {0}};
+            fake_hello(f, 0, restart ? 101 : 100, 201, numbers, NULL);
+            assert_reason(&push[1], PS_ABORTED, PS_REASON_LOST);
+            assert_int_equal(push[1].req.applied, PS_OUTCOME_UNKNOWN);
+            assert_reason(&push[2], PS_ABORTED, PS_REASON_LOST);
+            assert_int_equal(push[2].req.applied, PS_OUTCOME_UNKNOWN);
+            assert_reason(&push[3], PS_ABORTED, PS_REASON_LOST);
+            assert_int_equal(push[3].req.applied, PS_NOTHING_APPLIED);
+            assert_null(fake_next(f, 0));
+        }
+    }
+}
+
 /* A task that needs what this version lacks is refused for good; what is known it may need. */
 TEST(test_features)
 {

@@ -160,7 +160,7 @@ TEST(whose_step_is_broken)
         (void)event(PSI_ON_MADE, &FIRST);
         assert_int_equal(m.step, who == 2 ? PSI_STEP_BROKEN_PULLED : PSI_STEP_PULLED);
     }
-    assert_int_equal(event(PSI_ON_PUSH, &FIRST), 1);
+    assert_int_equal(event(PSI_ON_PUSH, &FIRST), 1 + m.lives);
     PSI_IGNORE(fails(&LOST, &FIRST));
     (void)event(PSI_ON_RECOVER, &FIRST);
     (void)event(PSI_ON_DRAINED, &FIRST);
@@ -171,6 +171,56 @@ TEST(whose_step_is_broken)
     assert_int_equal(m.step, PSI_STEP_BROKEN_PUSHED);
     (void)event(PSI_ON_STEP_OVER, &FIRST);
     assert_int_equal(m.step, PSI_STEP_NEW);
+}
+
+/* A thread that stood still while another one recovered the session: its step is not that of the new client. */
+TEST(a_step_of_a_client_that_is_gone)
+{
+    struct psi_err why = {0};
+    begin(true);
+    struct psi_who late = FIRST;
+    late.life = event(PSI_ON_PUSH, &FIRST);
+    assert_int_equal(psi_session_may_start(&m, &late, NULL), PS_OK);
+    PSI_IGNORE(fails(&LOST, &LOOP));
+    assert_int_equal(psi_session_error(&m, &late, &why), PS_ABORTED);
+    assert_string_equal(why.text, "lost");
+    (void)event(PSI_ON_RECOVER, &OTHER);
+    assert_int_equal(psi_session_may_start(&m, &late, &why), PS_ABORTED);
+    assert_string_equal(why.text, "lost"); /* who recovers bars it */
+    (void)event(PSI_ON_DRAINED, &OTHER);
+    (void)event(PSI_ON_MADE, &OTHER);
+    assert_int_equal(psi_session_may_start(&m, &FIRST, NULL), PS_OK);
+    assert_int_equal(psi_session_may_start(&m, &late, &why), PS_ABORTED);
+    assert_string_equal(why.text, PSI_STEP_IS_BROKEN);
+    assert_int_equal(psi_session_error(&m, &late, NULL), PS_ABORTED);
+    assert_int_equal(fails(&LOST, &late), PSI_STUCK_NOT); /* nor is its error */
+    assert_int_equal(m.state, PSI_SESSION_RUNNING);
+    (void)event(PSI_ON_STEP_OVER, &FIRST);
+    late.life = event(PSI_ON_PUSH, &FIRST);
+    assert_int_equal(psi_session_may_start(&m, &late, NULL), PS_OK);
+}
+
+static bool loses_queue(ps_status code, ps_reason reason, bool deletes, ps_status expected)
+{
+    struct psi_err err = {.code = code, .reason = reason};
+    const bool lost = psi_session_loses_queue(&m, deletes, &err);
+    assert_int_equal(err.code, expected);
+    return lost;
+}
+
+TEST(whose_queue_is_lost)
+{
+    begin(true);
+    assert_true(loses_queue(PS_ABORTED, PS_REASON_LOST, false, PS_ABORTED));
+    assert_true(loses_queue(PS_CANCELLED, PS_REASON_LOST, false, PS_ABORTED));
+    assert_false(loses_queue(PS_CANCELLED, PS_REASON_LOST, true, PS_CANCELLED)); /* the program itself deletes it */
+    assert_true(loses_queue(PS_ABORTED, PS_REASON_LOST, true, PS_ABORTED));
+    assert_false(loses_queue(PS_CANCELLED, PS_REASON_INTERRUPTED, false, PS_CANCELLED));
+    assert_false(loses_queue(PS_DEADLINE_EXCEEDED, PS_REASON_NONE, false, PS_DEADLINE_EXCEEDED));
+    m.in_row = m.recoveries_max;
+    assert_false(loses_queue(PS_ABORTED, PS_REASON_LOST, false, PS_ABORTED)); /* it recovers no more */
+    begin(false);
+    assert_false(loses_queue(PS_CANCELLED, PS_REASON_LOST, false, PS_CANCELLED));
 }
 
 TEST(an_end_is_no_failure)

@@ -67,6 +67,25 @@ TEST(a_pull_reads_all_and_waits_for_each)
     assert_int_equal(w.version, 4);
 }
 
+TEST(an_interrupted_call_takes_a_gradient_buffer_that_no_push_uses)
+{
+    begin(false);
+    struct psi_call call = {.kind = PSI_CALL_EXCHANGE, .param = &w};
+    assert_int_equal(next(&call, &CUT), PSI_DO_OVER); /* no push uses it */
+    push(&w, false);
+    assert_int_equal(next(&call, &CUT), PSI_DO_WAIT); /* there is no other one */
+    call.has_apart = true;
+    const uint64_t number = psi_training_fetches(&t, &w);
+    assert_int_equal(next(&call, &CUT), PSI_DO_WAIT); /* the device writes to it */
+    psi_training_handed(&t, &w, number);
+    assert_int_equal(next(&call, &CUT), PSI_DO_TAKE);
+    assert_ptr_equal(call.at, &w);
+    assert_int_equal(next(&call, &CUT), PSI_DO_OVER); /* the program has the other one now */
+    assert_int_equal(call.end, PSI_END_FINE);
+    acknowledged(&w);
+    assert_false(w.apart);
+}
+
 TEST(a_push_pull_brings_the_next_values)
 {
     begin(false);
@@ -289,6 +308,29 @@ TEST(an_addition_at_once)
     assert_true(third.counted);
 }
 
+/* A step that a guard skips may have pushes from before the guarded value. They may read memory of the program, so the step waits
+ * for them, also when it is interrupted, because CHECK does not skip it again. The skipped step adds nothing. */
+TEST(a_skipped_step_waits_for_its_pushes)
+{
+    struct psi_call counted, step = {.kind = PSI_CALL_STEP};
+    counting(PS_SYNC_NONE, &counted);
+    addition.over = true;
+    assert_int_equal(next(&counted, &GOES), PSI_DO_OVER); /* there is a spare record now */
+    push(&w, false);
+    assert_int_equal(next(&step, &GOES), PSI_DO_CHECK);
+    step.skips = true;
+    did(&step);
+    assert_int_equal(next(&step, &GOES), PSI_DO_WAIT);
+    assert_int_equal(next(&step, &CUT), PSI_DO_WAIT);
+    assert_int_equal(next(&step, &FAILED), PSI_DO_WAIT);
+    acknowledged(&w);
+    assert_null(psi_training_begins_add(&t));
+    assert_false(psi_training_ending_waits(&t));
+    assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
+    assert_int_equal(step.end, PSI_END_FINE);
+    assert_false(step.counted);
+}
+
 TEST(an_addition_that_is_over_when_it_is_taken_up)
 {
     struct psi_call step, again = {.kind = PSI_CALL_STEP};
@@ -342,6 +384,45 @@ TEST(a_close_beside_a_call)
 }
 
 /* A pull of a session that has failed begins nothing, and returns when nobody writes to the values. */
+/* Another thread has recovered the session: its pushes do not add the step of the thread that still sleeps. */
+TEST(a_step_of_a_model_that_is_gone)
+{
+    begin(false);
+    struct psi_training_add spare = {0};
+    struct psi_call step = {.kind = PSI_CALL_STEP};
+    psi_list_init(&spare.link);
+    psi_list_push_back(&t.adds_spare, &spare.link);
+    push(&w, false);
+    assert_int_equal(next(&step, &GOES), PSI_DO_CHECK);
+    did(&step);
+    assert_int_equal(next(&step, &GOES), PSI_DO_WAIT);
+    psi_training_pushed(&t, &w, false, 0, false);
+    psi_training_forget(&t);
+    push(&w, false);
+    acknowledged(&w);
+    assert_null(psi_training_begins_add(&t));
+    assert_int_equal(next(&step, &FAILED), PSI_DO_OVER);
+    assert_int_equal(step.end, PSI_END_FAILED);
+}
+
+/* A read was refused, and the session is well again before the other one has ended: the program has no new values. */
+TEST(a_refused_pull_is_not_fine)
+{
+    begin(false);
+    struct psi_call pull = {.kind = PSI_CALL_PULL};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    psi_training_did(&t, &pull, false);
+    assert_int_equal(next(&pull, &FAILED), PSI_DO_WAIT);
+    psi_training_read(&t, &w, false, 0, false);
+    psi_training_forget(&t);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_OVER);
+    assert_int_equal(pull.end, PSI_END_REFUSED);
+}
+
 TEST(a_pull_after_a_failure_only_waits)
 {
     begin(false);

@@ -256,6 +256,77 @@ TEST(test_ready_and_an_owner_that_was_never_connected)
     assert_non_null(strstr(ready->err.text, "no answer from /job:ps/task:1 (b:2: connection refused)"));
 }
 
+static bool refuses(void *shell)
+{
+    (void)shell;
+    return true;
+}
+
+/* Task 0 takes every connection and refuses the key; for so long. */
+static void refuse_key_for(struct fake *f, uint64_t ms)
+{
+    for (const uint64_t end = f->now + ms; f->now < end;) {
+        if (f->task[0].dialing) {
+            fake_connect(f, 0);
+            fake_cut(f, 0);
+        }
+        fake_wait(f, 25);
+    }
+}
+
+/* Who looks is told at the first refusal of the key, as of nothing that is down. The task is then asked less and less often,
+ * however often somebody looks. */
+TEST(test_a_key_that_is_refused_and_who_looks)
+{
+    enum { LOOKS = 100 };
+    ps_task_info info = {.up = true};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    f->c->refused = refuses;
+    for (int i = 0; i < LOOKS; i++) {
+        const struct fake_request *look = fake_begin(f, PSI_REQ_INFO, NULL, NULL, &info, 60000);
+        refuse_key_for(f, 200);
+        assert_done(look, PS_UNAVAILABLE);
+        assert_int_equal(look->err.reason, PS_REASON_IDENTITY);
+        assert_false(info.up);
+    }
+    assert_true(f->task[0].dials >= 5 && f->task[0].dials <= 11); /* 50 ms, doubled up to 16 s, in 20 s */
+}
+
+/* What needs the task waits for a reload there, for no longer than an operation may take. */
+TEST(test_a_key_that_is_refused_ends)
+{
+    struct fake *f = fake_starting(600000);
+    f->c->refused = refuses;
+    f->c->operation_timeout_ms = 3000;
+    const struct fake_request *other = fake_begin(f, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 600000);
+    refuse_key_for(f, 2900);
+    assert_int_equal(other->dones, 0);
+    refuse_key_for(f, 300);
+    assert_done(other, PS_UNAVAILABLE);
+    assert_int_equal(other->err.reason, PS_REASON_NOT_CONNECTED);
+}
+
+/* The key is good again: its back-off is short again as well. */
+TEST(test_a_key_that_was_refused)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    f->c->refused = refuses;
+    const struct fake_request *other = fake_begin(f, PSI_REQ_SHUTDOWN, NULL, NULL, NULL, 60000);
+    refuse_key_for(f, 5000);
+    f->c->refused = NULL;
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
+    }
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_cut(f, 0);
+    const uint64_t lost = f->now;
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
+    }
+    assert_true(f->now - lost <= 1000);
+    (void)other;
+}
+
 TEST(test_a_line_every_30_s)
 {
     struct fake *f = fake_starting(0);

@@ -14,6 +14,12 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
+static void no_end(void *ctx, const ps_call_result *result)
+{
+    (void)ctx;
+    (void)result;
+}
+
 /* Another error of this thread, so that a call that leaves none is seen. */
 static void mark(void)
 {
@@ -126,6 +132,7 @@ static void call_all(ps_session *s, ps_param *p)
     STATUS(ps_task_ping(s, 0, 100, &us));
     STATUS(ps_task_shutdown(s, 0, 100));
     STATUS(ps_call(s, "/job:ps/task:0", "x", NULL, 0, out, sizeof(out), NULL, 100));
+    STATUS(ps_call_start(s, "/job:ps/task:0", "x", NULL, 0, out, sizeof(out), 100, no_end, NULL));
     STATUS(ps_queue_get(s, &queue, &q));
     STATUS(ps_queue_find(s, "q", &q));
     STATUS(ps_work_get(s, "w", names, NULL, 1, 1, 0, &w));

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Values on the host, on a device, or on both, and operations on them.
- *
- * Happy path of an operation: shapes are checked -> inputs that the device lacks are copied there, ordered by marks -> the
- * operation is submitted -> the outputs are on the device only. A read copies back and waits. Failure modes: no memory on either
- * side, or the device refuses: the block's values stay where they were; the device fails: its values are lost, and every later
- * call says so.
- */
+/* Values on the host, on a device, or on both, and operations on them. Happy path: psk_block_run() checks the shapes, copies the
+ * inputs that the device lacks to it, in an order that marks ensure, and submits the operation; the outputs are on the device
+ * only. psk_block_read() copies values back and waits. Failure modes: no memory on either side, or the device refuses: the
+ * block's values stay where they were; the device fails: its values are lost, and every later call says so. */
 #include "block.h"
 
 #include "common/mem.h"
@@ -40,20 +36,20 @@ static ps_status host_new(struct psk_place *place, size_t bytes, void **out, str
     return *out != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
 }
 
-/* Size of a side or copy: the block's whole room, so that a later call for more bytes needs no new memory. */
+/* Size of a new buffer for `bytes`: at least b->room_bytes, the owner's hint of how many bytes later calls may need. */
 static size_t whole(const struct psk_block *b, size_t bytes)
 {
     return bytes > b->room_bytes ? bytes : b->room_bytes;
 }
 
-/* The device for which host memory must be pinned; NULL: none. */
+/* The device for which host memory is pinned, so that copies are direct: `place`, or NULL if it computes in host memory. */
 static struct psk_place *pinner(struct psk_place *place)
 {
     return place != NULL && !psk_place_has_host_memory(place) ? place : NULL;
 }
 
-/* Make room on the host, pinned for place, and move values that are only there. Nothing that was submitted uses the old memory.
- */
+/* Make b->host at least `bytes` of memory, pinned for place, and copy the host's values into it. The caller has ensured that no
+ * submitted work uses the old memory. */
 static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t bytes, struct psi_err *err)
 {
     void *memory = NULL;
@@ -74,7 +70,7 @@ static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t 
     return PS_OK;
 }
 
-/* Wait until the host may read and write b->host. */
+/* Wait for the copies from and to b->host that were submitted. Afterwards the host may read and write b->host. */
 static ps_status settle(struct psk_block *b, struct psi_err *err)
 {
     struct psk_marks copies = {.at = {[PSK_IN] = b->marks.at[PSK_IN], [PSK_OUT] = b->marks.at[PSK_OUT]}};
@@ -86,7 +82,7 @@ static void device_drop(struct psk_block *b)
     if (b->place == NULL) {
         return;
     }
-    PSI_IGNORE(psk_place_wait(b->place, &b->marks, NULL)); /* an error is ignored: whoever needs the values has waited before */
+    PSI_IGNORE(psk_place_wait(b->place, &b->marks, NULL)); /* an error is ignored: no caller needs the values any more */
     psk_place_buffer_free(b->place, b->address);
     psk_place_close(b->place);
     b->place = NULL;
@@ -131,7 +127,8 @@ static ps_status copy(struct psk_block *b, int stream, size_t bytes, struct psi_
     return psk_place_submit(b->place, &work, err);
 }
 
-/* Copy the values to the host; they are there when marks are done. */
+/* If only the device has the values, start to copy them to b->host: the copy is complete when the submissions in b->marks are
+ * done. A block that was never written gets zeros. */
 static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -203,7 +200,7 @@ const struct psk_place *psk_block_where(const struct psk_block *b)
     return b->on_device || (b->place != NULL && psk_place_has_host_memory(b->place)) ? b->place : NULL;
 }
 
-/* Change the block's place; values that are elsewhere come to the host first. */
+/* Make `place` the block's device. values: keep the values; if another device has them, copy them to the host first. */
 static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes, bool values, struct psi_err *err)
 {
     void *host = NULL;
@@ -218,7 +215,8 @@ static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes
     return st;
 }
 
-/* Make a larger buffer at the block's place; values that are only in the smaller one go to the host. */
+/* Allocate a device buffer of `bytes`, and free the block's present one. With `values` its content is copied to the host before;
+ * else it is lost. On failure the block has no buffer, or still the present one. */
 static ps_status device_room(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
 {
     ps_status st = values && b->on_device ? to_host(b, b->device_bytes, err) : PS_OK;
@@ -235,7 +233,7 @@ static ps_status device_room(struct psk_block *b, size_t bytes, bool values, str
     return st;
 }
 
-/* Allocate memory at the block's place, with the values if they are wanted. */
+/* Make sure that the block has a buffer of `bytes` on its device; with `values` also start to copy the values there. */
 static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -248,7 +246,7 @@ static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct ps
     if (st != PS_OK || !values || b->on_device) {
         return st;
     }
-    st = to_host(b, bytes, err); /* zeros if nobody has written values */
+    st = to_host(b, bytes, err); /* zeros if no values were written */
     if (st == PS_OK && b->pinned != b->place) {
         st = settle(b, err);
         st = st == PS_OK ? host_room(b, b->place, bytes, err) : st;
@@ -263,7 +261,7 @@ static size_t use_bytes(const struct psk_use *use)
     return (size_t)ps_shape_elements(&use->shape) * ps_dtype_bytes(use->dtype);
 }
 
-/* Check labels that are on the host; those that only a device has are checked by its kernel. */
+/* Check labels that are on the host. Labels that only a device has are checked by the kernel that uses them. */
 static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, struct psi_err *err)
 {
     for (size_t i = 0; i < psk_arg_count(op); i++) {
@@ -281,7 +279,7 @@ static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_
     return PS_OK;
 }
 
-/* Check indices and ends of bags. The library's operations make none, so the host has them. */
+/* Check indices and ends of bags on the host, which has their values, because no operation of the library computes them. */
 static ps_status indices_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, const struct psk_attrs *attrs,
                                struct psi_err *err)
 {
@@ -301,8 +299,7 @@ static ps_status indices_check(psk_op op, const struct psk_use *uses, struct psk
     return psk_op_check_indices(op, here, attrs, err);
 }
 
-/* Check that no output overlaps another argument, except where the operation works in place. Called before memory is enlarged,
- * which moves it. */
+/* Check that no output shares its block with another argument, except where the operation may work in place. */
 static ps_status overlap_check(psk_op op, const struct psk_use *uses, const char *const *names, struct psi_err *err)
 {
     const struct psk_arg *args = psk_rows[op].args;
@@ -335,7 +332,8 @@ static ps_status submit_run(const struct psk_plugin *plugin, struct psk_device *
     return plugin->run[r->op](device, stream, r->args, r->attrs, err);
 }
 
-/* Bring all arguments to the place, inputs with their values. */
+/* Give the block of each argument memory on the device `place`, and copy the values of inputs there if they are elsewhere. Sets
+ * args[].address, and appends the marks of each block to marks. Empty blocks are left out. */
 static ps_status gather(struct psk_place *place, psk_op op, const struct psk_use *uses, struct psk_tensor *args,
                         struct psk_marks **marks, size_t *out_mark_count, struct psi_err *err)
 {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Open devices, and the order of their submissions.
+/* Open devices, and the order of their submissions.
  *
- * Happy path: psk_place_open() finds the plugin, opens the device and three streams -> psk_place_submit() makes the work's stream
- * wait for the events of the last uses of its memory on other streams, submits, and records the next event of the ring. Failure
- * modes: no such device; a refused submission (no memory, an operation that the device lacks) fails alone; a failed device, or
- * work that fails after its submission, ends the device for everybody (place->error).
+ * Happy path: psk_place_open() finds the plugin, and opens the device and three streams. psk_place_submit() makes the work's
+ * stream wait for the events of the last uses of its memory on other streams, submits the work, and records the next event of the
+ * ring. Failure modes: no such device; a refused submission (no memory, an operation that the device lacks) fails alone; a failed
+ * device, or work that fails after its submission, ends the device for all its users (place->error).
  *
- * Two locks: open_mutex for the list of open devices, before a device's own lock for its streams. Waiting holds neither, except
- * at the end.
- */
+ * Two locks: open_mutex for the list of open devices, before a device's own lock for its streams. No lock is held during a wait,
+ * except when the last user closes a device. */
 #include "device.h"
 
 #include "common/list.h"
@@ -21,17 +19,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Events per stream. Older work is waited for by the event that has replaced its own, which is later than needed; so the ring
- * is long enough for the operations of several steps. */
+/* RING: events per stream, each used again after RING more submissions. A wait for an older submission then lasts until the newer
+ * one is done, so RING is larger than the number of operations of several steps. */
 enum { RING = 128, NAME_BYTES = 32 };
 
 struct track {
     struct psk_stream *stream;
     struct psk_event *ring[RING];
     uint64_t last;                /* number of the last submission; 0: none */
-    uint64_t waited[PSK_STREAMS]; /* the stream starts nothing before submission waited[t] of stream t is done */
-    uint64_t done;                /* atomic: this number is known to be done */
-    uint64_t unmarked;            /* number whose event could not be recorded; 0: none */
+    uint64_t waited[PSK_STREAMS]; /* new work of this stream starts only after submission waited[t] of stream t */
+    uint64_t done;                /* atomic: submissions up to this number have been seen to be done */
+    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: none */
 };
 
 struct psk_place {
@@ -50,7 +48,7 @@ struct psk_place {
 static struct psi_list open_places = {&open_places, &open_places};
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* True for a refusal, which leaves the device unchanged. */
+/* True for an error of one submission, after which the device can still be used. */
 static bool is_refusal(ps_status st)
 {
     return st == PS_RESOURCE_EXHAUSTED || st == PS_UNIMPLEMENTED || st == PS_INVALID_ARGUMENT;
@@ -64,7 +62,6 @@ static ps_status check_locked(const struct psk_place *place, struct psi_err *err
     return place->error.code;
 }
 
-/* The device's first failure, if there was one. */
 static ps_status check(struct psk_place *place, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&place->lock);
@@ -143,8 +140,7 @@ static ps_status place_new(const char *device, const char *plugin_name, uint32_t
     return PS_OK;
 }
 
-/* Parse the name of a device: "gpu:1" is device 1 of plugin cuda; without a number device 0. name gets the full name, which for
- * the CPU has no number. */
+/* Parse "gpu:1" as device 1 of plugin cuda; without a number device 0. name gets the full name, which has no number for "cpu". */
 static ps_status name_parse(const char *device, char name[NAME_BYTES], char plugin[NAME_BYTES], uint32_t *out_index,
                             struct psi_err *err)
 {
@@ -223,12 +219,12 @@ void psk_place_close(struct psk_place *place)
     }
     (void)pthread_mutex_lock(&open_mutex);
     const bool last = --place->refs == 0;
-    if (last) { /* under the lock, so that a thread that opens the device again finds it closed */
+    if (last) { /* under open_mutex, so that a thread that opens the device again finds it closed */
         struct psk_marks all;
         for (size_t s = 0; s < PSK_STREAMS; s++) {
             all.at[s] = place->tracks[s].last;
         }
-        PSI_IGNORE(psk_place_wait(place, &all, NULL)); /* an error is ignored: nobody is left who could get it */
+        PSI_IGNORE(psk_place_wait(place, &all, NULL)); /* an error is ignored: no caller is left to get it */
         psi_list_remove(&place->link);
         place_free(place);
     }
@@ -252,7 +248,7 @@ const char *psk_place_type(const struct psk_place *place)
 
 void psk_place_properties(const struct psk_place *place, struct psk_properties *out)
 {
-    (void)pthread_mutex_lock(&open_mutex); /* another thread may change the number of threads */
+    (void)pthread_mutex_lock(&open_mutex); /* psk_place_open() of another thread may change the number of CPU threads */
     place->plugin->properties(place->device, out);
     (void)pthread_mutex_unlock(&open_mutex);
 }
@@ -291,7 +287,7 @@ void psk_place_pinned_free(struct psk_place *place, void *memory)
     }
 }
 
-/* Make work on stream s start after submission n of stream t. */
+/* Make work that is submitted to stream s from now on start after submission n of stream t. */
 static ps_status order(struct psk_place *place, size_t s, size_t t, uint64_t n, struct psi_err *err)
 {
     struct track *mine = &place->tracks[s];
@@ -316,12 +312,12 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
     if (st != PS_OK) {
         return st;
     }
-    const uint64_t n = ++t->last; /* submitted: memory is in use from here on, even if the event fails */
+    const uint64_t n = ++t->last; /* counted at once: the work is submitted, even if no event can be recorded for it */
     for (size_t m = 0; m < work->mark_count; m++) {
         work->marks[m]->at[work->stream] = n;
     }
     st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
-    if (st != PS_OK) { /* nobody could learn when it is done, so no work may follow */
+    if (st != PS_OK) { /* without an event nobody learns when the work ends: the device takes no further work */
         t->unmarked = n;
         place->error = *err;
     }
@@ -331,7 +327,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
 {
     struct psi_err why = {0};
-    if (place->host_memory) { /* done when it returns: nothing to order, and threads need not wait for each other */
+    if (place->host_memory) { /* the work is done when submit() returns: nothing to order, and threads need not wait */
         return work->submit(place->plugin, place->device, place->tracks[work->stream].stream, work->arg, err);
     }
     (void)pthread_mutex_lock(&place->lock);
@@ -348,7 +344,8 @@ ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work,
 
 ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks, struct psi_err *err)
 {
-    for (size_t s = 0; s < PSK_STREAMS; s++) { /* all of them, also after a failure: the caller may free what they use */
+    for (size_t s = 0; s < PSK_STREAMS;
+         s++) { /* waits for all streams, also after a failure, because the caller may free the memory that they use */
         struct psi_err why = {0};
         struct track *t = &place->tracks[s];
         const uint64_t n = marks->at[s];
@@ -357,7 +354,7 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         }
         (void)pthread_mutex_lock(&place->lock);
         ps_status st = PS_OK;
-        if (n == t->unmarked) { /* the last submission: its event can be recorded now */
+        if (n == t->unmarked) { /* no event could be recorded for this submission, the last one: try again */
             st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], &why);
             t->unmarked = st == PS_OK ? 0 : n;
         }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An operation on arguments in host memory, and the default device for it.
- *
- * Happy path: the arguments are checked by the row; a device with host_memory computes in place, for other devices inputs are
- * copied there and outputs back. Failure modes: those of the checks; no plugin; a device that fails.
- */
+/* Operations on host memory, and their default device. Happy path: psk_host_check() checks the arguments; a device with
+ * host_memory computes in the caller's memory; for another device inputs and outputs are copied. Failure modes: a failed check,
+ * no plugin, a failed device. */
 #include "host.h"
 
 #include "block.h"
@@ -70,7 +67,7 @@ static size_t bytes_of(const struct psk_tensor *t)
     return t->address != 0 ? psk_tensor_bytes(t) : 0;
 }
 
-/* Copy inputs to the device and outputs back. Arguments in the same memory share a block. */
+/* Copy the inputs to the device, run op there, and copy the outputs back. Arguments in the same memory share a device block. */
 static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
                            struct psi_err *err)
 {

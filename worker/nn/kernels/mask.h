@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The mask of dropout, computed instead of stored, and equal for every plugin. Element i is kept if
+/* The mask of dropout, computed instead of stored, and equal for every plugin. Element i is kept if
  *   hash(key(seed, step, i / 2^20), i mod 2^20) <= last,  last = keep 2^32 - 1
  * The key is mixed once per block of 2^20 elements with 64-bit steps (SplitMix64's finaliser), the hash per element with 32-bit
- * steps only, which vectorise everywhere (xor-shift-multiply with C. Wellons' constants, applied twice with a key each).
- */
+ * steps only, which vectorise everywhere (xor-shift-multiply with C. Wellons' constants, applied twice with a key each). */
 #ifndef PSK_MASK_H
 #define PSK_MASK_H
 
@@ -42,7 +40,7 @@ PSK_EVERYWHERE uint64_t psk_mask_block_key(uint64_t key, int64_t block)
     return psk_mask_mix64(key + (uint64_t)block);
 }
 
-/* i: index of the element in its block. */
+/* Hash of element i of the block that has this key. */
 PSK_EVERYWHERE uint32_t psk_mask_hash(uint64_t block_key, uint32_t i)
 {
     return psk_mask_mix32(psk_mask_mix32(i ^ (uint32_t)block_key) ^ (uint32_t)(block_key >> 32));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rows of the table of operations, and the checks that follow from them.
- *
- * Happy path: the arguments bind the letters of a row's dimensions in order; each later occurrence is compared. Failure modes: an
- * argument that is missing, of wrong dtype or rank, or whose size does not fit or is too large; the text has its name, what it
- * should be, and the argument that says so.
- */
+/* The rows of the table of operations, and the checks that follow from them. Happy path: the arguments are checked in order; a
+ * letter of a row's dimensions stands for the size that the first argument with this letter has, and later sizes must be equal.
+ * Failure modes: an argument is missing, has a wrong dtype, rank or size, or is too large. The error names the argument, what it
+ * should be, and the argument that says so. */
 #include "ops.h"
 
 #include "common/shape.h"
@@ -223,8 +220,8 @@ size_t psk_tensor_bytes(const struct psk_tensor *t)
 }
 
 struct sizes {
-    int64_t of[26];  /* 'A' .. 'Z'; -1: not bound */
-    uint8_t arg[26]; /* index of the argument that has bound it */
+    int64_t of[26];  /* size that each dimension letter 'A' .. 'Z' of psk_arg.dims stands for; -1: no argument has the letter */
+    uint8_t arg[26]; /* index of the first argument that has the letter */
 };
 
 static size_t letter(char c)
@@ -232,7 +229,7 @@ static size_t letter(char c)
     return (size_t)(c - 'A');
 }
 
-/* Bind the letters by all arguments but `without`; the first argument with a letter binds it. */
+/* Get the size of each dimension letter, from the first argument that has the letter. Argument `without` is left out. */
 static struct sizes sizes_of(psk_op op, const struct psk_tensor *args, size_t without)
 {
     struct sizes s;
@@ -265,7 +262,7 @@ bool psk_op_shape(psk_op op, const struct psk_tensor *args, size_t arg, ps_shape
     return true;
 }
 
-/* Error "w is (4, 5), but x is (6, 3): w must be (3, *)". */
+/* Make the error for an argument that does not fit the others: "w is (4, 5), but x is (6, 3): w must be (3, *)". */
 static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, const struct sizes *s, const char *const *names,
                         struct psi_err *err)
 {
@@ -338,7 +335,7 @@ static ps_status arg_check(psk_op op, const struct psk_tensor *args, size_t i, c
     return PS_OK;
 }
 
-/* The arguments of the two operations on fields begin with x (B,M); the next one is (B,P). */
+/* Check attrs->fields and the sizes of the two operations on fields, whose first two arguments are (B,M) and (B,P). */
 static ps_status fields_check(const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err)
 {
     const int64_t fields = attrs->fields;

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finds and opens kernel plugins, once per process.
- *
- * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of plugin.h are tried.
- * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen(): one thread (the threads
- * of set_threads() are the plugin's own), and the core type if OpenBLAS does not know the CPU. What the user has set is kept, and
- * a file in PS_PLUGIN_DIR is used or refused, never ignored. Failure modes: no file; a file that cannot be loaded, lacks
- * psk_open, or has another ABI. Failures are not remembered: the next call looks again. A plugin that was returned is never
- * closed.
- */
+/* Finds and opens kernel plugins, once per process. Happy path: an open plugin is found in a small table, without a lock; at the
+ * first use, under a mutex, the directories that plugin.h lists are tried. OpenBLAS reads its settings in its constructor, so
+ * they are put into the environment around dlopen(): one thread (the threads of set_threads() are the plugin's own), and the core
+ * type if OpenBLAS does not know the CPU. What the user has set is kept. Failure modes: no file; a file that cannot be loaded,
+ * lacks psk_open, or has another ABI. Failures are not remembered: the next call tries again. */
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -52,13 +47,13 @@ static void cpu_model_get(unsigned *out_family, unsigned *out_model)
     unsigned ebx = 0;
     unsigned ecx = 0;
     unsigned edx = 0;
-    PSI_IGNORE(__get_cpuid(1, &eax, &ebx, &ecx, &edx)); /* zeros on failure: family 0, which no rule below names */
+    PSI_IGNORE(__get_cpuid(1, &eax, &ebx, &ecx, &edx)); /* on failure all are 0: family 0, which no rule below names */
     const unsigned base = (eax >> 8) & 0xfu;
     *out_family = base == 0xfu ? base + ((eax >> 20) & 0xffu) : base;
     *out_model = ((eax >> 4) & 0xfu) | ((eax >> 12) & 0xf0u);
 }
 
-/* True for Intel CPUs with AVX-512 whose model OpenBLAS 0.3.21 knows (driver/others/dynamic.c, get_coretype). */
+/* For an Intel CPU with AVX-512: true if OpenBLAS 0.3.21 has kernels for its model (driver/others/dynamic.c, get_coretype). */
 static bool blas_knows_intel_model(unsigned family, unsigned model)
 {
     static const unsigned known[] = {0x55, 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f, 0x97, 0x9a, 0xa7};
@@ -85,8 +80,9 @@ const char *psk_blas_coretype(void)
         return NULL;
     }
     if (__builtin_cpu_is("amd") && family == 0x19) {
-        /* Zen 4 runs 512-bit operations in two halves. Measured, 128x784x512 forward, one thread, OpenBLAS 0.3.21: Haswell 109,
-         * its own choice Zen 107, SkylakeX 102 GF/s; dw 109, 100, 102. Zen 5 has full width: SkylakeX doubles. */
+        /* Zen 4 runs 512-bit operations in two halves. GF/s of OpenBLAS 0.3.21 in a 128x784x512 product, one thread, by kernel
+         * set: Haswell 109, Zen (OpenBLAS's own choice) 107, SkylakeX 102; in the product for dw 109, 100, 102. Zen 5 has full
+         * width: SkylakeX doubles. */
         return "Haswell";
     }
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") ? "Cooperlake" : "SkylakeX";
@@ -95,7 +91,7 @@ const char *psk_blas_coretype(void)
 #endif
 }
 
-/* Set a variable that is not set. True: it must be removed again. */
+/* Set an environment variable, unless it is set or value is NULL. True: it was set here, and the caller must remove it. */
 static bool env_add(const char *name, const char *value)
 {
     return value != NULL && getenv(name) == NULL && setenv(name, value, 0) == 0;
@@ -107,7 +103,7 @@ static void *open_with_blas_settings(const char *path)
     const bool added_coretype = env_add("OPENBLAS_CORETYPE", psk_blas_coretype());
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (added_coretype) {
-        PSI_IGNORE(unsetenv("OPENBLAS_CORETYPE")); /* cannot fail: the name is valid */
+        PSI_IGNORE(unsetenv("OPENBLAS_CORETYPE"));
     }
     if (added_threads) {
         PSI_IGNORE(unsetenv("OPENBLAS_NUM_THREADS"));
@@ -115,7 +111,6 @@ static void *open_with_blas_settings(const char *path)
     return handle;
 }
 
-/* Open the plugin at path. NULL: *why has the reason. */
 static const struct psk_plugin *plugin_open(const char *path, const char *name, struct psi_err *why)
 {
     void *handle = open_with_blas_settings(path);
@@ -150,7 +145,6 @@ static bool name_ok(const char *name)
     return bytes >= 1 && bytes <= NAME_BYTES_MAX && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == bytes;
 }
 
-/* Append to a list in text, cut at the end of the buffer. */
 static void text_add(char *text, size_t bytes, const char *separator, const char *item)
 {
     const char *parts[] = {text[0] != '\0' ? separator : "", item};
@@ -216,7 +210,7 @@ static void place_add(struct places *p, const char *dir)
     p->count++;
 }
 
-/* Add the directory of a file, and the lib directory beside that directory. */
+/* Add the directory of a file, and the directory lib beside it (../lib). */
 static void place_add_beside(struct places *p, const char *file)
 {
     char dir[PATH_MAX];
@@ -254,7 +248,7 @@ static void places_init(struct places *p)
 #endif
 }
 
-/* The plugin's file in PS_PLUGIN_DIR. False: there is none. */
+/* Set path to the plugin's file in PS_PLUGIN_DIR. False: the variable is not set, or its directory has no such file. */
 static bool wanted_file(const char *name, char path[PATH_MAX])
 {
     const char *dir = secure_getenv("PS_PLUGIN_DIR");

@@ -23,7 +23,7 @@
 
 #define PSK_GELU_EDGE 14.0f
 
-/* The loss; *slope gets its derivative. */
+/* The loss of x with target t; *slope gets its derivative in x. */
 PSK_EVERYWHERE double psk_loss_at(uint32_t loss, float x, float t, float delta, float *slope)
 {
     const float d = x - t;

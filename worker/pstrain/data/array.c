@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's arrays, in files or in an .npz archive: X (examples, ...) of numbers, its further dimensions one row of features; Y
- * (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or column-major
- * (Fortran).
+ * NumPy's arrays, in files or in an .npz archive: X (examples, ...) of numbers, whose dimensions after the first are one row of
+ * features; Y (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or
+ * column-major (Fortran).
  *
- * Happy path: header -> dtype, order and shape -> each element as a double -> float. Failure modes, each with the file: no .npy;
- * objects, texts, complex numbers; another number of rows than the other file; a value that is not finite in float32, with its
- * row and column; classes that are no integers from 0 on; too few or too many bytes.
- */
+ * Happy path: the header gives dtype, order and shape; each element is read as a double, and stored as a float. Failure modes,
+ * each with the file: not a .npy; objects, texts, complex numbers; another number of rows than the other file of the pair; a
+ * value that is not finite in float32, with row and column; classes that are not integers from 0 on; a wrong size. */
 #include "data.h"
 
 #include "common/cli/npy.h"
@@ -29,12 +28,12 @@ struct array {
     const unsigned char *data;
     struct cli_npy_header header;
     int64_t rows, columns;
-    char kind; /* b, i, u or f */
-    size_t bytes;
-    bool big;
+    char kind;    /* b, i, u or f */
+    size_t bytes; /* size of an element */
+    bool big;     /* big-endian */
 };
 
-/* What a dtype is that is not read. */
+/* For an error: what kind of dtype descr is, none that pstrain reads. */
 static const char *refused_dtype(const char *descr)
 {
     return strchr(descr, 'O') != NULL      ? "Python objects, which are not read"
@@ -44,7 +43,6 @@ static const char *refused_dtype(const char *descr)
                                            : "not known";
 }
 
-/* Parse a->file. */
 static int parse(struct array *a, char *err)
 {
     char error[CLI_NPY_ERROR_MAX] = "";
@@ -85,7 +83,7 @@ static int parse(struct array *a, char *err)
                : cli_error(err, "%s: %zu bytes of data, its shape and dtype '%s' need %zu", path, has, descr, wanted);
 }
 
-/* Index in the file of element `column` of row `row`, in the order of a row-major array. */
+/* Index in the file (in elements) of the array's element at `row`, `column`. */
 static int64_t place_of(const struct array *a, int64_t row, int64_t column)
 {
     const ps_shape *shape = &a->header.shape;
@@ -93,7 +91,7 @@ static int64_t place_of(const struct array *a, int64_t row, int64_t column)
     if (a->header.fortran_order) {
         int64_t stride = ps_shape_elements(shape);
         place = 0;
-        for (uint32_t d = shape->rank; d-- > 0;) { /* the last dimension has the largest stride there */
+        for (uint32_t d = shape->rank; d-- > 0;) { /* column-major: the last dimension has the largest stride */
             stride /= shape->dims[d];
             place += (d == 0 ? row : column % shape->dims[d]) * stride;
             column = d == 0 ? column : column / shape->dims[d];
@@ -142,7 +140,7 @@ static int fill_numbers(const struct array *a, float *to, char *err)
     return 0;
 }
 
-/* Labels as classes; the number of classes so far grows. */
+/* Read a label array as classes into `to`. *classes becomes the highest label + 1 if it was less. */
 static int fill_classes(const struct array *a, int32_t *to, int64_t *classes, char *err)
 {
     if (a->kind == 'f') {
@@ -191,7 +189,7 @@ static int fill(const struct array *a, size_t count, struct dataset *out, char *
                : result;
 }
 
-/* Make a set of arrays whose files were read; result: not 0 if a file could not be read. Frees the files. */
+/* Make the data set from the arrays, and free their files. result not 0: reading has failed; only frees and returns it. */
 static int finish(struct array arrays[FILES], size_t count, int result, const struct data_options *options, struct dataset *out,
                   char *err)
 {
@@ -232,7 +230,7 @@ int data_load_npz(const char *const *paths, size_t count, const struct data_opti
     struct array arrays[FILES] = {{.rows = 0}};
     char where[FILES][PATH_MAX + 32]; /* FILE:x_train.npy */
     size_t set = 0;
-    int result = 1; /* of an entry: 1: it is not there */
+    int result = 1; /* of reading an entry: 0: done; 1: no such entry; -1: error */
     for (count = 0; count < FILES; count++) {
         do {
             (void)snprintf(where[count], sizeof(where[count]), "%s:%s", paths[0], names[set][count]);
@@ -243,11 +241,13 @@ int data_load_npz(const char *const *paths, size_t count, const struct data_opti
             break;
         }
     }
-    if (result == 1 && count == 2) { /* without a test */
+    if (result == 1 && count == 2) { /* fine: examples and labels, but no test examples */
         result = 0;
     } else if (result == 1) {
-        result = count == 0 ? cli_error(err, "%s: no array x_train or X is in it", paths[0])
-                            : cli_error(err, "%s: it is not there", where[count]);
+        result = count == 0
+                     ? cli_error(err, "%s: no array x_train or X is in it; numpy.savez(FILE, X=examples, Y=labels) makes one",
+                                 paths[0])
+                     : cli_error(err, "%s: it is not there", where[count]);
     }
     return finish(arrays, count, result, options, out, err);
 }

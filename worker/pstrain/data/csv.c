@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CSV as in RFC 4180: fields between commas, records end with LF, CR LF or the end of the text; "" in a field in quotes is one
- * quote. Failure modes: csv.h lists them; each has line and byte.
- */
+/* CSV as in RFC 4180: fields between commas; records end with LF, CR LF or the end of the text; in a quoted field "" is a quote.
+ * Failure modes: csv.h lists them; each has line and byte. */
 #include "csv.h"
 
 #include "common/cli/text.h"
@@ -38,7 +36,6 @@ int csv_error(const struct csv *c, char *err, const char *format, ...)
     return -1;
 }
 
-/* Bytes of the line end at p: 0, 1 or 2. */
 static size_t line_end(const struct csv *c)
 {
     const size_t left = (size_t)(c->end - c->p);
@@ -76,7 +73,6 @@ static int put(struct csv *c, size_t *used, char byte, char *err)
     return byte != '\0' ? 0 : csv_error(c, err, "a byte 0 is in the field: this is no text");
 }
 
-/* Read a field whose opening quote was read. */
 static int quoted(struct csv *c, size_t *used, char *err)
 {
     while (c->p < c->end) {
@@ -104,7 +100,7 @@ int csv_next(struct csv *c, char *err)
     size_t used = 0;
     c->field_line = c->line;
     c->field_byte = c->p - c->line_start + 1;
-    if (put(c, &used, ' ', err) != 0) { /* makes room for an empty field */
+    if (put(c, &used, ' ', err) != 0) { /* allocates c->field, even if the field is empty */
         return -1;
     }
     used = 0;
@@ -118,6 +114,9 @@ int csv_next(struct csv *c, char *err)
     while (c->p < c->end && *c->p != ',' && line_end(c) == 0) {
         if (*c->p == '"') {
             return csv_error(c, err, "a quote is inside the field: the whole field must be in quotes, and its quotes doubled");
+        }
+        if (*c->p == '\r') {
+            return csv_error(c, err, "a CR is in the field: lines end with LF or CR LF");
         }
         if (put(c, &used, *c->p++, err) != 0) {
             return -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of CSV (RFC 4180) in memory. */
+/* Read records of CSV (RFC 4180) from a text in memory, field by field. */
 #ifndef PSTRAIN_CSV_H
 #define PSTRAIN_CSV_H
 
@@ -8,27 +8,24 @@
 #include <stdint.h>
 
 struct csv {
-    const char *path; /* in messages */
-    const char *p, *end, *line_start;
-    int64_t line; /* of p, from 1 */
-    char *field;  /* the field read last, with a NUL behind it */
-    size_t room;
-    int64_t field_line, field_byte; /* where it begins, from 1 */
-    bool last;                      /* it is the last one of its record */
+    const char *path;                 /* name of the file, for messages */
+    const char *p, *end, *line_start; /* next byte to read; end of the text; where the line of p begins */
+    int64_t line;                     /* line of p, from 1 */
+    char *field;                      /* the last field read, and a NUL */
+    size_t room;                      /* bytes allocated for `field` */
+    int64_t field_line, field_byte;   /* where that field begins: line, and byte in the line, from 1 */
+    bool last;                        /* that field is the last one of its record */
 };
 
-/** Read text [bytes], which must outlive it, from its beginning; a byte order mark is skipped. csv_close() at the end. */
+/** Begin to read text [bytes], which must outlive c. A byte order mark is skipped. csv_close() at the end. */
 void csv_open(struct csv *c, const char *path, const char *text, size_t bytes);
 void csv_close(struct csv *c);
-/** True if no record is left; empty lines are none. */
+/** True if no record is left; empty lines are skipped. */
 bool csv_over(struct csv *c);
-/**
- * Read the next field into c->field. Spaces belong to it. In quotes it may have commas, newlines and doubled quotes.
- * 0, or -1 with a line in err (CLI_ERR_BYTES): a quote that is not closed, something behind a closing quote, a quote in a field
- * without quotes, a NUL, no memory.
- */
+/** Read the next field into c->field, with its spaces. A quoted field may have commas, newlines and doubled quotes. 0, or -1 with
+ * a line in err: an unclosed quote, text behind a closing quote, a quote in an unquoted field, a NUL, no memory. */
 int csv_next(struct csv *c, char *err);
-/** "FILE:LINE:BYTE: " and the text into err. Returns -1. */
+/** Write "FILE:LINE:BYTE: " (where the last field begins) and the formatted text into err (CLI_ERR_BYTES). Returns -1. */
 int csv_error(const struct csv *c, char *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

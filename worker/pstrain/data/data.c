@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that readers read.
- * Failure modes: no memory; a file is wrong. Files may be gzip; zlib reads plain ones unchanged. A truncated gzip file gives
- * fewer bytes and only an error code beside, so each short read asks for that; the checksum is verified at the end of the file,
- * therefore data_file_end().
- */
+/* Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that readers read.
+ * Failure modes: no memory; a wrong file. zlib reads plain files as they are. Of a truncated gzip file it returns fewer bytes
+ * without an error, so each short read asks for the error code, and data_file_end() reads to the end, for the checksum. */
 #include "data.h"
 
 #include "common/rng.h"
@@ -23,7 +20,7 @@ int data_allocate(struct dataset *set, const char *path, char *err)
     size_t row_bytes = (size_t)set->features * sizeof(float);
     set->train_x = calloc((size_t)set->train_count, row_bytes);
     set->test_x = calloc((size_t)set->test_count, row_bytes);
-    void *train_labels = calloc((size_t)set->train_count, sizeof(int32_t)); /* as large as a float */
+    void *train_labels = calloc((size_t)set->train_count, sizeof(int32_t)); /* int32 or float labels: both have 4 bytes */
     void *test_labels = calloc((size_t)set->test_count, sizeof(int32_t));
     *(set->predicts ? (void **)&set->train_t : (void **)&set->train_y) = train_labels;
     *(set->predicts ? (void **)&set->test_t : (void **)&set->test_y) = test_labels;
@@ -73,7 +70,7 @@ void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order)
 
 int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count)
 {
-    return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first workers read one example more */
+    return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first workers get one more */
 }
 
 void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count)
@@ -108,7 +105,7 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
     }
 }
 
-/* Compressed files and archives that zlib would take for plain files: what each is, and how to make a file that can be read. */
+/* zlib takes other compressions for plain bytes: returns the name of the file's, and how to convert it; NULL: none of them. */
 static const char *remedy_of(const uint8_t *head, size_t n)
 {
     static const struct {
@@ -134,7 +131,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     struct stat st;
     memset(file, 0, sizeof(*file));
     file->path = path;
-    /* O_NONBLOCK: opening a FIFO must not hang; regular files ignore it */
+    /* O_NONBLOCK: opening a FIFO must not block; no effect on regular files */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         int absent = errno == ENOENT;
@@ -146,7 +143,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
         return cli_error(err, "%s: not a regular file", path);
     }
     ssize_t got = pread(fd, head, sizeof(head), 0);
-    const char *remedy = got > 0 ? remedy_of(head, (size_t)got) : NULL; /* a file that cannot be read is reported below */
+    const char *remedy = got > 0 ? remedy_of(head, (size_t)got) : NULL; /* a failed read is reported below */
     if (remedy != NULL) {
         close(fd);
         return cli_error(err, "%s: plain files and gzip are read, this is %s", path, remedy);
@@ -161,7 +158,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* The error of a read that gave fewer bytes than wanted. zlib's own text would begin with a descriptor's number. */
+/* Call after a short read. -1: zlib has met an error, which err explains; not in zlib's words, which begin with a descriptor. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;
@@ -173,7 +170,6 @@ static int check_short(const struct data_file *file, char *err)
                                                           : zError(code));
 }
 
-/* Read at most bytes bytes. Returns their number, fewer only at the end of the file; -1 on error. */
 static int64_t read_some(struct data_file *file, void *buf, size_t bytes, char *err)
 {
     size_t got = gzfread(buf, 1, bytes, file->gz);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * UCI digits: 1,797 lines of 64 pixels (0 to 16) and a label (0 to 9), decimal, separated by commas, each line with a newline; a
- * byte order mark of UTF-8 before them is skipped. Rows are always shuffled with seed 1: the first 1,437 are for training, the
- * other 360 for the test. (In file order the writers of the two parts differ, and accuracy is 3 to 5 points lower.) Failure
- * modes: anything else in the file is refused with line and column.
- */
+/* UCI digits: 1,797 lines of 64 pixels (0 to 16) and a label (0 to 9), decimal, separated by commas. Rows are shuffled with seed
+ * 1: 1,437 are for training, 360 for the test. (Unshuffled, the two parts have different writers, and accuracy is 3 to 5 points
+ * lower.) Failure modes: anything else is refused with line and column. */
 #include "data.h"
 
 #include "common/utf8.h"
@@ -21,11 +18,12 @@ enum {
     PIXEL_MAX = 16,
     CLASSES = 10,
     SPLIT_SEED = 1,
-    MARK_BYTES = 3,                                /* a byte order mark may precede the first line */
-    LINE_BYTES = MARK_BYTES + 3 * (PIXELS + 1) + 2 /* "16," at most per number; one byte more than a good line can have; NUL */
+    MARK_BYTES = 3, /* a UTF-8 byte order mark may come first */
+    /* byte order mark, at most 3 bytes for each number ("16,"), one byte more to notice a line that is too long, and a NUL */
+    LINE_BYTES = MARK_BYTES + 3 * (PIXELS + 1) + 2
 };
 
-/* Parse one number of at most two digits and the separator behind it. where: FILE:LINE. */
+/* Parse one number of at most two digits, and the comma or line end behind it. where: "FILE:LINE", for errors. */
 static int parse_field(const char **p, const char *line, int field, const char *where, int *out, char *err)
 {
     int limit = field == PIXELS ? CLASSES - 1 : PIXEL_MAX;
@@ -68,7 +66,7 @@ static int read_rows(struct data_file *file, struct dataset *out, char *err)
     char line[LINE_BYTES];
     char where[CLI_ERR_BYTES / 2];
     int64_t order[ROWS];
-    int64_t place[ROWS]; /* place of each row of the file */
+    int64_t place[ROWS]; /* [row of the file]: its position in the shuffled order */
     data_shuffle(ROWS, SPLIT_SEED, 0, order);
     for (int64_t i = 0; i < ROWS; i++) {
         place[order[i]] = i;

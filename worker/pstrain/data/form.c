@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The form of data and its text. Failure modes: no memory; a text that form_print() has not written. */
+/* Facts about a data set's columns (its form), also as a text. Failure modes: no memory; another text than form_print()'s. */
 #include "form.h"
 
 #include "common/cli/text.h"
@@ -35,7 +35,7 @@ struct form_column *form_add(struct form *form, const char *name)
     return grown[form->count].name != NULL ? &grown[form->count++] : NULL;
 }
 
-/* First index whose value is not before this one. */
+/* Index of the first of the column's sorted values that is not before `value`. */
 static int64_t place_of(const struct form_column *column, const char *value)
 {
     int64_t low = 0, high = column->count;
@@ -90,7 +90,6 @@ int64_t form_features(const struct form *form)
     return features;
 }
 
-/* Write a field in quotes. */
 static void print_field(FILE *stream, const char *text)
 {
     (void)fputs(",\"", stream);

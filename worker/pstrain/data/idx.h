@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a set of images in IDX format, for its reader. */
+/* Finds the four files of a set of images in IDX format, as MNIST's, for mnist.c. */
 #ifndef PSTRAIN_IDX_H
 #define PSTRAIN_IDX_H
 
@@ -14,7 +14,7 @@ struct idx_paths {
 };
 
 /**
- * Find the four files.
+ * Find the four files of the set.
  *
  * where    a directory, or DIR/PREFIX for names like PREFIX-train-images-idx3-ubyte. In a directory the names without a prefix
  *          are taken; if there are none, those with the only prefix.

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The four IDX files of a set by the names that are in use: [PREFIX-]train-images-idx3-ubyte, with `.` or `_` for `-`, with t10k
- * or test for the test files, any number of dimensions and any type behind idx, with .gz or without; or a directory of such a
- * name with a file of the same name in it, as some archives unpack.
- *
- * Happy path: every name of the directory is parsed -> the best file for each of the four. Failure modes, with names: no such
- * directory, a file is missing, several prefixes and none was given.
- */
+/* Finds the four IDX files of a set, such as [PREFIX-]train-images-idx3-ubyte. A name may have `.` or `_` for `-`, t10k or test
+ * for the test files, any number of dimensions and any type behind idx, and .gz at its end. It may also be a directory with a
+ * file of that name in it, as some archives unpack. If several names fit one of the four files, the name of lowest rank is taken.
+ * Failure modes, with names: no such directory, a file is missing, there are several prefixes and none was given. */
 #include "idx.h"
 
 #include <dirent.h>
@@ -18,8 +14,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { PREFIX_BYTES = 256 /* a name has at most 255 bytes */ };
-/* ranks are sums of these; the lower rank is the better file */
+enum { PREFIX_BYTES = 256 /* Linux allows 255 bytes in a file name */ };
+/* how unusual a file name is: the sum of these properties; the lowest wins. NONE: no name was found yet */
 enum { OTHER_SEPARATOR = 1, COMPRESSED = 2, DIRECTORY = 4, NONE = 8 };
 
 struct name {
@@ -33,7 +29,7 @@ static bool is_separator(char c)
     return c == '-' || c == '.' || c == '_';
 }
 
-/* If text begins with word and a separator or the end follows: the text behind the separator. NULL: not so. */
+/* If text begins with word: returns what follows word and the separator behind it, or "" if nothing follows. Otherwise NULL. */
 static const char *behind(const char *text, const char *word)
 {
     size_t n = strlen(word);
@@ -43,7 +39,6 @@ static const char *behind(const char *text, const char *word)
     return text[n] == '\0' ? text + n : text + n + 1;
 }
 
-/* Parse "idx3-ubyte", "idx3-ubyte.gz". */
 static bool is_idx(const char *text, struct name *out)
 {
     static const char *const types[] = {"ubyte", "byte", "short", "int", "float", "double"};
@@ -60,7 +55,6 @@ static bool is_idx(const char *text, struct name *out)
     return false;
 }
 
-/* Parse "images-idx3-ubyte", the part of a name behind train or test. */
 static bool is_content(const char *text, bool trains, struct name *out)
 {
     static const char *const contents[] = {"images", "labels"};
@@ -93,14 +87,14 @@ static bool take_apart(const char *text, struct name *out)
 
 struct search {
     const char *dir;
-    const char *prefix; /* NULL: not given, the first file's */
+    const char *prefix; /* prefix of all files; NULL: not given, so that of the first file found */
     struct idx_paths *out;
     int rank[IDX_FILES];
     char first[PREFIX_BYTES];
     bool found;
 };
 
-/* 0; -1: the prefix differs from that of earlier files. */
+/* If `text` names one of the four files and has a lower rank: take its path. -1: another prefix than before; path too long. */
 static int look_at(struct search *s, const char *text, char *err)
 {
     struct name name;
@@ -122,10 +116,10 @@ static int look_at(struct search *s, const char *text, char *err)
         size_t n = strlen(path);
         name.rank += DIRECTORY;
         if (snprintf(path + n, sizeof(path) - n, "/%s", text) >= (int)(sizeof(path) - n) || stat(path, &st) != 0) {
-            path[n] = '\0'; /* path is refused below */
+            path[n] = '\0'; /* keep the directory: data_file_open() will refuse it */
         }
     }
-    /* among equal ranks the order of names decides, t10k before test: a directory lists in any order */
+    /* names come in any order: of equal ranks the first by strcmp() wins, so t10k before test */
     char *best = s->out->path[name.file];
     if (name.rank < s->rank[name.file] || (name.rank == s->rank[name.file] && strcmp(path, best) < 0)) {
         s->rank[name.file] = name.rank;
@@ -134,7 +128,7 @@ static int look_at(struct search *s, const char *text, char *err)
     return 0;
 }
 
-/* Look at the names with s->prefix; NULL: with any. */
+/* Look at all file names in the directory that have the prefix s->prefix (NULL: any). */
 static int look_once(struct search *s, DIR *dir, char *err)
 {
     int result = 0;
@@ -145,7 +139,7 @@ static int look_once(struct search *s, DIR *dir, char *err)
     return result;
 }
 
-/* Without a given prefix, names without prefix are taken if there are any, because no prefix could select them. */
+/* Find the files. Without a given prefix, files without one come first: the user can still name a prefix to get others. */
 static int look_everywhere(struct search *s, DIR *dir, char *err)
 {
     if (s->prefix != NULL) {

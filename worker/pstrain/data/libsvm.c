@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * LIBSVM's sparse text: a line per example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`; values that are missing are 0; `#` begins a
- * comment. Plain or gzip, with or without a byte order mark of UTF-8. LIBFFM's has a field before each index, which is read over.
+/* LIBSVM's sparse text: a line for each example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`; missing values are 0; `#` begins a
+ * comment. Plain or gzip, with or without a byte order mark of UTF-8. In LIBFFM's text a field precedes each index, and is
+ * skipped.
  *
- * Happy path: each file is read line by line into compressed sparse rows -> the classes are the distinct labels of both files,
- * ascending -> column 0 is index 0 if that occurs, else index 1. Without a test file a fifth is used for the test, by a fixed
- * shuffle. Indices of a line may be in any order; values of 0 are not stored. Failure modes, with FILE:LINE and what was
- * expected: no number, an index twice (if not added up or overwritten), an index above every model, a line too long, several
- * labels in a line, labels that are measurements and not classes, a precomputed kernel, whose index 0 counts the examples.
- */
+ * Happy path: each file is read line by line into compressed sparse rows. The classes are the distinct labels of both files,
+ * ascending, unless labels are numbers to be predicted. Column 0 is index 0 if that occurs, else index 1. Indices of a line may
+ * come in any order; zeros are not stored. Without a test file a fixed fifth of the examples is for the test.
+ *
+ * Failure modes, with FILE:LINE and what was expected: not a number; an index twice, if not to be added up or overwritten; an
+ * index too high for any model; a line too long; several labels in a line; labels that are measurements and not classes; a
+ * precomputed kernel, whose index 0 numbers the examples. */
 #include "data.h"
 
 #include "common/utf8.h"
@@ -24,24 +25,24 @@
 
 enum {
     LINE_BYTES_FIRST = 64 << 10,
-    LINE_BYTES_MAX = 16 << 20, /* a million values */
+    LINE_BYTES_MAX = 16 << 20, /* room for about a million INDEX:VALUE */
     CLASSES_MAX = 65536,
-    /* largest number of classes if some label is no whole number; a regression has more distinct labels */
+    /* with a label that is no whole number, more classes are refused: such labels are probably numbers for --task regression */
     FRACTIONS_MAX = 20,
-    INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see INPUT_BYTES_MAX of input.h */
-    COUNTED_MIN = 3,           /* so many examples that index 0 numbers 1, 2, 3 are taken for a precomputed kernel */
+    INDEX_MAX = INT32_MAX - 1, /* columns are int32; at the highest index one weight for each feature makes 8 GiB */
+    COUNTED_MIN = 3,           /* fewer rows with row numbers at index 0 may be chance, more are a precomputed kernel */
     PROGRESS_ROWS = 1 << 12,
-    SPLIT_SEED = 20160101, /* for the choice of test examples */
-    TEST_SHARE = 5         /* one of this many examples is for the test */
+    SPLIT_SEED = 20160101, /* a fixed seed: all workers choose equal test examples */
+    TEST_SHARE = 5         /* one example in so many is for the test */
 };
 
 struct entry {
-    int64_t index; /* as in the file, from 0 or 1 on */
+    int64_t index; /* as written in the file */
     float value;
-    int32_t at; /* position in the line, from 0; of a repeated index it tells which value is last */
+    int32_t at; /* position in the line: second key of the sort, so that of equal indices the last one in the line is known */
 };
 
-/* What was read so far of both files. Until set_columns(), rows.columns holds indices as the files have them. */
+/* What was read so far. rows.columns has the indices of the files, until set_columns() makes them columns from 0. */
 struct reading {
     const struct data_options *options;
     struct data_rows rows;
@@ -49,16 +50,15 @@ struct reading {
     int64_t row_room, value_count, value_room;
     double *labels; /* the distinct labels, ascending */
     int64_t label_count, label_room;
-    bool fractions;    /* some label is no whole number */
-    int64_t index_max; /* -1: none yet */
+    bool fractions;    /* some label is not a whole number */
+    int64_t index_max; /* highest index so far; -1: none yet */
     bool has_index_0;
-    bool counts;          /* every row so far begins with index 0 and the row's number, from 1, as its value */
-    int64_t qids, joined; /* qids: lines with a qid; joined: values that were added up or overwritten */
-    struct entry *line;   /* entries of the present line */
+    bool counts;          /* every row so far has its own number, from 1, as the value of index 0, as in a precomputed kernel */
+    int64_t qids, joined; /* lines with a qid; values that were added up or overwritten because an index occurred twice */
+    struct entry *line;
     int64_t line_count, line_room;
 };
 
-/* Position of the reader. */
 struct reader {
     struct data_file file;
     char *line;
@@ -72,7 +72,6 @@ static int no_memory(const struct reader *r, char *err)
     return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
 }
 
-/* Give items room for one more of item_bytes. NULL: no memory, and items is unchanged. */
 static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
 {
     if (count < *room) {
@@ -89,7 +88,7 @@ static int wrong_bytes(const struct reader *r, const char *what, char *err)
     return cli_error(err, "%s:%" PRId64 ": %s", r->file.path, r->number, what);
 }
 
-/* Read the next line into r->line; returns its bytes with the newline; 0: end of file; -1: error. */
+/* Read the next line, with its newline, into r->line, which grows as needed. Returns its bytes; 0: end of file; -1: error. */
 static int64_t line_bytes(struct reader *r, char *err)
 {
     int64_t n = 0;
@@ -99,7 +98,8 @@ static int64_t line_bytes(struct reader *r, char *err)
             more = more > LINE_BYTES_MAX + 2 ? LINE_BYTES_MAX + 2 : more;
             char *grown = more > r->line_room ? realloc(r->line, (size_t)more) : NULL;
             if (grown == NULL) {
-                return more > r->line_room ? no_memory(r, err) : n; /* too long: the caller reports it */
+                /* over LINE_BYTES_MAX: the caller reports the long line */
+                return more > r->line_room ? no_memory(r, err) : n;
             }
             r->line = grown;
             r->line_room = more;
@@ -115,7 +115,7 @@ static int64_t line_bytes(struct reader *r, char *err)
     }
 }
 
-/* Read the next line into r->line, without its end. 1: there is one; 0: end of file; -1: error. */
+/* Read the next line without its line end into r->line. 1: done; 0: end of file; -1: error. */
 static int next_line(struct reader *r, char *err)
 {
     r->number++;
@@ -152,7 +152,6 @@ static int bad(const struct reader *r, const char *at, const char *expected, cha
     return cli_error(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
 }
 
-/* Insert the label into the sorted list of distinct labels. */
 static int see_label(const struct reader *r, double label, char *err)
 {
     struct reading *all = r->all;
@@ -170,11 +169,12 @@ static int see_label(const struct reader *r, double label, char *err)
     }
     all->fractions = all->fractions || label != floor(label);
     if (all->label_count >= (all->fractions ? FRACTIONS_MAX : CLASSES_MAX)) {
-        return cli_error(
-            err,
-            "%s:%" PRId64 ": %.15g is the label number %" PRId64 " that differs from all before it%s: pstrain tells classes "
-            "apart and fits no measurements (regression)",
-            r->file.path, r->number, label, all->label_count + 1, all->fractions ? ", and not all are whole numbers" : "");
+        return cli_error(err,
+                         "%s:%" PRId64 ": %.15g is the label number %" PRId64
+                         " that differs from all before it%s: for numbers to be predicted "
+                         "give --task regression",
+                         r->file.path, r->number, label, all->label_count + 1,
+                         all->fractions ? ", and not all are whole numbers" : "");
     }
     double *grown = grow(all->labels, all->label_count, &all->label_room, sizeof(*grown));
     if (grown == NULL) {
@@ -187,7 +187,6 @@ static int see_label(const struct reader *r, double label, char *err)
     return 0;
 }
 
-/* Parse LABEL at the start of the line. */
 static int read_label(const struct reader *r, char **p, double *out, char *err)
 {
     char *end = NULL;
@@ -202,12 +201,15 @@ static int read_label(const struct reader *r, char **p, double *out, char *err)
     if (end == *p || !ends_word(*end) || !isfinite(label)) {
         return bad(r, *p, "a label, a finite number", err);
     }
-    *out = label + 0.0; /* turns -0 into 0 */
+    if (r->all->options->numbers && !isfinite((float)label)) {
+        return bad(r, *p, "a label within the range of float32", err);
+    }
+    *out = label + 0.0; /* makes -0 a 0 */
     *p = end;
-    return see_label(r, *out, err);
+    return r->all->options->numbers ? 0 : see_label(r, *out, err);
 }
 
-/* Skip qid:N, the query of a line, which is not used. */
+/* Skip qid:N, the number of the query in ranking data, which is not used. */
 static int read_qid(const struct reader *r, char **p, char *err)
 {
     size_t digits = strspn(*p + 4, "0123456789");
@@ -231,7 +233,6 @@ static int index_too_high(const struct reader *r, const char *at, int64_t index,
     return bad(r, at, text, err);
 }
 
-/* Move behind FIELD: of LIBFFM. */
 static int skip_field(const struct reader *r, char **p, char *err)
 {
     const size_t digits = strspn(*p, "0123456789");
@@ -242,7 +243,6 @@ static int skip_field(const struct reader *r, char **p, char *err)
     return 0;
 }
 
-/* Parse INDEX:VALUE. */
 static int read_entry(const struct reader *r, char **p, struct entry *out, char *err)
 {
     char *end = NULL;
@@ -277,7 +277,7 @@ static int by_index(const void *a, const void *b)
     return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : x->at - y->at;
 }
 
-/* Combine two values of one index into *first, as the options say. */
+/* An index occurs twice: *first becomes the sum with *next, or *next, by data_options.duplicates; -1: refused, a line in err. */
 static int join(const struct reader *r, struct entry *first, const struct entry *next, char *err)
 {
     enum data_duplicates way = r->all->options->duplicates;
@@ -314,7 +314,7 @@ static int add_value(const struct reader *r, const struct entry *e, char *err)
     return 0;
 }
 
-/* Append the line's entries to the rows: sorted, each index once, without zeros. */
+/* Append a line to the rows: entries sorted by index, without zeros, equal indices combined by join(). 0, or -1 and err. */
 static int add_values(const struct reader *r, char *err)
 {
     struct entry *line = r->all->line;
@@ -386,7 +386,7 @@ static int read_line(const struct reader *r, char *err)
     p[strcspn(p, "#")] = '\0';
     p += strspn(p, BLANKS);
     if (*p == '\0') {
-        return 0; /* an empty line, or a comment */
+        return 0; /* nothing on the line but blanks or a comment */
     }
     r->all->line_count = 0;
     if (read_label(r, &p, &label, err) != 0) {
@@ -471,7 +471,7 @@ static int32_t class_of(const struct dataset *set, double label)
     return (int32_t)low;
 }
 
-/* Choose the row of each example: all rows, or, with a split, a shuffled order whose first rows are for the test. */
+/* Set out->place, each example's row: in the files' order; without a test file shuffled, and a fifth becomes the test. */
 static int set_places(const struct reading *all, int64_t train_rows, const char *path, struct dataset *out, char *err)
 {
     const bool split = train_rows == all->rows.count;
@@ -484,9 +484,11 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
     }
     int64_t *order = malloc((size_t)all->rows.count * sizeof(*order));
     out->place = malloc((size_t)all->rows.count * sizeof(*out->place));
-    out->train_y = malloc((size_t)out->train_count * sizeof(*out->train_y));
-    out->test_y = malloc((size_t)out->test_count * sizeof(*out->test_y));
-    if (order == NULL || out->place == NULL || out->train_y == NULL || out->test_y == NULL) {
+    void *train_labels = malloc((size_t)out->train_count * sizeof(int32_t)); /* as large as a float */
+    void *test_labels = malloc((size_t)out->test_count * sizeof(int32_t));
+    *(out->predicts ? (void **)&out->train_t : (void **)&out->train_y) = train_labels;
+    *(out->predicts ? (void **)&out->test_t : (void **)&out->test_y) = test_labels;
+    if (order == NULL || out->place == NULL || train_labels == NULL || test_labels == NULL) {
         free(order);
         return cli_error(err, "%s: no memory for %" PRId64 " examples", path, all->rows.count);
     }
@@ -496,15 +498,20 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
     for (int64_t i = 0; i < all->rows.count; i++) {
         int64_t example = !split ? i : i < cut ? out->train_count + i : i - cut;
         int64_t row = split ? order[i] : i;
-        int32_t *y = example < out->train_count ? &out->train_y[example] : &out->test_y[example - out->train_count];
+        const bool tests = example >= out->train_count;
+        const int64_t at = tests ? example - out->train_count : example;
         out->place[example] = row;
-        *y = class_of(out, all->row_labels[row]);
+        if (out->predicts) {
+            (tests ? out->test_t : out->train_t)[at] = (float)all->row_labels[row];
+        } else {
+            (tests ? out->test_y : out->train_y)[at] = class_of(out, all->row_labels[row]);
+        }
     }
     free(order);
     return 0;
 }
 
-/* Shrink the block to `bytes` bytes; unchanged if realloc() fails. */
+/* Give memory behind the first `bytes` bytes back; if realloc() cannot, return block unchanged. */
 static void *smaller(void *block, size_t bytes)
 {
     void *less = realloc(block, bytes);
@@ -514,7 +521,6 @@ static void *smaller(void *block, size_t bytes)
     return less;
 }
 
-/* Free memory that was allocated in advance. */
 static void give_back(struct reading *all)
 {
     all->rows.columns = smaller(all->rows.columns, (size_t)(all->value_count + 1) * sizeof(int32_t));
@@ -522,7 +528,7 @@ static void give_back(struct reading *all)
     all->rows.ends = smaller(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
 }
 
-/* The first class in the test that training lacks, and the number of such classes; -1: none, or no memory. */
+/* Count the classes that no training example has: *out_count. Returns the lowest such class; -1: there is none, or no memory. */
 static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
 {
     bool *learnt = calloc((size_t)set->classes, sizeof(*learnt));
@@ -531,7 +537,7 @@ static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
     for (int64_t i = 0; learnt != NULL && i < set->train_count; i++) {
         learnt[set->train_y[i]] = true;
     }
-    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* every class occurs in one of the two */
+    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* training lacks it, so only the test has it */
         first = !learnt[c] && first < 0 ? c : first;
         *out_count += !learnt[c];
     }
@@ -539,12 +545,11 @@ static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
     return first;
 }
 
-/* Write out->found, what people should know about the files. */
 static void note_found(const struct reading *all, struct dataset *out)
 {
     char *found = out->found;
     int64_t count = 0;
-    const int64_t class = unlearnt_class(out, &count);
+    const int64_t class = out->predicts ? -1 : unlearnt_class(out, &count);
     int n = all->qids > 0 ? snprintf(found, sizeof(out->found), "; qid is not used") : 0;
     if (all->joined > 0) {
         n += snprintf(found + n, sizeof(out->found) - (size_t)n,
@@ -580,6 +585,12 @@ int data_load_libsvm(const char *train_path, const char *test_path, const struct
     out->rows = all.rows;
     out->labels = all.labels;
     out->classes = all.label_count;
+    out->predicts = options->numbers;
+    if (result == 0 && out->predicts) { /* one label, 0, is stored with the model and tells it from a model of classes */
+        out->labels = calloc(1, sizeof(*out->labels));
+        out->classes = 1;
+        result = out->labels != NULL ? 0 : cli_error(err, "%s: no memory", train_path);
+    }
     result = result == 0 ? set_places(&all, train_rows, train_path, out, err) : result;
     free(all.row_labels);
     free(all.line);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A data set by its name on the command line: chooses the reader. Failure modes: an unknown name (the known ones are listed), no
- * digits file (the places are listed), errors of the readers, no memory.
- */
+/* Chooses the reader of a data set by its name on the command line. Failure modes: an unknown name (the known ones are listed),
+ * no digits file (the places are listed), errors of the readers, no memory. */
 #include "data.h"
 
 #include <limits.h>
@@ -14,14 +12,14 @@
 #define DIGITS_FILE "digits/digits.csv.gz"
 #define PLACES_MAX 3
 
-/* Write BASE/relative/digits/digits.csv.gz; 0: it does not fit. */
+/* Write the path BASE/relative + DIGITS_FILE into path [PATH_MAX]. Returns 1; 0: it is too long. */
 static int join(char *path, const char *base, const char *relative)
 {
     int length = snprintf(path, PATH_MAX, "%s/%s%s", base, relative, DIGITS_FILE);
     return length > 0 && length < PATH_MAX;
 }
 
-/* Directory of the running program; 0: /proc is not mounted. */
+/* Write the directory of this program's file into dir. Returns 0: unknown, as /proc is not mounted. */
 static int program_dir(char *dir)
 {
     ssize_t length = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -40,7 +38,7 @@ static int find_digits(char *path, char *err)
     size_t count = 0;
     const char *chosen = getenv("PS_DATA_DIR");
     if (chosen != NULL && chosen[0] != '\0') {
-        /* a directory that the user names is used, or an error */
+        /* the user has named a directory: look nowhere else */
         return join(path, chosen, "") ? 0 : cli_error(err, "PS_DATA_DIR: path too long: %.200s...", chosen);
     }
     if (program_dir(dir)) {
@@ -90,19 +88,31 @@ static int load_libffm(const char *const *paths, size_t count, const struct data
 
 enum { FILES_MAX = 4 };
 
-/* The formats: "NAME:FILES", files between commas. */
+/* The formats of --data NAME:FILES: the name, and which files follow, separated by commas. */
 static const struct format {
     const char *name, *files;
     size_t files_min, files_max;
-    bool pairs;   /* files come in twos */
-    bool sparse;  /* examples are rows of few values */
-    bool numbers; /* labels may be numbers to be predicted */
+    bool pairs; /* files are pairs: of examples and of labels */
+    bool sparse;
+    bool numbers;
     int (*load)(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
 } formats[] = {
     {.name = "digits", .load = load_digits},
     {.name = "mnist", .files = "DIR", .files_min = 1, .files_max = 1, .load = load_mnist},
-    {.name = "libsvm", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .sparse = true, .load = load_libsvm},
-    {.name = "libffm", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .sparse = true, .load = load_libffm},
+    {.name = "libsvm",
+     .files = "TRAIN[,TEST]",
+     .files_min = 1,
+     .files_max = 2,
+     .sparse = true,
+     .numbers = true,
+     .load = load_libsvm},
+    {.name = "libffm",
+     .files = "TRAIN[,TEST]",
+     .files_min = 1,
+     .files_max = 2,
+     .sparse = true,
+     .numbers = true,
+     .load = load_libffm},
     {.name = "csv", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .numbers = true, .load = data_load_csv},
     {.name = "npy",
      .files = "X,Y[,XT,YT]",
@@ -115,7 +125,7 @@ static const struct format {
 };
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
-/* Find the row of spec, and cut a copy of its files at the commas; *out_copy is freed by the caller. NULL: err says why. */
+/* Split spec into format and files: paths [*out_count] point into *out_copy, which the caller frees. NULL: see err. */
 static const struct format *parse(const char *spec, char **out_copy, const char *paths[FILES_MAX], size_t *out_count, char *err)
 {
     const size_t n = strcspn(spec, ":");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MNIST, and other sets of images in IDX files. All numbers are big-endian: two bytes 0, a type, the number of dimensions, each
- * dimension as u32, then the elements, the last dimension fastest.
- *   images: 0x00000803, count, rows, columns, then count * rows * columns bytes of pixels, 0 to 255, which become 0 to 1; float32
- *   and
- *           float64 are taken unchanged; 2 to 4 dimensions
- *   labels: 0x00000801, count, then count bytes; also signed types. Classes are 0 to the highest label of both files, at least 10
- * Both headers of a pair are compared with each other and with the size of the file before anything is allocated: deflate expands
- * by at most 1032, so a small file cannot claim a large content. Failure modes, with file and byte: no file, wrong magic, sizes
- * of 0 or too large, counts that differ, another image size in the test set, a label below 0 or too high, a pixel that is not
- * finite, too short, too long, damaged gzip.
+ * MNIST, and other sets of images in IDX files. A file holds two bytes 0, a type, the number of dimensions, each dimension as
+ * u32, then the elements, row-major. All numbers are big-endian.
+ *   images:  0x00000803, count, rows, columns, then count * rows * columns bytes of pixels, 0 to 255, which become 0 to 1;
+ *            float32 and float64 are taken unchanged; 2 to 4 dimensions
+ *   labels:  0x00000801, count, then count bytes; also signed types. Classes are 0 to the highest label of both files, at least
+ *            10
+ * Both headers of a pair are compared with each other and with the size of the file before anything is allocated. gzip makes
+ * a file at most 1032 times smaller, so a small file cannot claim a large content. Failure modes, with file and byte: no file,
+ * wrong magic, sizes of 0 or too large, counts that differ, another image size in the test set, a label below 0 or too high, a
+ * pixel that is not finite, a file too short or too long, damaged gzip.
  */
 #include "idx.h"
 
@@ -24,14 +24,14 @@ enum {
     IMAGES_DIMS_MIN = 2,
     DIMS_MAX = 4,
     HEADER_MAX = 4 + 4 * DIMS_MAX,
-    CLASSES_MIN = 10, /* also if some digit does not occur */
+    CLASSES_MIN = 10, /* at least ten classes, even if a digit does not occur */
     CLASSES_MAX = 65536,
     SIDE_MAX = 1024,
     COUNT_MAX = 1 << 24,
     INFLATE_MAX = 1032,
     CHUNK = 64 << 10
 };
-#define PIXELS_MAX ((int64_t)1 << 30) /* of one file: 4 GiB as floats */
+#define PIXELS_MAX ((int64_t)1 << 30) /* most pixels of a file: 4 GiB as floats */
 
 enum idx_type { IDX_U8 = 0x08, IDX_I8 = 0x09, IDX_I16 = 0x0b, IDX_I32 = 0x0c, IDX_F32 = 0x0d, IDX_F64 = 0x0e };
 
@@ -101,7 +101,6 @@ static int check_size(const struct data_file *file, int64_t value, int64_t limit
     return 0;
 }
 
-/* content: size of the file that the header implies, header included. */
 static int check_content(const struct data_file *file, int64_t content, char *err)
 {
     if (file->plain != 0 && file->stored_bytes != content) {
@@ -141,7 +140,7 @@ static int read_header(struct content *c, bool images, char *err)
     return 0;
 }
 
-/* Check each size and their partial products, so that the product cannot overflow. */
+/* Check each dimension, and the product after each one, so that it cannot overflow. */
 static int check_images(const struct content *c, char *err)
 {
     static const char *const names[DIMS_MAX] = {"images", "rows", "columns", "channels"};
@@ -217,7 +216,7 @@ static int64_t label_at(const uint8_t *p, enum idx_type type)
     }
 }
 
-/* Position in the file of byte `at` of the chunk that was read last. */
+/* Position in the uncompressed file of byte `at` of the chunk read last. */
 static int64_t byte_of(const struct content *c, int64_t chunk_bytes, int64_t at)
 {
     return c->file.position - chunk_bytes + at;
@@ -244,7 +243,6 @@ static int read_pixels(struct content *c, float *x, char *err)
     return data_file_end(&c->file, err);
 }
 
-/* *most is raised to the highest label. */
 static int read_labels(struct content *c, int32_t *y, int64_t *most, char *err)
 {
     uint8_t chunk[CHUNK];

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A fifth of the training examples, always the same one, kept for the test or for validation; the rest moves together. Failure
- * modes: too few examples, no memory.
- */
+/* Moves a fifth of the training examples, chosen by a fixed seed, to test or validation. Failure: too few examples, no memory. */
 #include "data.h"
 
 #include <inttypes.h>
@@ -11,7 +8,8 @@
 
 enum { SHARE = 5, TEST_SEED = 20160101, VALID_SEED = 20160102 };
 
-/* Move the elements of `from` that are marked to `to`, the others to the front. */
+/* Move the elements of array from [count], `bytes` bytes each, that are marked to array `to`, and close the gaps in `from`. from
+ * NULL: does nothing. */
 static void part(void *from, void *to, const bool *marks, int64_t count, size_t bytes)
 {
     char *kept = from, *moved = to;
@@ -23,7 +21,6 @@ static void part(void *from, void *to, const bool *marks, int64_t count, size_t 
     }
 }
 
-/* Marks of a fifth of `count` examples; NULL: no memory. */
 static bool *marks_of(int64_t count, uint64_t seed)
 {
     bool *marks = calloc((size_t)count, sizeof(*marks));
@@ -41,7 +38,8 @@ static bool *marks_of(int64_t count, uint64_t seed)
     return marks;
 }
 
-/* Move a fifth of the training examples. Sparse rows stay where they are; their places move behind those of the test. */
+/* Move a fifth of the training examples to new arrays x, y and t. Sparse examples are not moved: only their entries in set->place
+ * go to its end, behind those of the test. */
 static int take(struct dataset *set, uint64_t seed, float **x, int32_t **y, float **t, int64_t *out_count)
 {
     const int64_t count = set->train_count, taken = count / SHARE;
@@ -76,7 +74,7 @@ int data_split(struct dataset *set, const char *path, char *err)
         return cli_error(err, "%s: %" PRId64 " examples are too few to keep a fifth for the test; name a file for it", path,
                          set->train_count);
     }
-    free(set->test_x); /* without examples */
+    free(set->test_x); /* allocated for 0 examples */
     free(set->test_y);
     free(set->test_t);
     return take(set, TEST_SEED, &set->test_x, &set->test_y, &set->test_t, &set->test_count) == 0
@@ -97,7 +95,8 @@ int data_validate(struct dataset *set, char *err)
 struct dataset data_validation(const struct dataset *set)
 {
     struct dataset view = *set;
-    view.train_count = set->train_count + set->test_count; /* places of sparse rows: training, test, validation */
+    /* set->place lists sparse examples: training, test, validation */
+    view.train_count = set->train_count + set->test_count;
     view.test_count = set->valid_count;
     view.test_x = set->valid_x;
     view.test_y = set->valid_y;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Examples in compressed sparse rows: batches of them, and their adaptation to the classes and columns of an existing model.
- * Failure modes: no memory; a label or an index that the model does not have. The set is unchanged then.
- */
+/* Examples in compressed sparse rows: batches of them, and fitting them to the classes and columns of an existing model. Failure
+ * modes, after which the set is unchanged: no memory; a label or an index that the model does not have. */
 #include "data.h"
 
 #include <inttypes.h>
@@ -11,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTED_MAX = 8 /* a note lists up to so many labels */ };
+enum { LISTED_MAX = 8 /* most labels that the printed note lists */ };
 
 static int64_t first_of(const struct data_rows *rows, int64_t row)
 {
@@ -56,7 +54,6 @@ void data_gather_dense(const struct dataset *set, const int64_t *examples, int64
     }
 }
 
-/* Copy the rows of test examples, in their order. */
 static int test_rows(const struct dataset *set, struct data_rows *out)
 {
     int64_t values = 0;
@@ -103,12 +100,13 @@ int data_keep_test(struct dataset *set, char *err)
     }
     free(set->train_x);
     free(set->train_y);
+    free(set->train_t);
     set->train_x = NULL;
     set->train_y = NULL;
+    set->train_t = NULL;
     return 0;
 }
 
-/* True if the labels are first, first + 1, first + 2 and so on. */
 static bool is_count(const double *labels, int64_t classes)
 {
     for (int64_t i = 0; i < classes; i++) {
@@ -154,7 +152,8 @@ void data_note(struct dataset *set)
 {
     char labels[DATA_NOTE_BYTES / 3];
     (void)snprintf(set->note, sizeof(set->note), "%s; %" PRId64 " features, indices from %d%s%s",
-                   data_labels_text(set->labels, set->classes, labels, sizeof(labels)), set->features, set->base,
+                   set->predicts ? "labels are numbers" : data_labels_text(set->labels, set->classes, labels, sizeof(labels)),
+                   set->features, set->base,
                    set->base_given    ? ""
                    : set->has_index_0 ? " (0 occurs)"
                    : set->base == 0   ? " (as the model's)"
@@ -178,6 +177,9 @@ static int64_t class_of(const struct data_known *known, double label)
 static int check_labels(const struct dataset *set, const struct data_known *known, char *err)
 {
     char text[DATA_NOTE_BYTES];
+    if (known->labels != NULL && set->predicts != (known->classes == 1)) {
+        return cli_error(err, "the model was made with --task %s", set->predicts ? "classification" : "regression");
+    }
     for (int64_t i = 0; known->labels != NULL && i < set->classes; i++) {
         if (class_of(known, set->labels[i]) < 0) {
             return cli_error(err, "label %.15g is none of the model's, whose %s", set->labels[i],
@@ -213,7 +215,7 @@ static void rename_classes(const struct dataset *set, const struct data_known *k
 
 int data_adopt(struct dataset *set, const struct data_known *known, char *err)
 {
-    const bool moves = known->base == 0 && set->base == 1; /* the column of index i changes from i - 1 to i */
+    const bool moves = known->base == 0 && set->base == 1; /* the model's first index is 0, the set's is 1: add 1 to columns */
     const int64_t used = set->used + (moves && set->used > 0 ? 1 : 0);
     double *labels = NULL;
     if (check_labels(set, known, err) != 0 || check_columns(set, known, used, err) != 0) {

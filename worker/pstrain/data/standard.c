@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Standardized columns: x = (x - mean) / scale, mean and standard deviation of the training examples, or those that a model
- * keeps. Features that are 0 or 1 of a category stay as they are. A column without deviation gets scale 1: its feature is 0 in
- * training. Failure modes: a model whose columns are others; no memory.
- */
+/* Standardized columns: x = (x - mean) / scale, with mean and scale of the training examples, or of a model. A feature of a
+ * category stays 0 or 1. A column without deviation gets scale 1: its feature is 0 in training. Failure modes: a model with other
+ * columns; no memory. */
 #include "data.h"
 
 #include "form.h"
@@ -14,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMED_MAX = 5 /* constant columns that a note names */ };
+enum { NAMED_MAX = 5 /* most constant columns that the printed note names */ };
 
-/* A form of numbers without names, for data that are no csv. */
+/* For data that are not csv: make a form of number columns without names. */
 static int form_of_numbers(struct form *form, int64_t features, char *err)
 {
     int result = features <= FORM_COLUMNS_MAX ? 0 : cli_error(err, "more than %d columns", FORM_COLUMNS_MAX);
@@ -48,7 +46,7 @@ static void apply(float *x, int64_t count, int64_t stride, const struct form_col
     }
 }
 
-/* Add "; warning: column 3 'x' is constant" to the note: of `count` columns the first ones. */
+/* Name a constant column in the printed note, unless NAMED_MAX are named. count: constant columns so far, with this one. */
 static void warn(struct dataset *set, const struct form *form, int64_t index, int64_t count)
 {
     const size_t used = strlen(set->note);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CSV files of examples, a line each. What a column is, its first value says: a number, or a category otherwise. Categories
- * become a feature for each value, in the order of form_compare(); the label's column gives classes, or numbers to be predicted.
+ * CSV files of examples, one a line. The first value of a column says whether it has numbers or categories. Categories become a
+ * feature for each value, in the order of form_compare(). The label's column gives classes, or numbers to be predicted.
  *
- * Happy path: read the files -> the names of the columns -> pass 1 checks all fields and finds the values of categories and the
- * classes -> pass 2 fills the arrays. With the form of a model there is nothing to find. Failure modes, each with line and byte:
- * a ragged line; a missing value; a number that is none, is not finite, or does not fit a float; too many categories; a category
- * or a class that the model does not have; a label that names no column.
- */
+ * Happy path: read the files; find the columns; in pass 1 check all fields, and find the values of categories and the classes; in
+ * pass 2 fill the arrays. If a model exists, its form (form.h) has the columns and their values, and pass 1 only checks. Failure
+ * modes, each with line and byte: lines of different length; a missing value; a number that is malformed, not finite, or too
+ * large for a float; too many categories; a category or a class that the model does not have; a label that names no column. */
 #include "data.h"
 
 #include "csv.h"
@@ -26,19 +25,19 @@ enum { FILES = 2 };
 struct table {
     const struct data_options *options;
     struct form form;
-    bool known;         /* the form is a model's */
-    bool header[FILES]; /* the file begins with names */
-    int64_t label;      /* index of its column */
+    bool known;         /* `form` is that of an existing model, so pass 1 adds no categories and classes to it */
+    bool header[FILES]; /* the file begins with the names of the columns */
+    int64_t label;      /* index of the label's column */
     int64_t rows[FILES];
-    /* of the file that is read: */
+    /* the file being read: */
     size_t file;
     int64_t row; /* number of examples so far */
-    float *x;    /* what pass 2 fills; NULL in pass 1 */
+    float *x;    /* where pass 2 writes; NULL in pass 1 */
     int32_t *y;
     float *t;
 };
 
-/* True if text is a number; it may be NaN or infinite. */
+/* True if text is a number, NaN and infinity included. */
 static bool number_of(const char *text, double *out)
 {
     char *end = NULL;
@@ -49,7 +48,6 @@ static bool number_of(const char *text, double *out)
     return end != text && *end == '\0';
 }
 
-/* True if a file writes a value that is not there so. */
 static bool is_missing(const char *text)
 {
     static const char *const words[] = {"", "?", "NA", "N/A", "na", "null", "NULL", "nan", "NaN", "NAN"};
@@ -61,7 +59,7 @@ static bool is_missing(const char *text)
     return false;
 }
 
-/* "column 3 'age'" */
+/* Write how a message calls column i, as "column 3 'age'", into buf. Returns buf. */
 static const char *column_text(const struct table *t, int64_t i, char *buf, size_t n)
 {
     const char *name = t->form.columns[i].name;
@@ -69,16 +67,16 @@ static const char *column_text(const struct table *t, int64_t i, char *buf, size
     return buf;
 }
 
-static int check_number(const struct csv *c, const char *what, double *out, char *err)
+static int check_number(const struct csv *c, const char *what, bool label, double *out, char *err)
 {
-    return !number_of(c->field, out)
-               ? csv_error(c, err, "%s: expected a number, as the column begins with, found '%.60s'", what, c->field)
+    return !number_of(c->field, out) ? csv_error(c, err, "%s: expected a number, as %s, found '%.60s'", what,
+                                                 label ? "--task regression predicts" : "the column begins with", c->field)
            : !isfinite(*out) || fabs(*out) > (double)FLT_MAX
                ? csv_error(c, err, "%s: %.60s is not finite in float32", what, c->field)
                : 0;
 }
 
-/* Pass 1 for a field. */
+/* Pass 1 for field i of a line: add its category or class to the form, or check its number. */
 static int find(struct table *t, const struct csv *c, int64_t i, char *err)
 {
     struct form_column *column = &t->form.columns[i];
@@ -89,7 +87,7 @@ static int find(struct table *t, const struct csv *c, int64_t i, char *err)
         return csv_error(c, err, "%s: the value is missing ('%s')", what, c->field);
     }
     if (column->kind == FORM_NUMBER || (column->kind == FORM_LABEL && t->options->numbers)) {
-        return check_number(c, what, &number, err);
+        return check_number(c, what, column->kind == FORM_LABEL, &number, err);
     }
     if (t->known) {
         return form_find(column, c->field) >= 0
@@ -107,7 +105,7 @@ static int find(struct table *t, const struct csv *c, int64_t i, char *err)
                            what, FORM_VALUES_MAX);
 }
 
-/* Pass 2 for a field, which was checked. */
+/* Pass 2 for field i, which pass 1 has checked: write the features that it stands for. */
 static void fill(const struct table *t, const struct csv *c, int64_t i, int64_t *feature)
 {
     const struct form_column *column = &t->form.columns[i];
@@ -146,7 +144,7 @@ static int read_line(struct table *t, struct csv *c, char *err)
     return 0;
 }
 
-/* One pass over t->file. */
+/* Read a whole file: t->x NULL: pass 1, checks; else pass 2, fills the arrays. Sets t->row to the file's number of examples. */
 static int read_lines(struct table *t, const struct data_text *file, char *err)
 {
     struct csv c;
@@ -163,7 +161,7 @@ static int read_lines(struct table *t, const struct data_text *file, char *err)
     return result;
 }
 
-/* Numbers among the fields of the next line, -1 on error. The fields are new columns if `columns`. */
+/* Read a line: returns how many of its fields are numbers; -1: error. columns not NULL: gets a column for each field. */
 static int64_t look_at_line(struct csv *c, struct form *columns, char *err)
 {
     int64_t numbers = 0;
@@ -191,8 +189,7 @@ static int64_t look_at_line(struct csv *c, struct form *columns, char *err)
     return numbers;
 }
 
-/* Find the names and kinds of the columns in the first two lines: a first line without a number, with one in the second, names
- * the columns. */
+/* Find names and kinds of the columns. With --csv_header auto, line 1 is names if it has no number but line 2 has one. */
 static int find_columns(struct table *t, const struct data_text *file, struct form *out, char *err)
 {
     struct csv c;
@@ -220,7 +217,7 @@ static int find_columns(struct table *t, const struct data_text *file, struct fo
     return result;
 }
 
-/* Index of the column that --label names, by its name or number; -1: there is none. */
+/* Index of the column that --label names, by name or number; NULL: the last column. -1: there is no such column. */
 static int64_t label_of(const struct form *columns, const char *label)
 {
     char *end = NULL;
@@ -236,18 +233,25 @@ static int64_t label_of(const struct form *columns, const char *label)
     return end != label && *end == '\0' && at >= 1 && at <= columns->count ? at - 1 : -1;
 }
 
-/* Take the columns of the first file. */
+/* Begin t->form with *columns of the first file (they are moved), and find the label's column. */
 static int new_form(struct table *t, struct form *columns, const char *path, char *err)
 {
+    if (columns->count < 2) {
+        return cli_error(err, "%s:1: one column: a label and at least one feature are needed, with commas between them", path);
+    }
     t->label = label_of(columns, t->options->label);
     if (t->label < 0) {
         const char *last = columns->columns[columns->count - 1].name;
-        return cli_error(err, "%s:1: --label %s: no column has this name or number; there are %" PRId64 " columns%s%.80s%s", path,
-                         t->options->label, columns->count, last[0] != '\0' ? ", the last one is '" : " without names", last,
-                         last[0] != '\0' ? "'" : "");
+        return cli_error(err, "%s:1: --label %s: no column has this name or number; there are columns 1 to %" PRId64 "%s%.80s%s",
+                         path, t->options->label, columns->count,
+                         last[0] != '\0' ? ", the last one is '" : " without names (--csv_header yes: line 1 has their names)",
+                         last, last[0] != '\0' ? "'" : "");
     }
-    if (columns->count < 2) {
-        return cli_error(err, "%s:1: one column: a label and at least one feature are needed", path);
+    for (int64_t i = t->label + 1; i < columns->count && t->options->label != NULL; i++) {
+        if (strcmp(columns->columns[i].name, t->options->label) == 0) {
+            return cli_error(err, "%s:1: --label %s: columns %" PRId64 " and %" PRId64 " have this name; give the number", path,
+                             t->options->label, t->label + 1, i + 1);
+        }
     }
     columns->columns[t->label].kind = FORM_LABEL;
     t->form = *columns;
@@ -255,7 +259,7 @@ static int new_form(struct table *t, struct form *columns, const char *path, cha
     return 0;
 }
 
-/* The columns of a file must be those of the form, which is a model's or the first file's. */
+/* Check that a file has the columns of t->form, which are those of `whose` ("the model" or a file). 0, or -1 and err. */
 static int check_columns(const struct table *t, const struct form *columns, const char *path, const char *whose, char *err)
 {
     if (columns->count != t->form.count) {
@@ -275,7 +279,7 @@ static int check_columns(const struct table *t, const struct form *columns, cons
                            t->label + 1);
 }
 
-/* Take the columns of a model. */
+/* An existing model's form, options->form, becomes t->form. -1: that model is not from csv, or of the other --task. */
 static int take_form(struct table *t, char *err)
 {
     t->known = true;
@@ -295,7 +299,7 @@ static int take_form(struct table *t, char *err)
                : cli_error(err, "the model was made with --task %s", classes ? "classification" : "regression");
 }
 
-/* Columns, categories and classes of all files -> t->form. */
+/* Pass 1 over all files: find columns, categories and classes, into t->form. */
 static int find_form(struct table *t, const struct data_text *files, size_t count, char *err)
 {
     int result = t->options->form != NULL ? take_form(t, err) : 0;
@@ -333,7 +337,7 @@ static int fill_arrays(struct table *t, const struct data_text *files, size_t co
     return result;
 }
 
-/* out->note: the label, its classes, the number of features. */
+/* Write the line to be printed, out->note: label column, classes, number of features. */
 static void note(const struct table *t, struct dataset *out)
 {
     const struct form_column *label = &t->form.columns[t->label];

@@ -66,9 +66,12 @@ from .values import (
     variable_axis_size_partitioner,
     zeros,
 )
-from .variables import Parameter, Variable, clip_global_norm
+from .variables import Embedding, Parameter, Variable, clip_global_norm
 
-_LATE = {"Queue": "queues", "Work": "queues", "WorkItem": "queues", "Accumulator": "queues", "Plan": "plans", "Value": "plans"}
+_LATE = {
+    **dict.fromkeys(("Queue", "Work", "WorkItem", "Accumulator", "SparseAccumulator"), "queues"),
+    **dict.fromkeys(("Plan", "Value"), "plans"),
+}
 
 
 def __getattr__(name: str) -> object:
@@ -94,6 +97,7 @@ __all__ = [
     "DataLoss",
     "DeadlineExceeded",
     "Device",
+    "Embedding",
     "Error",
     "FailedPrecondition",
     "Fault",

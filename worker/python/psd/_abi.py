@@ -83,6 +83,7 @@ class Reason(IntEnum):
     DISK_FULL = 59
     INTERRUPTED = 60
     IDENTITY = 61
+    REVOKED = 62
 
 
 class Dtype(IntEnum):
@@ -229,6 +230,20 @@ class WorkerLoss(IntEnum):
     FAIL = 2
 
 
+class NormOf(IntEnum):
+    """ps_norm_of"""
+
+    ALL = 0
+    EACH = 1
+
+
+class RowsMean(IntEnum):
+    """ps_rows_mean"""
+
+    ALL = 0
+    THOSE = 1
+
+
 class Reuse(IntEnum):
     """ps_reuse"""
 
@@ -288,6 +303,7 @@ class QueueKind(IntEnum):
     RANDOM_SHUFFLE = 2
     WORK = 3
     ACCUMULATOR = 4
+    SPARSE_ACCUMULATOR = 5
 
 
 class Reduction(IntEnum):
@@ -295,6 +311,7 @@ class Reduction(IntEnum):
 
     MEAN = 1
     SUM = 2
+    MEAN_OF_ALL = 3
 
 
 class Activation(IntEnum):
@@ -347,7 +364,7 @@ class ps_initializer(C.Structure):
 
 
 class ps_optimizer(C.Structure):
-    """ps_optimizer: 248 bytes"""
+    """ps_optimizer: 256 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -372,6 +389,7 @@ class ps_optimizer(C.Structure):
         warmup_steps: float
         warmup_rate: float
         schedule_numbers: Any
+        ema_updates: float
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -396,6 +414,7 @@ class ps_optimizer(C.Structure):
         ("warmup_steps", C.c_double),
         ("warmup_rate", C.c_double),
         ("schedule_numbers", C.c_double * 12),
+        ("ema_updates", C.c_double),
     ]
 
 
@@ -417,7 +436,7 @@ class ps_resolver_options(C.Structure):
         worker_tasks: int
         base_port: int
         wait_ms: int
-        reserved: int
+        directory_port: int
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -434,7 +453,7 @@ class ps_resolver_options(C.Structure):
         ("worker_tasks", C.c_uint32),
         ("base_port", C.c_uint32),
         ("wait_ms", C.c_uint32),
-        ("reserved", C.c_uint32),
+        ("directory_port", C.c_uint32),
     ]
 
 
@@ -458,19 +477,21 @@ class ps_resolved(C.Structure):
 
 
 class psd_call_row(C.Structure):
-    """psd_call_row: 32 bytes"""
+    """psd_call_row: 40 bytes"""
 
     if TYPE_CHECKING:
         name: bytes | None
         check: Any
         run: Any
         cancel: Any
+        early: bool
 
     _fields_ = [
         ("name", C.c_char_p),
         ("check", C.c_void_p),
         ("run", C.c_void_p),
         ("cancel", C.c_void_p),
+        ("early", C.c_bool),
     ]
 
 
@@ -569,7 +590,7 @@ class psd_call_draft_result(C.Structure):
 
 
 class psd_call_functions(C.Structure):
-    """psd_call_functions: 104 bytes"""
+    """psd_call_functions: 112 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -585,6 +606,7 @@ class psd_call_functions(C.Structure):
         identity: Any
         draft: Any
         publish: Any
+        come: Any
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -600,6 +622,7 @@ class psd_call_functions(C.Structure):
         ("identity", C.c_void_p),
         ("draft", C.c_void_p),
         ("publish", C.c_void_p),
+        ("come", C.c_void_p),
     ]
 
 
@@ -988,7 +1011,7 @@ class ps_saves_info(C.Structure):
 
 
 class ps_task_info(C.Structure):
-    """ps_task_info: 3960 bytes"""
+    """ps_task_info: 3968 bytes"""
 
     if TYPE_CHECKING:
         job: Any
@@ -1045,6 +1068,8 @@ class ps_task_info(C.Structure):
         handshakes_refused: int
         handshakes_under_way: int
         waiting: int
+        in_part: bool
+        reserved_part: Any
 
     _fields_ = [
         ("job", C.c_char * 64),
@@ -1101,11 +1126,13 @@ class ps_task_info(C.Structure):
         ("handshakes_refused", C.c_uint64),
         ("handshakes_under_way", C.c_uint32),
         ("waiting", C.c_int),
+        ("in_part", C.c_bool),
+        ("reserved_part", C.c_uint8 * 7),
     ]
 
 
 class ps_variable_info(C.Structure):
-    """ps_variable_info: 920 bytes"""
+    """ps_variable_info: 944 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -1130,6 +1157,12 @@ class ps_variable_info(C.Structure):
         reserved_order: Any
         step: int
         rate_in_force: float
+        parts: int
+        part: int
+        whole_rows: int
+        part_axis: int
+        part_layout: int
+        reserved_part: Any
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -1140,7 +1173,7 @@ class ps_variable_info(C.Structure):
         ("dtype", C.c_int),
         ("shape", ps_shape),
         ("optimizer", ps_optimizer),
-        ("optimizer_room", C.c_uint8 * 136),
+        ("optimizer_room", C.c_uint8 * 128),
         ("version", C.c_uint64),
         ("pushes", C.c_uint64),
         ("initialised", C.c_bool),
@@ -1154,6 +1187,12 @@ class ps_variable_info(C.Structure):
         ("reserved_order", C.c_uint8 * 4),
         ("step", C.c_uint64),
         ("rate_in_force", C.c_double),
+        ("parts", C.c_uint32),
+        ("part", C.c_uint32),
+        ("whole_rows", C.c_int64),
+        ("part_axis", C.c_uint8),
+        ("part_layout", C.c_uint8),
+        ("reserved_part", C.c_uint8 * 6),
     ]
 
 
@@ -1179,7 +1218,7 @@ class ps_config_info(C.Structure):
 
 
 class ps_session_info(C.Structure):
-    """ps_session_info: 520 bytes"""
+    """ps_session_info: 712 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -1203,6 +1242,7 @@ class ps_session_info(C.Structure):
         identity: Any
         key_id: Any
         reserved_key: Any
+        values: Any
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -1226,6 +1266,7 @@ class ps_session_info(C.Structure):
         ("identity", C.c_char * 134),
         ("key_id", C.c_char * 9),
         ("reserved_key", C.c_uint8 * 1),
+        ("values", C.c_char * 192),
     ]
 
 
@@ -1359,7 +1400,7 @@ class ps_container_info(C.Structure):
 
 
 class ps_round_info(C.Structure):
-    """ps_round_info: 1056 bytes"""
+    """ps_round_info: 1072 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -1376,6 +1417,9 @@ class ps_round_info(C.Structure):
         leads: Any
         waits_for: Any
         owners: Any
+        max_norm: float
+        max_norm_each: int
+        reserved: int
 
     _fields_ = [
         ("struct_bytes", C.c_size_t),
@@ -1392,6 +1436,9 @@ class ps_round_info(C.Structure):
         ("leads", C.c_uint64 * 17),
         ("waits_for", C.c_char * 512),
         ("owners", C.c_char * 256),
+        ("max_norm", C.c_double),
+        ("max_norm_each", C.c_uint32),
+        ("reserved", C.c_uint32),
     ]
 
 
@@ -1523,6 +1570,29 @@ class ps_checkpoint_options(C.Structure):
         ("ctx", C.c_void_p),
         ("only", C.c_void_p),
         ("prefixes", C.c_void_p),
+    ]
+
+
+class ps_call_result(C.Structure):
+    """ps_call_result: 40 bytes"""
+
+    if TYPE_CHECKING:
+        struct_bytes: int
+        status: int
+        applied: int
+        reason: int
+        reserved: int
+        out_bytes: int
+        text: bytes | None
+
+    _fields_ = [
+        ("struct_bytes", C.c_size_t),
+        ("status", C.c_int),
+        ("applied", C.c_int),
+        ("reason", C.c_int),
+        ("reserved", C.c_uint32),
+        ("out_bytes", C.c_size_t),
+        ("text", C.c_char_p),
     ]
 
 
@@ -1857,6 +1927,29 @@ class ps_work_item(C.Structure):
         ("done_before", C.c_bool),
         ("reserved", C.c_uint8 * 7),
         ("serial", C.c_uint64),
+        ("opaque", C.c_void_p),
+    ]
+
+
+class ps_summed_rows(C.Structure):
+    """ps_summed_rows: 56 bytes"""
+
+    if TYPE_CHECKING:
+        count: int
+        gradients: int
+        indices: Any
+        counts: Any
+        rows: Any
+        rows_bytes: int
+        opaque: Any
+
+    _fields_ = [
+        ("count", C.c_size_t),
+        ("gradients", C.c_uint64),
+        ("indices", C.c_void_p),
+        ("counts", C.c_void_p),
+        ("rows", C.c_void_p),
+        ("rows_bytes", C.c_size_t),
         ("opaque", C.c_void_p),
     ]
 
@@ -2233,15 +2326,15 @@ class psd_server_counts(C.Structure):
 LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_shape: (72, "0 4 8"),
     ps_initializer: (24, "0 4 8 16"),
-    ps_optimizer: (248, "0 8 12 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 132 136 144 152"),
+    ps_optimizer: (256, "0 8 12 16 24 32 40 48 56 64 72 80 88 96 104 112 120 128 132 136 144 152 248"),
     ps_resolver_options: (96, "0 8 16 24 32 40 48 56 64 72 76 80 84 88 92"),
     ps_resolved: (1384, "0 16 80 84 360"),
-    psd_call_row: (32, "0 8 16 24"),
+    psd_call_row: (40, "0 8 16 24 32"),
     psd_call_read: (72, "0 8 16 24 32 40 48 56 64"),
     psd_call_read_result: (56, "0 8 12 16 24 32 40 48"),
     psd_call_draft: (112, "0 8 16 24 32 40"),
     psd_call_draft_result: (40, "0 8 12 16 24 32"),
-    psd_call_functions: (104, "0 8 16 24 32 40 48 56 64 72 80 88 96"),
+    psd_call_functions: (112, "0 8 16 24 32 40 48 56 64 72 80 88 96 104"),
     psd_call_task: (96, "0 8 16 24 32 36 40 48 56 64 72 80 88"),
     psd_call_table: (48, "0 8 16 24 32 40"),
     ps_setter_options: (48, "0 8 12 16 24 32 40 41 44"),
@@ -2254,21 +2347,22 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_file_options: (64, "0 8 16 24 32 33 34 40 48 56"),
     ps_saved_container: (72, "0 64"),
     ps_saves_info: (1008, "0 1 2 3 4 5 8 16 24 32 40 48 56 64 68 72 76 80 84 88 96 104 112 120 124 128 416 420 424 428 432"),
-    ps_task_info: (3960, "0 64 68 69 70 72 344 377 921 1184 1192 1200 1208 1216 1220 1224 1228 1232 1240 1248 1256 1264 1272 1280 1288 1296 1304 1312 1440 1696 1700 1704 1960 1964 1968 1976 1984 1992 2000 2128 2132 2136 2392 2396 2400 2401 2402 2408 2920 3928 3936 3944 3952 3956"),
-    ps_variable_info: (920, "0 8 72 328 392 396 400 472 720 856 864 872 873 874 875 876 880 888 896 900 904 912"),
+    ps_task_info: (3968, "0 64 68 69 70 72 344 377 921 1184 1192 1200 1208 1216 1220 1224 1228 1232 1240 1248 1256 1264 1272 1280 1288 1296 1304 1312 1440 1696 1700 1704 1960 1964 1968 1976 1984 1992 2000 2128 2132 2136 2392 2396 2400 2401 2402 2408 2920 3928 3936 3944 3952 3956 3960 3961"),
+    ps_variable_info: (944, "0 8 72 328 392 396 400 472 728 856 864 872 873 874 875 876 880 888 896 900 904 912 920 924 928 936 937 938"),
     ps_config_info: (48, "0 8 16 24 32 40"),
-    ps_session_info: (520, "0 8 72 76 80 145 210 227 228 229 232 240 248 256 264 268 272 280 376 510 519"),
+    ps_session_info: (712, "0 8 72 76 80 145 210 227 228 229 232 240 248 256 264 268 272 280 376 510 519 520"),
     ps_right_info: (1200, "0 8 142 158 167 168 172"),
     ps_event_info: (584, "0 8 16 24 32 36 68"),
     ps_event_place: (40, "0 8 16 24 32"),
     ps_wait_info: (776, "0 8 72 76 80 145 210 227 244 500 760 768"),
     ps_container_info: (216, "0 8 72 80 88 92 96 100 104 200 208"),
-    ps_round_info: (1056, "0 8 72 104 112 120 128 132 136 140 144 152 288 800"),
+    ps_round_info: (1072, "0 8 72 104 112 120 128 132 136 140 144 152 288 800 1056 1064 1068"),
     ps_member_info: (200, "0 8 72 76 80 145 164 168 176 184 192 193"),
     ps_age_info: (208, "0 8 72"),
     ps_checkpoint_info: (584, "0 8 16 24 32 40 48 56 60 64 68 72"),
     ps_checkpoint_fault: (656, "0 8 72 76 80 112"),
     ps_checkpoint_options: (72, "0 8 16 24 25 32 40 48 56 64"),
+    ps_call_result: (40, "0 8 12 16 20 24 32"),
     ps_step_values: (40, "0 8 16 20 24 32"),
     ps_hook: (64, "0 8 16 24 32 40 48 56"),
     ps_value: (16, "0 8 12"),
@@ -2284,6 +2378,7 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_from: (16, "0 8"),
     ps_into: (16, "0 8"),
     ps_work_item: (48, "0 8 16 20 24 25 32 40"),
+    ps_summed_rows: (56, "0 8 16 24 32 40 48"),
     ps_queue_info: (1792, "0 8 72 328 392 396 400 408 416 424 432 440 448 452 456 460 464 472 480 481 484 488 1768 1776 1784 1788"),
     ps_monitored_options: (48, "0 8 16 24 28 29 30 32 40"),
     ps_recovery: (608, "0 8 12 16 20 24 25 26 27 32 40 48 56 64 72 584 592 600 601"),
@@ -2316,10 +2411,12 @@ CODES: dict[str, Any] = {
 FUNCTIONS = {
     "ps_accumulate": "ipd",
     "ps_accumulator_apply_grad": "ippzqqp",
+    "ps_accumulator_apply_rows": "ippzpzqqp",
     "ps_accumulator_get": "ipsiAisp",
     "ps_accumulator_num_accumulated": "ipp",
     "ps_accumulator_set_global_step": "ipqp",
     "ps_accumulator_take_grad": "ipqpzqp",
+    "ps_accumulator_take_rows": "ipqqp",
     "ps_adagrad": "pd",
     "ps_adagrad_from": "pdd",
     "ps_adam": "pd",
@@ -2339,6 +2436,7 @@ FUNCTIONS = {
     "ps_barrier": "ipsi",
     "ps_barrier_within": "ipsiq",
     "ps_call": "ipsspzpzpq",
+    "ps_call_start": "ipsspzpzqpp",
     "ps_checkpoint_containers": "ipQpp",
     "ps_checkpoint_delete": "ipQbq",
     "ps_checkpoint_export": "ipQspp",
@@ -2486,6 +2584,7 @@ FUNCTIONS = {
     "ps_param_get_spec": "ppp",
     "ps_param_grad": "pp",
     "ps_param_hold": "pp",
+    "ps_param_lend": "ipp",
     "ps_param_name": "sp",
     "ps_param_release": "vp",
     "ps_param_session": "pp",
@@ -2559,6 +2658,8 @@ FUNCTIONS = {
     "ps_pull_start": "ippzqppp",
     "ps_push": "ipp",
     "ps_push_pull": "ipp",
+    "ps_push_pull_rows": "ippzpzpzf",
+    "ps_push_pull_rows_start": "ippzpzpzfqppp",
     "ps_push_pull_start": "ippzpzfqppp",
     "ps_push_rows": "ippzpzf",
     "ps_push_rows_start": "ippzpzfqppp",
@@ -2601,6 +2702,7 @@ FUNCTIONS = {
     "ps_scatter_update": "ippzpz",
     "ps_scatter_update_start": "ippzpzqppp",
     "ps_seed": "Qp",
+    "ps_session_clip_norm": "ipdi",
     "ps_session_close": "ip",
     "ps_session_devices": "ippzi",
     "ps_session_error": "sp",
@@ -2617,6 +2719,7 @@ FUNCTIONS = {
     "ps_session_set_deadline": "vpq",
     "ps_session_status": "ip",
     "ps_session_sync": "ipp",
+    "ps_session_sync_rows": "ipIi",
     "ps_session_wait_cluster": "ipsq",
     "ps_set_rates": "ipspqp",
     "ps_set_steps": "vpq",
@@ -2630,6 +2733,7 @@ FUNCTIONS = {
     "ps_sigmoid_xent": "ipppp",
     "ps_skipped": "qp",
     "ps_softmax_xent": "ipppp",
+    "ps_sparse_accumulator_get": "ipsiAisp",
     "ps_sparse_act": "ipppip",
     "ps_sparse_backward": "ipppp",
     "ps_status_name": "si",
@@ -2637,6 +2741,7 @@ FUNCTIONS = {
     "ps_step_value": "ipsd",
     "ps_step_values_find": "bpsp",
     "ps_stop": "ipqp",
+    "ps_summed_rows_free": "vp",
     "ps_sync_finish": "ip",
     "ps_sync_options_init": "vp",
     "ps_tanh": "ipp",
@@ -2695,6 +2800,7 @@ FUNCTIONS = {
     "ps_variable_dtype": "ip",
     "ps_variable_find": "ipsp",
     "ps_variable_get": "ippp",
+    "ps_variable_info_whole": "vp",
     "ps_variable_init": "ipb",
     "ps_variable_init_from": "ippz",
     "ps_variable_init_strings": "ipppz",

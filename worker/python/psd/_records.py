@@ -119,6 +119,7 @@ class TaskInfo:
     handshakes_refused: int
     handshakes_under_way: int
     waiting: A.Waiting
+    in_part: bool
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class VariableInfo:
     order: int
     step: int
     rate_in_force: float
+    parts: int
+    part: int
+    whole_rows: int
+    part_axis: int
+    part_layout: int
 
 
 @dataclass(frozen=True)
@@ -179,6 +185,7 @@ class SessionInfo:
     rival: str
     identity: str
     key_id: str
+    values: str
 
 
 @dataclass(frozen=True)
@@ -255,6 +262,8 @@ class RoundInfo:
     leads: tuple[int, ...]
     waits_for: str
     owners: str
+    max_norm: float
+    max_norm_each: int
 
 
 @dataclass(frozen=True)

@@ -146,13 +146,15 @@ def resolve(
     ps_per_node: int = 0,
     worker_tasks: int = 0,
     base_port: int = 0,
+    directory_port: int = 0,
     wait: float = 60.0,
 ) -> Place:
     """Find cluster and task of this process in the variables of torchrun, Slurm, mpirun, Kubernetes, or in TF_CONFIG (docs/LAUNCH.md).
 
     manager  "torchrun", "slurm", "mpi", "kubernetes", "env" (TF_CONFIG), or "auto": who has started this process
     job, task  of this process; None: the variables say it
-    rendezvous, address_suffix, ps_pods, worker_pods, host_name, ps_tasks, ps_per_node, worker_tasks, base_port   as the flags of a trainer
+    rendezvous, address_suffix, ps_pods, worker_pods, host_name, ps_tasks, ps_per_node, worker_tasks, base_port,
+    directory_port   as the flags of a trainer
     wait     seconds for other ranks at the rendezvous file
 
     Raises InvalidArgument that names the variable or argument and its value. Unavailable: ranks that did not come to the rendezvous.
@@ -164,6 +166,7 @@ def resolve(
         encoded, (rendezvous, address_suffix, ps_pods, worker_pods, host_name)
     )
     o.ps_tasks, o.ps_per_node, o.worker_tasks, o.base_port, o.wait_ms = ps_tasks, ps_per_node, worker_tasks, base_port, milliseconds(wait)
+    o.directory_port = directory_port
     variables = [name + b"=" + value for name, value in os.environb.items()]
     environment = (C.c_char_p * (len(variables) + 1))(*variables, None)
     check(lib.ps_cluster_resolve(C.byref(o), environment, C.byref(out), C.byref(found)))
@@ -251,7 +254,7 @@ class Server:
         self.stop()
 
     def set(self, name: str, value: str | float) -> None:
-        """Change a setting while it runs, by its name; the value as the flag of psd takes it: "64MiB", "2.5s"."""
+        """Change a setting of the running task, by its name; the value as the flag of psd takes it: "64MiB", "2.5s"."""
         error = C.create_string_buffer(1024)
         if isinstance(value, str):
             status = self._lib.psd_server_set_text(self._pointer, name.encode(), value.encode(), error, len(error))
@@ -278,7 +281,7 @@ class Server:
         return bool(self._lib.psd_server_has_lost(self._pointer))
 
     def counts(self) -> dict[str, int]:
-        """What it holds: turns, connections, sessions, variables."""
+        """Counts of the task: turns, connections, sessions, variables."""
         from ._abi import psd_server_counts
 
         out = psd_server_counts()
@@ -306,41 +309,44 @@ def _free_server(library: Any, pointer: int, forks: int) -> None:
         library.psd_server_free(pointer)
 
 
+def _remove_folder(folder: str, forks: int) -> None:
+    from shutil import rmtree
+
+    from . import _waits
+
+    if forks == _waits.forks:  # in a forked child: the sockets are the parent's, and stay
+        rmtree(folder, ignore_errors=True)
+
+
 class LocalCluster:
-    """ps tasks within this process, on free ports of 127.0.0.1, for notebooks and tests: local_cluster() makes it. A context manager.
+    """ps tasks within this process, for notebooks and tests, on Unix sockets that only this user reaches: local_cluster() makes it. A context
+    manager.
 
     target  for psd.Session(); spec: its ClusterSpec; servers: the tasks
     """
 
     def __init__(self, ps: int, workers: int, options: Mapping[str, Any]) -> None:
-        import socket
+        import tempfile
 
-        held = [socket.socket() for _ in range(ps)]
-        for s in held:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            s.bind(("127.0.0.1", 0))
-            s.listen(512)
-        hosts = [f"127.0.0.1:{s.getsockname()[1]}" for s in held]
-        jobs: dict[str, Any] = {"ps": hosts}
-        if workers:
-            jobs["worker"] = [f"127.0.0.1:{1 + i}" for i in range(workers)]  # nobody listens there
-        self.spec = ClusterSpec(jobs)
-        self.servers: list[Server] = []
+        from . import _waits
         from .session import Role
 
-        options = {"key_file": Role().key_file, **options}  # as a session of this process has it
+        folder = tempfile.mkdtemp(prefix="psd-", dir="/tmp" if len(tempfile.gettempdir()) > 80 else None)  # a socket's path has 107 bytes
+        self._remove = weakref.finalize(self, _remove_folder, folder, _waits.forks)
+        hosts = [f"unix:{folder}/ps{i}" for i in range(ps)]
+        jobs: dict[str, Any] = {"ps": hosts}
+        if workers:
+            jobs["worker"] = [f"unix:{folder}/worker{i}" for i in range(workers)]  # only a place for the workers in the spec: nobody listens there
+        self.spec = ClusterSpec(jobs)
+        self.servers: list[Server] = []
+        options = {"key_file": Role().key_file, **options}  # the key that a session of this process uses by default
         try:
-            for i, s in enumerate(held):
-                fds = (C.c_int * 1)(s.detach())
-                more = {"cluster_spec": str(self.spec), "job": "ps", "task_index": i, "listen_fds": C.addressof(fds), "listen_fd_count": 1}
-                self.servers.append(Server(**{**options, **more}))
+            for i in range(ps):
+                self.servers.append(Server(**{**options, "cluster_spec": str(self.spec), "job": "ps", "task_index": i}))
         except BaseException:
             self.stop()
             raise
-        finally:
-            for s in held:
-                s.close()
-        self.target = f"psd://{hosts[0]}"
+        self.target = hosts[0]
 
     def __repr__(self) -> str:
         return f"<psd.LocalCluster {self.spec}>"
@@ -355,6 +361,7 @@ class LocalCluster:
         """End the tasks."""
         for server in self.servers:
             server.stop()
+        self._remove()
 
 
 def local_cluster(ps: int = 1, *, workers: int = 0, **options: Any) -> LocalCluster:

@@ -138,7 +138,7 @@ _CLASSES = {c.status: c for c in Error.__subclasses__()}
 def _reason(number: int) -> Reason:
     try:
         return Reason(number)
-    except ValueError:  # a status, or a reason of a newer server
+    except ValueError:  # the number of a status, or a reason that only a newer server has
         return Reason.NONE
 
 

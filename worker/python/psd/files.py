@@ -182,8 +182,8 @@ class Files:
         return found
 
     def save_checkpoint(self, timeout: float | None = None, keep: int = 0) -> int:
-        """Save the state of all ps tasks. Returns its number when it is on the disks of all. keep: a checkpoint that is not removed until
-        it is restored."""
+        """Save the state of all ps tasks. Returns the number of the checkpoint, when it is on the disks of all. keep: number of a checkpoint
+        that no save removes until a restore is asked for, or for 10 minutes."""
         out = C.c_uint64()
         if keep:
             self._check(lib.ps_checkpoint_save_before, self._live(), keep, milliseconds(timeout), C.byref(out))
@@ -249,7 +249,7 @@ class Files:
 
     def restore_checkpoint(self, number: int, containers: Sequence[str] = (), spread: bool = False, timeout: float | None = None) -> int:
         """Restore a checkpoint while the tasks run. containers: only these. spread: distribute the variables anew over all ps tasks. Returns
-        the number of the new checkpoint that is made of it."""
+        the number of the new checkpoint that has the restored state."""
         out, ms = C.c_uint64(), milliseconds(timeout)
         if spread:
             self._check(lib.ps_checkpoint_spread, self._live(), number, ms, C.byref(out))

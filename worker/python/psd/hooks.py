@@ -26,19 +26,19 @@ class Hook:
     the session recovers."""
 
     def begin(self, session: Session) -> None:
-        """Once, before the first ready() does anything; may make variables."""
+        """Called once, before the first ready() does anything; may make variables."""
 
     def after_create_session(self, session: Session) -> None:
-        """After each ready(), and each recovery."""
+        """Called after each ready(), and each recovery."""
 
     def before_run(self, session: Session) -> None:
-        """In should_stop() that is about to return False: a step begins."""
+        """Called by should_stop() when it is about to return False, because a step begins."""
 
     def after_run(self, session: Session, values: Mapping[str, float]) -> None:
-        """step_done() has counted the step. values: what it reported by step_value(); the step is session.global_step."""
+        """Called when step_done() has counted the step. values: what the step reported by step_value(); the step is session.global_step."""
 
     def end(self, session: Session) -> None:
-        """In close() of a session without an error."""
+        """Called by close() of a session without an error."""
 
 
 def guarded(session: Session, name: str, function: Callable[[], None]) -> int:

@@ -93,7 +93,7 @@ class Plan:
         if not self._pointer:
             raise last_error(8)
         self._placeholders: dict[str, Value] = {}
-        # before the session is closed, which frees its plans: this object keeps the session
+        # must run before the session is closed, because that frees its plans: the finalizer keeps the session alive
         self._free = weakref.finalize(self, _free_plan, session, self._pointer)
         self._free.atexit = False
 
@@ -182,7 +182,7 @@ class Plan:
         return self._value(lib.ps_plan_push(self._pointer, v._pointer, gradient._struct, scale))
 
     def group(self, *values: Value) -> Value:
-        """A row that runs all of these."""
+        """A row without a result; a fetch of it runs the rows of all these values."""
         array = (ps_value * len(values))(*(v._struct for v in values))
         return self._value(lib.ps_plan_group(self._pointer, array, len(values)))
 
@@ -198,14 +198,16 @@ class Plan:
     ) -> Any:
         """Run the rows that the fetches need. Returns the array of a value, or a list of arrays; None for a row without a result.
 
-        feeds       {placeholder or its name: array}
+        feeds       {placeholder or its name: array}; float64 1.0 fits an int32 placeholder, 1.5 does not
         trace_file  Chrome trace of the run
         """
         wanted = [fetches] if isinstance(fetches, Value) else list(fetches)
         items = [(self._named(k), v) for k, v in (feeds or {}).items()]
-        kept = [sent(v, p._dtype, None, f"the feed of {p.name!r}") for p, v in items]
+        # numbers and lists become the placeholder's dtype, arrays keep theirs: the run checks whether each value fits
+        dtypes = [dtype_of(v.dtype) if getattr(v, "dtype", None) is not None and p._dtype != Dtype.BF16 else p._dtype for p, v in items]
+        kept = [sent(v, d, None, f"the feed of {p.name!r}") for (p, v), d in zip(items, dtypes)]
         structs = (ps_feed * len(items))(
-            *(lib.ps_feed_of(p._struct, p._dtype, shape_of(a.shape), a.ctypes.data, a.nbytes) for (p, _), a in zip(items, kept))
+            *(lib.ps_feed_of(p._struct, d, shape_of(a.shape), a.ctypes.data, a.nbytes) for (p, _), d, a in zip(items, dtypes, kept))
         )
         values = (ps_value * len(wanted))(*(v._struct for v in wanted))
         outs, o = (ps_fetched * len(wanted))(), ps_run_options()

@@ -7,10 +7,10 @@ import ctypes as C
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
-from ._abi import Dtype, QueueKind, Reduction, ps_from, ps_into, ps_queue_spec, ps_shape
+from ._abi import Dtype, QueueKind, Reduction, ps_from, ps_into, ps_queue_spec, ps_shape, ps_summed_rows
 from ._library import lib
 from .errors import OutOfRange, check, fail
-from .values import Shape, address, dims_of, dtype_of, empty, encoded, milliseconds, name_of, sent, shape_of, text
+from .values import Shape, address, dims_of, dtype_of, empty, encoded, indices_of, milliseconds, name_of, sent, shape_of, text
 
 if TYPE_CHECKING:
     from .session import Session
@@ -327,16 +327,20 @@ class Work:
 class Accumulator:
     """Adds up gradients of several workers at a task until somebody takes them. Session.accumulator() gives it."""
 
+    @staticmethod
+    def _getter() -> Any:
+        return lib.ps_accumulator_get
+
     def __init__(self, session: Session, name: str, shape: Shape, dtype: Dtype, reduction: Reduction, device: str | None) -> None:
         self.session, self.name, self._dtype = session, name, dtype
         struct, out = shape_of(shape), C.c_void_p()
         self.shape = dims_of(struct)
         args = (session._live(), name.encode(), dtype, struct, reduction, encoded(device), C.byref(out))
-        session._check(lib.ps_accumulator_get, *args)
+        session._check(self._getter(), *args)
         self._pointer = int(out.value or 0)
 
     def __repr__(self) -> str:
-        return f"<psd.Accumulator {self.name!r} {name_of(self._dtype)} {list(self.shape)}>"
+        return f"<psd.{type(self).__name__} {self.name!r} {name_of(self._dtype)} {list(self.shape)}>"
 
     def _call(self, function: Callable[..., int], *args: Any) -> None:
         self.session._check(function, self._pointer, *args)
@@ -369,3 +373,45 @@ class Accumulator:
         self.session._live()
         self._call(lib.ps_accumulator_num_accumulated, C.byref(out))
         return out.value
+
+
+class SparseAccumulator(Accumulator):
+    """Adds up gradients of some rows, row by row, until somebody takes them. Session.sparse_accumulator() gives it.
+
+    apply() and take() are those of a dense one, and raise InvalidArgument here.
+    """
+
+    @staticmethod
+    def _getter() -> Any:
+        return lib.ps_sparse_accumulator_get
+
+    def apply_rows(self, indices: Any, rows: Any, local_step: int = 0, timeout: float | None = None) -> bool:
+        """Add a gradient. False: it is dropped, because local_step is below the accumulator's global step.
+
+        indices  as of Variable.gather(). Gradients for a row that is named several times are added first, and count once.
+        rows     of shape indices.shape + shape[1:] and the accumulator's dtype
+
+        Raises OutOfRange for an index outside.
+        """
+        at = indices_of(indices, repr(self.name))
+        array, out = sent(rows, self._dtype, at.shape + self.shape[1:], f"the gradient for {self.name!r}"), C.c_bool()
+        self.session._live()
+        args = (address(at), at.size, address(array), array.nbytes, local_step, milliseconds(timeout), C.byref(out))
+        self._call(lib.ps_accumulator_apply_rows, *args)
+        return out.value
+
+    def take_rows(self, count: int, timeout: float | None = None) -> tuple[Array, Array, Array, int]:
+        """Wait until `count` gradients are added, and take their mean or sum: (indices, rows, counts, gradients).
+
+        Indices rise; counts says for each row how many gradients have it; gradients is the number of all.
+        """
+        out = ps_summed_rows()
+        self.session._live()
+        self._call(lib.ps_accumulator_take_rows, count, milliseconds(timeout), C.byref(out))
+        try:
+            lists = empty(Dtype.I64, (out.count,)), empty(self._dtype, (out.count,) + self.shape[1:]), empty(Dtype.I64, (out.count,))
+            for array, data in zip(lists, (out.indices, out.rows, out.counts)):
+                C.memmove(address(array), data, array.nbytes)
+            return lists[0], lists[1], lists[2], out.gradients
+        finally:
+            lib.ps_summed_rows_free(C.byref(out))

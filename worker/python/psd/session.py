@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence, TypeVar
 
 from . import _logs, _waits
@@ -16,9 +16,11 @@ from ._abi import (
     Dtype,
     LogLevel,
     NanAction,
+    NormOf,
     PlacementStrategy,
     Reduction,
     Reuse,
+    RowsMean,
     Status,
     SyncMode,
     WorkerLoss,
@@ -36,11 +38,11 @@ from .errors import Error, check, error_of, fail, last_error
 from .files import Files
 from .hooks import Hook, attach
 from .values import Initializer, NoOptimizer, Optimizer, Partitioner, Shape, dtype_of, encoded, glorot, milliseconds, shape_of, text, zeros
-from .variables import Parameter, Variable
+from .variables import Embedding, Parameter, Variable
 
 if TYPE_CHECKING:
     from .plans import Plan
-    from .queues import Accumulator, Queue, Work
+    from .queues import Accumulator, Queue, SparseAccumulator, Work
 
 _T = TypeVar("_T")
 _FORKED = (
@@ -77,13 +79,16 @@ class Recovery:
         return f"<psd.Recovery {self.text!r}>"
 
 
-def _abandon(handle: int, forks: int) -> None:
-    """A session that nobody closed: collected, or open at exit. Its tasks learn at once that it is gone; it counts as lost."""
+def _abandon(handle: int, forks: int, lent: list[Any]) -> None:
+    """Called for a session that nobody closed, when it is collected or at exit. Tasks learn at once that it is gone; it counts as lost. At exit it is
+    not closed, and the memory that its pushes may read is never freed."""
     if forks == _waits.forks:
         _waits.forget(handle)
         lib.ps_session_leave(handle)
         if not sys.is_finalizing() and threading.main_thread().is_alive():
             lib.ps_session_close(handle)
+        else:
+            C.pythonapi.Py_IncRef(C.py_object(lent))
 
 
 class Session(Files):
@@ -98,7 +103,7 @@ class Session(Files):
     key_file  the key of this process (docs/SECURITY.md); "": none; None: PSD_KEY_FILE, ~/.config/psd/key, /etc/psd/psd.keys
     tls_cert, tls_key, tls_ca   PEM files instead of a key
     container  of its variables; programs with different ones never meet
-    timeout, ready_timeout, start_timeout   seconds: of an operation (60), of ready() (600), for a task that was never there
+    timeout, ready_timeout, start_timeout   seconds: of an operation (60), of ready() (600), of a wait for a task that was never connected
     seed      of initializers
     wire_dtype  "float32", "bfloat16" or "float16": how float32 values and gradients travel
     log_level  "debug", "info", "warn" or "error": of the lines for the `logging` logger "psd"
@@ -174,19 +179,24 @@ class Session(Files):
         self._pid = os.getpid()
         self._closed = False
         self._closer: int | None = None  # the thread in close(), whose hooks may use the session
+        self._looking: list[int] = []  # threads in _look()
+        self._looked = threading.Condition()
         self._limit = limit
         self._asked = 0  # interrupts that the program asked for
         self._told = False  # the session's error was raised
-        self._raised: BaseException | None = None  # by a hook
+        self._raised: BaseException | None = None  # exception that a hook has raised
         self._kept: list[Any] = []  # callbacks that C may call
+        self._lent: list[Any] = []  # memory that pushes may read
+        self._begun: dict[Any, Any] = {}  # calls made for a psd.torch.Optimizer whose construction was interrupted: the next one skips them
+        self._tables: list[Any] = []  # psd.torch.Embedding
         self.args: list[str] = []
-        self._finalizer = weakref.finalize(self, _abandon, handle, self._forks)
+        self._finalizer = weakref.finalize(self, _abandon, handle, self._forks, self._lent)
         _open.add(self)
 
     @classmethod
     def from_args(cls: type[_T], argv: Sequence[str] | None = None, about: str = "", **monitored: Any) -> _T:
         """Open a session with the flags of a trainer (--ps_hosts, --job_name, --steps, --sync, ...; --help lists them), TF_CONFIG and
-        PSD_TARGET. What is not known is left in `session.args`.
+        PSD_TARGET. Other arguments are left in `session.args`.
 
         argv       sys.argv if None; argv[0] is the program.
         monitored  of a MonitoredSession: its options.
@@ -202,9 +212,8 @@ class Session(Files):
         handle = self._open_args(count, pointers, about.encode())
         self._begin(handle, 660.0)
         self.args = [os.fsdecode(pointers[i] or b"") for i in range(count.value)]
-        status = lib.ps_session_status(handle)
-        if status != 0:
-            error = self._first_error()
+        error = self._first_error()
+        if error is not None:
             self.close()
             raise error
         if {"--help", "-h"} & set(map(os.fsdecode, words)) - set(self.args):
@@ -233,15 +242,30 @@ class Session(Files):
             fail(_FORKED.format(self._pid), Status.FAILED_PRECONDITION)
         return self._handle
 
+    def _look(self, read: Callable[[int], _T], closed: _T) -> _T:
+        """Return read(the C session), which must not wait, or `closed` if the session is closed. For a thread whose call has ended: close() on
+        another thread may free the session at any time after that, but not while read() runs."""
+        me = threading.get_ident()
+        with self._looked:
+            if self._closed and self._closer != me:
+                return closed
+            self._looking.append(me)
+        try:
+            return read(self._handle)
+        finally:
+            with self._looked:
+                self._looking.remove(me)
+                self._looked.notify_all()
+
     def _interrupts(self) -> int:
         return self._asked
 
     def _once(self, function: Callable[..., _T], *args: Any) -> _T:
-        """A call without a status that a signal may end."""
+        """Make a call that returns no status, and that a signal may end."""
         return _waits.once(self._live(), function, args)  # type: ignore[no-any-return]
 
     def _check(self, function: Callable[..., int], *args: Any, again: bool = False) -> None:
-        """A call that waits; raises its error."""
+        """Make a call that waits, and raise its error. again: after a signal the call may be repeated, because it continues where it was."""
         handle, asked = self._live(), self._asked
         status = _waits.once(handle, function, args)
         if status == _CANCELLED and asked == self._asked:
@@ -250,7 +274,7 @@ class Session(Files):
             self._failed(last_error(status))
 
     def _failed(self, error: Error) -> NoReturn:
-        self._told = self._told or lib.ps_session_status(self._handle) != 0
+        self._told = self._told or self._look(lib.ps_session_status, 0) != 0
         raised, self._raised = self._raised, None
         if raised is not None and not isinstance(raised, Exception):
             raise raised
@@ -258,18 +282,38 @@ class Session(Files):
 
     def _sticky(self) -> None:
         """Raise the session's first error after a call that returns no status."""
-        status = lib.ps_session_status(self._live())
-        if status != 0:
-            self._failed(self._first_error())
+        self._live()
+        error = self._first_error()
+        if error is not None:
+            self._failed(error)
 
-    def _first_error(self) -> Error:
-        h = self._handle
-        return error_of(lib.ps_session_status(h), text(lib.ps_session_error(h)), lib.ps_session_reason(h), lib.ps_session_error_applied(h))
+    def _first_error(self) -> Error | None:
+        def read(h: int) -> Error | None:
+            status = lib.ps_session_status(h)
+            return error_of(status, text(lib.ps_session_error(h)), lib.ps_session_reason(h), lib.ps_session_error_applied(h)) if status != 0 else None
+
+        return self._look(read, None)
 
     async def _thread(self, function: Callable[..., _T], *args: Any) -> _T:
         import asyncio
 
-        return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+
+        def end(setter: Callable[[Any], None], value: Any) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: None if future.done() else setter(value))
+
+        def run() -> None:
+            try:
+                result = function(*args)
+            except BaseException as e:
+                end(future.set_exception, e)
+            else:
+                end(future.set_result, result)
+
+        _waits.pool.submit(run)
+        return await future
 
     # ---- life ----
 
@@ -300,16 +344,20 @@ class Session(Files):
         if self._forks != _waits.forks:
             return  # the parent's session; this process has no thread of it
         _waits.forget(self._handle)
-        error = self._first_error() if lib.ps_session_status(self._handle) != 0 else None
-        self._closer = threading.get_ident()
+        self._closer = me = threading.get_ident()
         try:
+            error = self._first_error()
+            with self._looked:  # 1 s: a signal that came between two lines of _look() may have left its thread in the list
+                self._looked.wait_for(lambda: all(thread == me for thread in self._looking), 1.0)
             status = lib.ps_session_close(self._handle)
         finally:
             self._closer = None
         raised, self._raised = self._raised, None
         self._kept.clear()
+        self._lent.clear()
         if status != 0 and not self._told:
-            raise error or error_of(status, "the session failed while it was closed") from raised
+            why = "" if raised is None else f": {type(raised).__name__}: {raised}"
+            raise error or error_of(status, f"the session failed while it was closed{why}") from raised
 
     def leave(self) -> None:
         """Say goodbye now, so that tasks forget the session at once; it counts as lost. close() is still needed."""
@@ -327,13 +375,14 @@ class Session(Files):
         self._told = True
 
     def set_deadline(self, seconds: float | None) -> None:
-        """Calls without a timeout of their own end by then; None: each has the operation timeout again."""
+        """Set a deadline, `seconds` from now, for calls without a timeout of their own; None: each has the operation timeout again."""
         lib.ps_session_set_deadline(self._live(), milliseconds(seconds))
 
     @property
     def error(self) -> Error | None:
         """The session's first error; None: it has none."""
-        return self._first_error() if lib.ps_session_status(self._live()) != 0 else None
+        self._live()
+        return self._first_error()
 
     # ---- the cluster ----
 
@@ -377,8 +426,8 @@ class Session(Files):
             room = count
 
     def _last_status(self) -> int:
-        """The status of a call that says -1: the session's, or a general one."""
-        return int(lib.ps_session_status(self._handle)) or int(Status.UNAVAILABLE)
+        """The status for a call that has returned -1: the session's, or UNAVAILABLE if it has no error."""
+        return int(self._look(lib.ps_session_status, 0)) or int(Status.UNAVAILABLE)
 
     def wait_cluster(self, jobs: str = "ps", timeout: float | None = None) -> None:
         """Wait until all tasks that the cluster lists for these jobs ("ps,worker") are up at one time."""
@@ -406,6 +455,10 @@ class Session(Files):
         self._check(lib.ps_call, self._live(), device.encode(), name.encode(), data, len(data), out, room, C.byref(size), milliseconds(timeout))
         return out.raw[: size.value]
 
+    async def call_async(self, name: str, data: bytes = b"", *, device: str = "", room: int = 64 << 10, timeout: float | None = None) -> bytes:
+        """call() on a thread, for asyncio."""
+        return await self._thread(lambda: self.call(name, data, device=device, room=room, timeout=timeout))
+
     # ---- scopes ----
 
     @contextmanager
@@ -419,16 +472,17 @@ class Session(Files):
                 pop(self._live())
 
     def variable_scope(self, name: str = "", reuse: bool | None = None) -> Any:
-        """with: names get the prefix "name/". reuse True: what is got must exist; False: it must not have been got before; None: either."""
+        """A context in which names get the prefix "name/". reuse True: variables must exist; False: the session must not have got them before;
+        None: either."""
         how = Reuse.AUTO if reuse is None else Reuse.ALWAYS if reuse else Reuse.NEVER
         return self._scope(lib.ps_variable_scope_push(self._live(), name.encode(), how), lib.ps_variable_scope_pop)
 
     def container(self, name: str) -> Any:
-        """with: variables and queues are in this container."""
+        """A context in which variables and queues are in this container."""
         return self._scope(lib.ps_container_push(self._live(), name.encode()), lib.ps_container_pop)
 
     def device(self, device: str | ReplicaDeviceSetter | None) -> Any:
-        """with: what is made is placed on this device ("/job:ps/task:1"), or by a setter. None hides all outer device scopes."""
+        """A context in which objects are placed on this device ("/job:ps/task:1"), or by a setter. None hides all outer device scopes."""
         if isinstance(device, ReplicaDeviceSetter):
             status = lib.ps_device_push_setter(self._live(), C.byref(device.struct))
         else:
@@ -437,17 +491,26 @@ class Session(Files):
 
     # ---- parameters and steps ----
 
-    def param(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None) -> Parameter:
-        """Get or create a trainable float32 variable with a value array and a gradient array. Contacts nobody until ready().
+    def param(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None, **more: Any) -> Parameter:
+        """Get or create a trainable float32 variable with a value array and a gradient array. Contacts nobody until ready(), unless it is in
+        parts.
 
         init       glorot() if None.
         optimizer  None: values can only be pulled.
+        more       of variable(): device, wire_dtype, partition, atomic, type. The arrays have the whole of a variable in parts.
         """
-        init, optimizer = init or glorot(), optimizer or NoOptimizer()
-        struct = shape_of(shape)
-        pointer = self._once(lib.ps_param_get, self._live(), name.encode(), struct, C.byref(init.struct), C.byref(optimizer.struct))
+        spec = self._spec(name, shape, "float32", glorot() if init is None else init, optimizer, **more)
+        pointer = self._once(lib.ps_param_get_spec, self._live(), C.byref(spec))
         self._sticky()
-        return Parameter(self, pointer, tuple(struct.dims[: struct.rank]))
+        return Parameter(self, pointer, tuple(spec.shape.dims[: spec.shape.rank]))
+
+    def embedding(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None, **more: Any) -> Embedding:
+        """Get or create a trainable float32 table, of which this process holds only the rows of a batch: for rounds, see Embedding. Arguments
+        as of param(). pull() leaves it out."""
+        spec = self._spec(name, shape, "float32", glorot() if init is None else init, optimizer, **more)
+        pointer = self._once(lib.ps_embedding_get, self._live(), C.byref(spec))
+        self._sticky()
+        return Embedding(self, pointer, tuple(spec.shape.dims[: spec.shape.rank]))
 
     def ready(self) -> None:
         """Make every variable ready: the chief initialises, the others wait for it. In rounds the session joins them."""
@@ -513,7 +576,7 @@ class Session(Files):
         self._check(lib.ps_request_stop, self._live())
 
     def job_done(self) -> None:
-        """This trainer is done. When all are, should_stop() becomes true everywhere, and tasks with exit_when_done end."""
+        """Report that this trainer is done. When all are, should_stop() becomes true everywhere, and tasks with exit_when_done end."""
         self._check(lib.ps_session_job_done, self._live())
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -547,10 +610,10 @@ class Session(Files):
     def sync(self, *, workers: int = 0, replicas_to_aggregate: int = 0, on_worker_loss: str = "wait", staleness: int | None = None) -> None:
         """Train in rounds, from the next ready() on: a step of all workers is one update, with the average of their gradients.
 
-        workers                that must join first; 0: those of the cluster spec
-        replicas_to_aggregate  that complete a round; later contributions are dropped; 0: all
-        on_worker_loss         "wait", "shrink" or "fail"
-        staleness              not None: no rounds; each at its own pace, at most so many steps before the slowest
+        workers                number of workers that must join before the first round; 0: those of the cluster spec
+        replicas_to_aggregate  number of workers that complete a round; later contributions are dropped; 0: all
+        on_worker_loss         what the other workers do: "wait", "shrink" or "fail"
+        staleness              not None: no rounds; each worker trains at its own pace, at most so many steps ahead of the slowest
         """
         o = ps_sync_options()
         lib.ps_sync_options_init(C.byref(o))
@@ -561,6 +624,26 @@ class Session(Files):
         o.workers, o.replicas_to_aggregate, o.staleness = workers, replicas_to_aggregate, staleness or 0
         o.on_worker_loss = losses[on_worker_loss]
         self._check(lib.ps_session_sync, self._live(), C.byref(o))
+
+    def sync_clip_norm(self, max_norm: float, *, each: bool = False) -> None:
+        """Limit the norm of the averages of rounds, from the next ready() on.
+
+        max_norm  above 0; 0: no limit
+        each      True: limit each parameter's average by itself; False: all averages together
+        """
+        self._check(lib.ps_session_clip_norm, self._live(), max_norm, NormOf.EACH if each else NormOf.ALL)
+
+    def sync_rows(self, rows_per_step: int, *, mean: str = "all") -> None:
+        """Train embeddings in rounds, from the next ready() on. All workers must give the same arguments.
+
+        rows_per_step  different rows of an embedding that a worker may push in a step; the tasks reserve memory for so many
+        mean           of a row: over "all" workers of the round, or over "those" that pushed it
+        """
+        if mean not in ("all", "those"):
+            fail(f"mean is {mean!r}, and must be 'all' or 'those'")
+        if not 0 < rows_per_step < 1 << 32:
+            fail(f"rows_per_step is {rows_per_step}, and must be from 1 to {(1 << 32) - 1}")
+        self._check(lib.ps_session_sync_rows, self._live(), rows_per_step, RowsMean[mean.upper()])
 
     def sync_off(self) -> None:
         """Undo sync(), before ready()."""
@@ -602,7 +685,7 @@ class Session(Files):
     ) -> ps_variable_spec:
         spec = ps_variable_spec()
         lib.ps_variable_spec_init(C.byref(spec))
-        init, optimizer = init or zeros(), optimizer or NoOptimizer()
+        init, optimizer = _checked(init, optimizer)
         spec.name, spec.device, spec.type = encoded(name), encoded(device), encoded(type)
         spec.dtype, spec.shape, spec.atomic, spec.unique = dtype_of(dtype), shape_of(shape), atomic, unique
         spec.init, spec.optimizer = C.addressof(init.struct), C.addressof(optimizer.struct)
@@ -611,7 +694,7 @@ class Session(Files):
             if not isinstance(partition, Partitioner):
                 fail(f"partition is {partition!r}, and must be a partitioner, such as psd.partition(4)")
             partition.apply(spec)
-        spec.kept = (init, optimizer)  # until the call
+        spec.kept = (init, optimizer)  # keeps the structs, whose addresses spec has, until the call
         return spec
 
     def variable(
@@ -648,7 +731,7 @@ class Session(Files):
 
     def make(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None) -> Variable:
         """Get or create a float32 variable and give it its initial value, also if it has a value."""
-        init, optimizer = init or zeros(), optimizer or NoOptimizer()
+        init, optimizer = _checked(init, optimizer)
         args = (self._live(), name.encode(), shape_of(shape), C.byref(init.struct), C.byref(optimizer.struct))
         pointer = self._once(lib.ps_variable_make, *args)
         self._sticky()
@@ -705,6 +788,20 @@ class Session(Files):
             fail(f"reduction is {reduction!r}, and must be 'mean' or 'sum'")
         return Accumulator(self, name, shape, dtype_of(dtype), Reduction[reduction.upper()], device)
 
+    def sparse_accumulator(
+        self, name: str, shape: Shape, dtype: Any = "float32", reduction: str = "mean", device: str | None = None
+    ) -> SparseAccumulator:
+        """Get or create an accumulator of gradients of rows; shape is that of the whole variable.
+
+        reduction  "mean": each row is divided by the number of gradients that have it, as in TensorFlow; "sum"; "mean_of_all": each row is
+                   divided by the number of all gradients
+        """
+        from .queues import SparseAccumulator
+
+        if reduction not in ("mean", "sum", "mean_of_all"):
+            fail(f"reduction is {reduction!r}, and must be 'mean', 'sum' or 'mean_of_all'")
+        return SparseAccumulator(self, name, shape, dtype_of(dtype), Reduction[reduction.upper()], device)
+
     def plan(self) -> Plan:
         """Make an empty plan: rows of operations, each on the task that its device names."""
         from .plans import Plan
@@ -730,7 +827,7 @@ class Session(Files):
         self._check(lib.ps_add_step_counter_hook, self._live(), every_steps, every_seconds)
 
     def log_values(self, names: Sequence[str] = (), every_steps: int = 100, every_seconds: float = 0.0) -> None:
-        """Log the last reported values of these names; of all if there are none."""
+        """Log the last reported values of these names; without names, of all."""
         array = (C.c_char_p * len(names))(*(n.encode() for n in names))
         self._check(lib.ps_add_logging_hook, self._live(), array, len(names), every_steps, every_seconds)
 
@@ -753,8 +850,8 @@ class MonitoredSession(Session):
     """A session that recovers when a ps is restarted (ps_monitored.h). The step that was broken off is made again.
 
     Takes the arguments of Session, and:
-    restore          called with the session in a chief that finds nothing live: gives variables their values
-    max_recoveries   consecutive ones without a step between them (10)
+    restore          called with the session, in the chief, when the model has no values: gives variables their values
+    max_recoveries   most recoveries in a row, without a step between them (10)
     max_recovery     seconds of one recovery (600)
     start_over       if a part of the model is lost, give up the rest and restore or initialise all
     restore_part     variables that restore gives no value are initialised
@@ -791,14 +888,21 @@ class MonitoredSession(Session):
         lib.ps_monitored_options_init(C.byref(o))
         this = weakref.ref(self)
 
+        self._give: Callable[[], Callable[[Session], None] | None] | None = None
+
         def restored(ctx: int, handle: int) -> int:
             from .hooks import guarded
 
             session = this()
-            return guarded(session, "restore", lambda: restore(session)) if session is not None and restore is not None else 0
+            if session is None:
+                return 0
+            given = restore or (session._give() if session._give is not None else None)
+            return guarded(session, "restore", lambda: given(session)) if given is not None else 0
 
         self._restored = _RESTORE(restored)
-        o.restore = C.cast(self._restored, C.c_void_p) if restore is not None else None
+        o.restore = C.cast(self._restored, C.c_void_p)
+        self._restores = restore is not None  # False: psd.torch gives its model's values, and initializers the rest
+        restore_part = restore_part or restore is None
         o.max_recoveries, o.max_recovery_ms = max_recoveries, milliseconds(max_recovery)
         o.start_over, o.restore_part = start_over, restore_part
         o.checkpoint_dir = encoded(checkpoint_dir if checkpoint_dir is not None else os.environ.get("PSD_CHECKPOINT_DIR"))
@@ -870,6 +974,15 @@ class ReplicaDeviceSetter:
         o.cluster = None if cluster is None else cluster._pointer
         o.ps_device, o.worker_device = ps_device.encode(), worker_device.encode()
         o.strategy = PlacementStrategy.ROUND_ROBIN if strategy == "round_robin" else PlacementStrategy.GREEDY_BYTES
+
+
+def _checked(init: Any, optimizer: Any) -> tuple[Initializer, Optimizer]:
+    init, optimizer = zeros() if init is None else init, NoOptimizer() if optimizer is None else optimizer
+    if not isinstance(init, Initializer):
+        fail(f"init is {init!r}, and must be one of psd, such as psd.zeros(); Variable.init_from() takes values")
+    if not isinstance(optimizer, Optimizer):
+        fail(f"optimizer is {optimizer!r}, and must be one of psd, such as psd.Adagrad(0.1)")
+    return init, optimizer
 
 
 def _after_fork() -> None:

@@ -20,26 +20,29 @@ import functools
 import logging
 import time
 import weakref
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping, NoReturn
 
 import torch
 
+from ._abi import Status
 from ._library import lib
 from ._waits import interrupted
-from .errors import Aborted, DataLoss, DeadlineExceeded, Error, Unavailable, fail, last_error
+from .errors import Aborted, Cancelled, DataLoss, DeadlineExceeded, Error, Unavailable, fail, last_error
 from .hooks import Hook
 from .session import MonitoredSession, Session
 from .values import Initializer, Momentum, Nesterov, NoOptimizer, uniform, zeros
 from .values import Optimizer as Update
+from .variables import Embedding as Table
 from .variables import Parameter, Variable
 
 _logger = logging.getLogger("psd")
 Named = Iterable[tuple[str, torch.Tensor]]
+_SMALL = 16384  # elements; gradients of at most so many are copied by one call for all
 
 
 class _Pinned:
-    """Copies between tensors of a CUDA device and the host, which go on while the program works: through pinned memory, in which only the device's
-    copies wait for each other. Gradients travel on a stream of their own, with an event each; values on the model's stream, with one event."""
+    """Copies between tensors of a CUDA device and pinned memory of the host, which go on while the program works. Gradients travel on a stream of
+    their own, with an event for each; values on the model's stream, with one event for all."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -60,7 +63,7 @@ class _Pinned:
         target.copy_(source, non_blocking=True)
 
     def keep(self, gradient: torch.Tensor) -> None:
-        """The memory of a gradient that the program drops is not used again before its copy."""
+        """Keep the memory of a gradient, which the program may drop, from being used again before the copy has ended."""
         gradient.record_stream(self.gradients)
 
     def model_stream(self) -> Any:
@@ -90,7 +93,7 @@ class _Pinned:
         return arrived
 
     def upload(self, indices: list[int], targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
-        """Begin to copy values. What the model's stream does later sees them."""
+        """Begin to copy values. Work that the model's stream gets later sees them."""
         if self.uploaded is not None:
             self.uploaded.synchronize()  # the pinned memory is free again
         for i, target, source in zip(indices, targets, sources):
@@ -103,35 +106,56 @@ class _Pinned:
 class _Tensors:
     """Parameters of a session with the tensors of a model: values and gradients are copied by one call for all."""
 
-    def __init__(self, session: Session, named: Named, update: Update, before_ready: Callable[[], None], rows: bool) -> None:
+    def __init__(
+        self, session: Session, named: Named, update: Update, before_ready: Callable[[], None], rounds: bool, sparse: Iterable[str] = ()
+    ) -> None:
         self.session = session
         self.names: list[str] = []
         self.tensors: list[torch.Tensor] = []
-        self.params: list[Parameter] = []
+        self.params: dict[int, Parameter] = {}  # by index of the tensor
+        self.tables: dict[int, Table] = {}  # those whose gradients are rows, in rounds; by index of the tensor
+        if session in _trained:
+            fail("the session has an Optimizer or DiLoCo: make one with all parameters, or open another session")
+        made = session._begun
         for name, tensor in _named(named):
             trained = update if tensor.requires_grad else NoOptimizer()
             if any(tensor is t for t in self.tensors):
-                continue  # tied weights
+                continue  # tied weights: this tensor is in the list already, by another name
             if not tensor.is_floating_point():
                 fail(f"parameter {name!r} is {tensor.dtype}, and must be of a floating-point dtype")
-            self.params.append(session.param(name, tuple(tensor.shape), zeros(), trained))
+            by_rows = name in sparse and tensor.requires_grad
+            key = name, tuple(tensor.shape), by_rows, repr(trained)
+            if key not in made:
+                made[key] = (session.embedding if by_rows else session.param)(name, tuple(tensor.shape), zeros(), trained)
+            (self.tables if by_rows else self.params)[len(self.names)] = made[key]
             self.names.append(name)
             self.tensors.append(tensor)
-        if not self.tensors and not _embeddings.get(session):
+        if not self.tensors and not session._tables:
             fail("there are no parameters")
         before_ready()
-        if session.is_chief:
+        self.known = self.tensors  # what a chief gives ps tasks that have lost the model
+        self._step: tuple[Variable, int] | None = None  # the global step's variable, and its value at the last pull; None: not ready yet
+        if isinstance(session, MonitoredSession) and not session._restores:
+            session._give = weakref.WeakMethod(self.give)
+        elif session.is_chief:
             for name, tensor in zip(self.names, self.tensors):
-                session.find(name).init_from(tensor.detach().to("cpu", torch.float32).numpy())
+                if (name,) not in made:  # once: ps tasks refuse it when the session has joined the rounds
+                    session.find(name).init_from(_values(tensor))
+                    made[name,] = True
         session.ready()
-        # for sparse gradients, and after a recovery; found here, where the caller's scopes are open
-        self.monitored = session if isinstance(session, MonitoredSession) else None
-        self.recoveries = 0
-        asked = [i for i, t in enumerate(self.tensors) if rows and (t.requires_grad or self.monitored)]
-        self.variables = {i: session.find(self.names[i]) for i in asked}
+        self._found = [session.find(name) for name in self.names]  # now, while the caller's scopes are open, which complete the names
+        self.rounds = rounds
         self._views: dict[int, torch.Tensor] = {}
+        self._of_values: dict[tuple[int, int], torch.Tensor] = {}  # by parameter and address
+        self._whole: dict[int, Any] = {}  # values of tables
+        # gradients of the step that is not over, with their versions; None: no gradient, -1 - k: rows of the session's k-th Embedding
+        self.sent: dict[int, tuple[torch.Tensor | None, int]] = {}
+        self._begun = 0, 0  # global step and number of recoveries before the first push of this step
+        self._versions: list[int] = []  # of the tensors, with the values of the last pull
         self.pinned = {t.device: _Pinned(t.device) for t in self.tensors if t.is_cuda}
         self.pull()
+        _trained.add(session)
+        made.clear()
 
     def view(self, array: Any) -> torch.Tensor:
         """The tensor over an array of the library."""
@@ -140,28 +164,47 @@ class _Tensors:
             self._views[address] = torch.from_numpy(array)  # keeps the array, so that the id stays its own
         return self._views[address]
 
-    def give_again(self) -> None:
-        """After a recovery that found ps tasks without values: the chief's initializer has made zeros, and gives what this model has instead."""
-        last = self.monitored.last_recovery if self.monitored is not None else None
-        if last is None or last.count == self.recoveries:
-            return
-        self.recoveries = last.count
-        if last.initialised:
+    def give(self, session: Session) -> None:
+        """Restore function of a monitored session: the chief gives the model to ps tasks that have none, at the start or because they lost it."""
+        if self._step is not None:
             _logger.warning("psd.torch: the ps tasks had lost the model: they get the values that this worker has")
-            for i, variable in self.variables.items():
-                variable.assign(self.tensors[i].detach().to("cpu", torch.float32).contiguous().numpy())
+        variables = self._found if self._step else [session.find(name) for name in self.names]
+        for variable, tensor in zip(variables, self.known):
+            variable.assign(_values(tensor))
+        variable, step = self._step or (session.global_step_variable(), 0)
+        variable.assign(step)
 
     @torch.no_grad()
     def pull(self) -> None:
         """Pull, and copy the values into the model."""
         self.session.pull()
-        values = [self.view(p.value) for p in self.params]
-        self._copy([t.detach() for t in self.tensors], values)
+        for i in self.tables:
+            self._whole[i] = self._found[i].read(self._whole.get(i))
+        values = [self.view(self._whole[i]) if i in self.tables else self._value(i) for i in range(len(self.tensors))]
+        self._copy(self.tensors, values)
+        self._versions = [t._version for t in self.tensors]
+        variable = self._step[0] if self._step else self.session.global_step_variable()
+        self._step = variable, self.session.global_step
+
+    def _value(self, i: int) -> torch.Tensor:
+        """The tensor over a parameter's value array, of which there are two."""
+        p = self.params[i]
+        key = i, lib.ps_param_value(p._pointer)
+        if key not in self._of_values:
+            self._of_values[key] = torch.from_numpy(p.value)
+        return self._of_values[key]
+
+    def changed(self) -> str | None:
+        """Name of a tensor that was written to since the last pull."""
+        return next((name for name, t, v in zip(self.names, self.tensors, self._versions) if t._version != v), None)
 
     def _copy(self, targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
         for name, target, source in zip(self.names, targets, sources):
             if target.shape != source.shape:
                 fail(f"parameter {name!r} is {list(target.shape)} now, and was {list(source.shape)} when it was attached")
+        if not self.pinned and targets:
+            torch._foreach_copy_(targets, sources)
+            return
         places: dict[Any, list[int]] = {}
         for i, target in enumerate(targets):
             places.setdefault(self.pinned.get(target.device), []).append(i)
@@ -173,59 +216,151 @@ class _Tensors:
                 pinned.upload(at, to, values)
 
     @torch.no_grad()
-    def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
-        """Send gradients of some parameters: whole ones, which travel while the program computes, then rows of sparse ones."""
-        rows = [self._rows(i, g) for i, g in zip(indices, gradients) if g.layout != torch.strided]
+    def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool, lends: bool = False) -> None:
+        """Send gradients of some parameters: whole ones, which travel while the program computes, then rows of sparse ones. lends: their memory
+        stays as it is until end_step(), so it need not be copied."""
+        rows = [(i, g, *self._rows(i, g)) for i, g in zip(indices, gradients) if g.layout != torch.strided]
         whole = [(i, g) for i, g in zip(indices, gradients) if g.layout == torch.strided]
         if whole:
-            self.session._once(self._push, [i for i, _ in whole], [g for _, g in whole], pulls)
-        for variable, at, values in rows:
-            _push_rows(variable, at, values)
+            self.session._once(self._push, [i for i, _ in whole], [g for _, g in whole], pulls, lends)
+        for i, gradient, at, values in rows:
+            sends = functools.partial(self.note, i, gradient)
+            if self.rounds:
+                _push_in_round(self.tables[i], at, values, sends)
+            else:
+                sends()
+                _push_rows(self._found[i], at, values)
 
-    def _rows(self, i: int, gradient: torch.Tensor) -> tuple[Variable, Any, Any]:
-        """Of a sparse gradient: its variable, indices of rows and their values, which may name a row several times."""
+    def _rows(self, i: int, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of a sparse gradient: indices of rows and their values, which may name a row several times."""
         name = self.names[i]
         if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1:
             fail(f"the gradient of {name!r} is {gradient.layout}, and must be dense, or torch.sparse_coo of whole rows (nn.Embedding)")
-        if i not in self.variables:
-            fail(f"sync: the gradient of {name!r} is sparse, and rounds take dense gradients: use sparse=False, or train without sync")
-        if gradient.shape != self.params[i].shape:
-            fail(f"the gradient of {name!r} is {list(gradient.shape)}, and must be {list(self.params[i].shape)}")
-        values = gradient._values().to("cpu", torch.float32)
-        return self.variables[i], gradient._indices()[0].cpu().numpy(), values.numpy()
+        if self.rounds and i not in self.tables:
+            fail(f"sync: the gradient of {name!r} is sparse: give the Optimizer sparse=[{name!r}] and rows_per_step, or use sparse=False")
+        if gradient.shape != self.tensors[i].shape:
+            fail(f"the gradient of {name!r} is {list(gradient.shape)}, and must be {list(self.tensors[i].shape)}")
+        return gradient._indices()[0].cpu(), gradient._values().to("cpu", torch.float32)
 
-    def _push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
-        targets: list[torch.Tensor] = []
-        sources: list[torch.Tensor] = []
-        later: dict[int, tuple[torch.Tensor, Callable[[], torch.Tensor]]] = {}
+    def _push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool, lends: bool) -> None:
+        """Send whole gradients. Those that cannot be lent are copied: small ones by one call, a large one while those before it travel."""
+        lent: list[tuple[int, torch.Tensor]] = []
+        small: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+        large: list[tuple[int, torch.Tensor, torch.Tensor, Callable[[], torch.Tensor]]] = []
         for i, gradient in zip(indices, gradients):
+            if i in self.tables:
+                fail(f"sync: the gradient of {self.names[i]!r} is dense, and `sparse` names it")
             p = self.params[i]
+            if gradient.shape != p.shape:
+                fail(f"the gradient of {self.names[i]!r} is {list(gradient.shape)}, and must be {list(p.shape)}")
+            pinned = self.pinned.get(gradient.device) if self.pinned else None
+            if lends and pinned is None and _is_plain(gradient):
+                lent.append((i, gradient))
+                continue
             target = self.view(p._array("grad", lib.ps_param_grad(p._pointer)))
-            if target.shape != gradient.shape:
-                fail(f"the gradient of {self.names[i]!r} is {list(gradient.shape)}, and must be {list(target.shape)}")
-            pinned = self.pinned.get(gradient.device)
-            if pinned is None:
-                targets.append(target)
-                sources.append(gradient)
+            if pinned is not None:
+                large.append((i, target, gradient, pinned.download(i, gradient)))
+            elif target.numel() > _SMALL:
+                large.append((i, target, gradient, lambda g=gradient: g))  # type: ignore[misc]
             else:
-                later[i] = target, pinned.download(i, gradient)
-        if targets:
-            torch._foreach_copy_(targets, sources)
+                small.append((i, target, gradient))
         function, handle = lib.ps_push_pull if pulls else lib.ps_push, self.session._live()
-        for i in indices:
-            if i in later:
-                target, arrived = later[i]
-                target.copy_(arrived())
-            status = function(handle, self.params[i]._pointer)
-            while status == 1 and interrupted():  # a handler that raised nothing; nothing was sent
-                status = function(handle, self.params[i]._pointer)
+        for i, gradient in lent:
+            self.session._lent.append(gradient)
+            status = lib.ps_param_lend(self.params[i]._pointer, gradient.data_ptr())
             if status != 0:
                 self.session._failed(last_error(status))
+            self._send(function, handle, i, gradient)
+        if small:
+            torch._foreach_copy_([t for _, t, _ in small], [g for _, _, g in small])
+        for i, _, gradient in small:
+            self._send(function, handle, i, gradient)
+        for i, target, gradient, arrived in sorted(large, key=lambda entry: entry[1].numel()):
+            target.copy_(arrived())
+            self._send(function, handle, i, gradient)
+
+    def _send(self, function: Callable[[int, int], int], handle: int, i: int, gradient: torch.Tensor) -> None:
+        self.note(i, gradient)
+        status = function(handle, self.params[i]._pointer)
+        while status == 1 and interrupted():  # a signal's handler has raised nothing, and nothing was sent: call again
+            status = function(handle, self.params[i]._pointer)
+        if status != 0:
+            del self.sent[i]
+            self.session._failed(last_error(status))
+
+    def note(self, i: int, gradient: torch.Tensor | None) -> None:
+        """Called before a gradient is sent: Ctrl-C may come between the call and the next line."""
+        if not self.sent:
+            self._begun = self.session.global_step, self._recoveries()
+        self.sent[i] = gradient, 0 if gradient is None else gradient._version
+
+    def is_sent(self, i: int, gradient: torch.Tensor | None) -> bool:
+        """Whether exactly this gradient was sent in this step."""
+        return i in self.sent and gradient is self.sent[i][0] and (gradient is None or gradient._version == self.sent[i][1])
+
+    @property
+    def counted(self) -> bool:
+        """Whether the step was interrupted behind step_done(), so that only its pull is missing."""
+        return bool(self.sent) and self.session.global_step != self._begun[0]
+
+    def forget_lost(self) -> None:
+        """Gradients that were sent before a recovery are lost with their model."""
+        if self.sent and self._recoveries() != self._begun[1]:
+            self.sent.clear()
+
+    def _recoveries(self) -> int:
+        last = self.session.last_recovery if isinstance(self.session, MonitoredSession) else None
+        return last.count if last is not None else 0
+
+    @contextlib.contextmanager
+    def one_step(self) -> Iterator[None]:
+        """A context for the pushes and end_step() of one step. If it is interrupted, `sent` has what was sent, and the next step goes on with it."""
+        try:
+            yield
+        except BaseException as e:
+            self._part()
+            if isinstance(e, Error) and not isinstance(e, Cancelled):
+                self.sent.clear()
+            raise
+        self.sent.clear()
+
+    def _part(self) -> None:
+        """The program goes on with copies of its gradients: pushes may still read those that it has lent."""
+        lent = {id(g) for g in self.session._lent}
+        for p in self.params.values() if not self.session._closed else ():
+            lib.ps_param_lend(p._pointer, None)  # nothing that was lent is left to a later push
+        for i, tensor in enumerate(self.tensors):
+            if id(tensor.grad) in lent and tensor.grad is not None:
+                tensor.grad = tensor.grad.clone()
+                if i in self.sent:
+                    self.sent[i] = tensor.grad, tensor.grad._version
+
+    def end_step(self) -> None:
+        """Make step_done() and pull(), or the part of them that an interrupted step has left."""
+        if not self.counted:
+            self.session.step_done()
+        self.session._lent.clear()
+        self.pull()
 
 
-def _push_rows(variable: Variable, at: Any, values: Any) -> None:
+def _is_plain(gradient: torch.Tensor) -> bool:
+    """Whether the memory of a gradient is what the library takes."""
+    return (
+        type(gradient) is torch.Tensor
+        and gradient.dtype is torch.float32
+        and gradient.device.type == "cpu"
+        and gradient.is_contiguous()
+        and not gradient.is_neg()
+    )
+
+
+def _values(tensor: torch.Tensor) -> Any:
+    return tensor.detach().to("cpu", torch.float32).contiguous().numpy()
+
+
+def _push_rows(variable: Variable, at: torch.Tensor, values: torch.Tensor) -> None:
     try:
-        variable.push_rows(at, values)
+        variable.push_rows(at.numpy(), values.numpy())
     except (Aborted, DataLoss, DeadlineExceeded, Unavailable):
         # a push of rows is no call of training: the pull lets the session see the loss, so that a monitored one recovers
         with contextlib.suppress(Error):
@@ -233,7 +368,26 @@ def _push_rows(variable: Variable, at: Any, values: Any) -> None:
         raise
 
 
-_embeddings: weakref.WeakKeyDictionary[Session, list[Embedding]] = weakref.WeakKeyDictionary()
+def _push_in_round(table: Table, at: torch.Tensor, values: torch.Tensor, sends: Callable[[], None]) -> None:
+    """Push each row once, with the sum of its values. The rows are read first, because the library takes gradients of rows that it has read. sends:
+    called before the gradients are sent, and not if the read is interrupted."""
+    different, places = torch.unique(at, return_inverse=True)
+    if len(different) > 0:
+        table.pull(different.numpy())
+    sends()
+    if len(different) > 0:
+        table.push(values.new_zeros((len(different), *values.shape[1:])).index_add_(0, places, values).numpy())
+
+
+def _begin(session: Session, call: Callable[..., None], **options: Any) -> None:
+    """Make a call for the rounds, unless it has set these options before a ready() that was interrupted: a session that has joined refuses it."""
+    begun = session._begun
+    if begun.get(call.__name__) != options:
+        call(**options)
+        begun[call.__name__] = options
+
+
+_trained: weakref.WeakSet[Session] = weakref.WeakSet()  # sessions with an Optimizer or DiLoCo
 
 
 class Embedding(torch.nn.Module):
@@ -244,11 +398,12 @@ class Embedding(torch.nn.Module):
 
     Make it before the Optimizer of its session. The Optimizer's step() pushes the gradients of its rows, each row once: the sum of all backward()
     since the last step. Without an Optimizer call push(). It has no parameters: named_parameters(), state_dict() and clip_grad_norm_ do not see the
-    table. A GradScaler and sync=True are refused.
+    table. A GradScaler is refused.
 
     optimizer    with a sparse form: psd.SGD, psd.Adagrad, psd.optimizer("lazy_adam"), ...
     init         psd.uniform(-0.05, 0.05)
     padding_idx  this row is zeros in the result, and gets no gradient
+    sync         for an Optimizer with sync=True, whose rows_per_step holds for the table as well
     more         of Session.variable(): device, partition, wire_dtype
 
     Calling it with integer ids of any shape returns a float32 tensor of shape ids.shape + [embedding_dim], on the device of the ids. Raises
@@ -265,6 +420,7 @@ class Embedding(torch.nn.Module):
         *,
         init: Initializer | None = None,
         padding_idx: int | None = None,
+        sync: bool = False,
         **more: Any,
     ) -> None:
         super().__init__()
@@ -274,19 +430,25 @@ class Embedding(torch.nn.Module):
             fail(f"padding_idx is {padding_idx}, and the table has {num_embeddings} rows")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else padding_idx + num_embeddings
-        self.variable = session.variable(name, (num_embeddings, embedding_dim), "float32", init or uniform(-0.05, 0.05), optimizer, **more)
+        shape, init = (num_embeddings, embedding_dim), init or uniform(-0.05, 0.05)
+        self.variable: Variable | None = None if sync else session.variable(name, shape, "float32", init, optimizer, **more)
+        self._table: Table | None = session.embedding(name, shape, init, optimizer, **more) if sync else None
+        made = self.variable or self._table
+        assert made is not None
+        self.name = made.name
         self._backward: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # ids and rows that have a gradient
-        _embeddings.setdefault(session, []).append(self)
+        session._tables.append(self)
 
     def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}, name={self.variable.name!r}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, name={self.name!r}"
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Read the rows of these ids."""
         if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
             fail(f"ids are {ids.dtype}, and must be integers")
         unique, inverse = torch.unique(ids.detach(), return_inverse=True)
-        rows = torch.from_numpy(self.variable.gather(unique.cpu().numpy())).to(ids.device)
+        at = unique.cpu().numpy()
+        rows = torch.from_numpy(self.variable.gather(at) if self.variable is not None else self._read(at)).to(ids.device)
         if self.padding_idx is not None:
             rows[unique == self.padding_idx] = 0
         if torch.is_grad_enabled():
@@ -294,37 +456,60 @@ class Embedding(torch.nn.Module):
             rows.register_post_accumulate_grad_hook(functools.partial(self._accumulated, unique))  # type: ignore[no-untyped-call]
         return torch.nn.functional.embedding(inverse, rows)
 
+    def _read(self, at: Any) -> Any:
+        assert self._table is not None
+        return self._table.pull(at)[0]
+
     def _accumulated(self, unique: torch.Tensor, rows: torch.Tensor) -> None:
         self._backward[id(rows)] = unique, rows
 
     @torch.no_grad()
     def push(self) -> None:
         """Push the gradients of all backward() since the last push: rows that several batches have are added."""
-        backward, self._backward = list(self._backward.values()), {}
-        ids = [unique for unique, _ in backward]
-        gradients = [rows.grad for _, rows in backward if rows.grad is not None]
+        self._push(lambda: None)
+
+    @torch.no_grad()
+    def _push(self, noted: Callable[[], None]) -> None:
+        """push(). noted: called before anything is sent."""
+
+        def sends() -> None:
+            self._backward = {}
+            noted()
+
+        ids = [unique for unique, _ in self._backward.values()]
+        gradients = [rows.grad for _, rows in self._backward.values() if rows.grad is not None]
         if not gradients:
+            sends()
             return
         at, values = torch.cat(ids), torch.cat(gradients)
         if self.padding_idx is not None:
             kept = at != self.padding_idx
             at, values = at[kept], values[kept]
-        if len(at) > 0:
-            _push_rows(self.variable, at.cpu().numpy(), values.cpu().numpy())
+        if self._table is not None:
+            _push_in_round(self._table, at.cpu(), values.cpu(), sends)
+            return
+        sends()
+        if self.variable is not None and len(at) > 0:
+            _push_rows(self.variable, at.cpu(), values.cpu())
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients since the last push; Optimizer.zero_grad() does it."""
         self._backward.clear()
 
 
+def _plain(name: str) -> str:
+    """A model has the same names with and without torch.compile()."""
+    return name.replace("_orig_mod.", "")
+
+
 def _named(named: Any) -> Named:
     if isinstance(named, torch.nn.Module):
-        return list(named.named_parameters())
+        named = named.named_parameters()
     items = list(named.items() if isinstance(named, Mapping) else named)
     for item in items:
         if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], torch.Tensor)):
             fail("the parameters have no names: give model.named_parameters(), not model.parameters()")
-    return items
+    return [(_plain(name), tensor) for name, tensor in items]
 
 
 class _Rates(Hook):
@@ -344,8 +529,10 @@ class Optimizer(torch.optim.Optimizer):
     named_parameters  model.named_parameters(), or pairs of name and tensor. Frozen ones are pulled only
     session    not yet ready
     optimizer  psd.SGD(0.1), psd.Adagrad(0.1), ...
-    sync       train in rounds: a step of all workers is one update with their average gradient. Each parameter must have a gradient in each
-               step, and a GradScaler, which skips steps, is refused
+    sync       train in rounds: a step of all workers is one update with their average gradient. Each parameter that is not sparse must have a
+               gradient in each step, and a GradScaler, which skips steps, is refused
+    sparse     with sync: names of the parameters that have sparse gradients, the same on all workers
+    rows_per_step   with sync: different rows of one of these, or of an Embedding, that a worker may push in a step
     overlap    send each gradient while backward() goes on. Refuses what looks at gradients before step(): a second backward(), clipping, closures
 
     step() sends `.grad` of all parameters and pulls, so clip_grad_norm_, accumulation and GradScaler work as with any optimizer. A parameter
@@ -353,25 +540,51 @@ class Optimizer(torch.optim.Optimizer):
     the session closes without an error; other workers' is ignored. state_dict() has the param_groups; slots are on the ps, in their checkpoints.
 
     Of a sparse gradient, as of nn.Embedding(sparse=True), only the rows travel, once each: Variable.push_rows(). Values are pulled whole. psd.Adam
-    moves all rows then, and is refused for more than 16 MiB: psd.optimizer("lazy_adam"). Sparse gradients are refused with sync.
+    moves all rows then, and is refused for more than 16 MiB: psd.optimizer("lazy_adam"). With sync the ps tasks must know these parameters before:
+
+        psd.torch.Optimizer(model, s, psd.SGD(1), sync=True, sparse=["words.weight"], rows_per_step=10_000)
+
+    A row's average is over all workers of the round, also those whose batches did not have it.
     """
 
-    def __init__(self, named_parameters: Any, session: Session, optimizer: Update, *, sync: bool = False, overlap: bool = False) -> None:
+    def __init__(
+        self,
+        named_parameters: Any,
+        session: Session,
+        optimizer: Update,
+        *,
+        sync: bool = False,
+        overlap: bool = False,
+        sparse: Iterable[str] = (),
+        rows_per_step: int = 0,
+    ) -> None:
         if not isinstance(optimizer, Update):
             fail(f"optimizer is {optimizer!r}, and must be one of psd, such as psd.Adagrad(0.1)")
         self.session, self._sync, self._overlap, self._built = session, sync, overlap, False
         self._rates = _Rates()
-        self._noted = False
-        self._tables = _embeddings.get(session, [])
-        if sync and self._tables:
-            fail(f"sync: {self._tables[0].variable.name!r} is an Embedding, and rounds take no rows: train without sync")
+        self._noted = self._warned = False
+        self._interrupted = False  # the last step was interrupted after it had sent gradients: it goes on with another backward()
+        self._tables: list[Embedding] = session._tables
         named = list(_named(named_parameters))
+        sparse = [sparse] if isinstance(sparse, str) else list(sparse)
+        for table in self._tables:
+            if (table.variable is None) != sync:
+                fail(f"the Embedding {table.name!r} has sync={not sync}, and the Optimizer sync={sync}")
+        for name in sparse:
+            if name not in dict(named):
+                fail(f"sparse has {name!r}, which is none of the parameters")
+        by_rows = sparse + [table.name for table in self._tables]
+        if sparse and not sync:
+            fail("sparse is for sync=True: without rounds gradients may be sparse or dense at any time")
+        if sync and (rows_per_step > 0) != bool(by_rows):
+            fail(f"rows_per_step is {rows_per_step}, and {by_rows[0]!r} needs it" if by_rows else "rows_per_step is for `sparse` and Embeddings")
+        self._rows_per_step = rows_per_step
         self._rate = optimizer.hyper.get("learning_rate", 0.0)
         super().__init__([{"params": [t for _, t in _unique(named)]}], {"lr": self._rate})
-        self._step_supports_amp_scaling = sync or bool(self._tables)  # a GradScaler then hands itself to step(), which refuses it
-        self._tensors = _Tensors(session, named, optimizer, self._before_ready, rows=not sync)
+        # True: a GradScaler passes itself to step(), which refuses it
+        self._step_supports_amp_scaling = sync or overlap or bool(self._tables)
+        self._tensors = _Tensors(session, named, optimizer, self._before_ready, sync, sparse)
         self._chief = session.is_chief
-        self._sent: dict[int, int] = {}  # overlap: index: version of the gradient that was sent
         if overlap:
             for i, tensor in enumerate(self._tensors.tensors):
                 if tensor.requires_grad:
@@ -379,15 +592,32 @@ class Optimizer(torch.optim.Optimizer):
         self._built = True
 
     def _before_ready(self) -> None:
-        self.session.add_hook(self._rates)
+        begun = self.session._begun
+        if _Rates not in begun:
+            self.session.add_hook(self._rates)
+            begun[_Rates] = self._rates
+        self._rates = begun[_Rates]
         if self._sync:
-            self.session.sync()
+            _begin(self.session, self.session.sync)
+        if self._sync and self._rows_per_step > 0:
+            _begin(self.session, self.session.sync_rows, rows_per_step=self._rows_per_step)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a psd.torch.Optimizer is neither pickled nor copied: keep its state_dict(), and make another one for another session")
 
     def __repr__(self) -> str:
-        return f"<psd.torch.Optimizer of {len(self._tensors.params)} parameters>"
+        return f"<psd.torch.Optimizer of {len(self._tensors.tensors)} parameters>"
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of all parameters, and of the session's Embeddings."""
+        """Clear the gradients of all parameters, and of the session's Embeddings. With overlap it raises FailedPrecondition, once, if gradients were
+        sent and no step() came."""
+        if self._overlap and self._tensors.sent and not self._tensors.counted:
+            told, self._interrupted = self._interrupted, self._sync
+            if not self._sync:
+                self._tensors.sent.clear()
+            if not told:
+                kept = "the round has them" if self._sync else "they are applied"
+                fail(f"overlap: zero_grad() before step(): gradients are sent, and {kept}; call it again to go on", Status.FAILED_PRECONDITION)
         super().zero_grad(set_to_none)
         for table in self._tables:
             table.zero_grad()
@@ -399,13 +629,24 @@ class Optimizer(torch.optim.Optimizer):
         super().add_param_group(param_group)
 
     def _accumulated(self, i: int, tensor: torch.Tensor) -> None:
-        if i in self._sent:
-            fail(f"overlap: backward() has computed a second gradient of {self._tensors.names[i]!r} before step(): it was sent already")
+        t = self._tensors
         assert tensor.grad is not None
-        if not self._sent:
+        if i in t.sent and t.counted:
+            t.sent.clear()  # of a step that is over, but for its pull
+        if i in t.sent and not self._interrupted:
+            fail(f"overlap: backward() has computed a second gradient of {t.names[i]!r} before step(): it was sent already")
+        if i in t.sent and self._sync:
+            t.sent[i] = tensor.grad, tensor.grad._version  # a round takes one gradient: the one that was sent before the interrupt
+            return
+        if not t.sent:
             self._send_rate()
-        self._tensors.push([i], [tensor.grad], not self._sync)
-        self._sent[i] = tensor.grad._version
+        try:
+            t.push([i], [tensor.grad], not self._sync)
+        except Cancelled:
+            raise
+        except Error:
+            t.sent.clear()
+            raise
 
     def _send_rate(self) -> None:
         rate = self.param_groups[0]["lr"]
@@ -413,7 +654,7 @@ class Optimizer(torch.optim.Optimizer):
             return
         self._rate = rate
         if self._chief:
-            self.session.set_rates(float(rate))
+            self.session.set_rates(max(float(rate), torch.finfo(torch.float32).tiny) if rate >= 0 else float(rate))  # the ps tasks take no 0
             self._rates.sent = True
         elif not self._noted:
             self._noted = True
@@ -424,6 +665,8 @@ class Optimizer(torch.optim.Optimizer):
         """Send the gradients, end the step, and pull. Returns closure()."""
         if grad_scaler is not None and self._tables:
             fail("a GradScaler does not see the gradients of an Embedding: train in bfloat16 without a scaler")
+        if grad_scaler is not None and not self._sync:
+            fail("overlap: gradients are sent before a GradScaler sees them: train without overlap")
         if grad_scaler is not None:
             fail("a GradScaler skips steps, which would hold a round: train without sync, or in bfloat16 without a scaler")
         if closure is not None and self._overlap:
@@ -434,24 +677,39 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         self._send_rate()
         t = self._tensors
-        t.give_again()
+        if not self._warned and (name := t.changed()) is not None:
+            self._warned = True
+            _logger.warning("psd.torch: the program has changed values of %r, which the pull replaces: psd.Variable.assign() gives new ones", name)
+        t.forget_lost()
+        if t.counted:  # and interrupted in its pull
+            t.pull()
+            same = all(t.is_sent(i, t.tensors[i].grad) if i >= 0 else not self._tables[-1 - i]._backward for i in t.sent)
+            t.sent.clear()
+            if same:
+                return loss
         indices, gradients = [], []
         for i, tensor in enumerate(t.tensors):
             gradient = tensor.grad
-            if i in self._sent:
-                if gradient is None or gradient._version != self._sent[i]:
-                    fail(f"overlap: the gradient of {t.names[i]!r} was changed after it was sent: clip and scale without overlap")
-            elif gradient is not None and tensor.requires_grad:
+            if i in t.sent and (t.is_sent(i, gradient) or (self._sync and self._interrupted)):
+                continue
+            if i in t.sent and self._overlap and not self._interrupted:
+                fail(f"overlap: the gradient of {t.names[i]!r} was changed after it was sent: clip and scale without overlap")
+            if gradient is not None and tensor.requires_grad:
                 indices.append(i)
                 gradients.append(gradient)
-            elif self._sync and tensor.requires_grad:
+            elif self._sync and tensor.requires_grad and i not in t.tables:
                 fail(f"sync: parameter {t.names[i]!r} got no gradient in this step; in rounds each must have one")
-        t.push(indices, gradients, not self._sync)
-        for table in self._tables:
-            table.push()
-        self._sent.clear()
-        self.session.step_done()
-        t.pull()
+        try:
+            with t.one_step():
+                t.push(indices, gradients, not self._sync, lends=not self._overlap)
+                for k, table in enumerate(self._tables):
+                    if not self._sync or -1 - k not in t.sent:
+                        table._push(functools.partial(t.note, -1 - k, None))
+                for i in t.tables.keys() - t.sent.keys():
+                    t.note(i, None)  # step_done() gives the round no rows of it
+                t.end_step()
+        finally:
+            self._interrupted = bool(t.sent)
         return loss
 
 
@@ -466,20 +724,20 @@ def _unique(named: Named) -> Named:
 def load(model: torch.nn.Module, session: Session) -> None:
     """Read the values of a model that others train into this one: for an evaluator. Raises NotFound for a parameter that the cluster lacks."""
     with torch.no_grad():
-        for name, tensor in model.named_parameters():
+        for name, tensor in _named(model):
             tensor.copy_(torch.from_numpy(session.find(name).read()))
 
 
 class Buffers:
     """Buffers of a model (running means of batch norm), which no optimizer trains: attach() gives it.
 
-    sync() makes them the same for all workers: of the chief ("chief") or their average ("averaged"; integers are the chief's). With "averaged" every
-    worker must call it.
+    sync() makes them the same for all workers: the chief's ("chief"), or the average of all workers' ("averaged"; integers are the chief's). With
+    "averaged" every worker must call it.
     """
 
     def __init__(self, model: torch.nn.Module, session: Session, policy: str) -> None:
         self.session, self.policy = session, policy
-        self.buffers = dict(model.named_buffers()) if policy != "local" else {}
+        self.buffers = {_plain(name): b for name, b in model.named_buffers()} if policy != "local" else {}
         self.chief = session.is_chief
         self.variables: dict[str, Variable] = {}
         with session.container("torch-buffers"):
@@ -540,7 +798,7 @@ class DiLoCo:
     on_worker_loss  "shrink": the others go on without a worker that is lost, a lease after it; one that comes later joins the next meeting
     sync            False: each worker meets the ps tasks alone. Momentum of stale movements does harm: allow_stale_momentum=True insists
 
-    Inner states stay local. A meeting has 10 times as long as the slowest one so far, with the inner steps before it, and at least 600 s.
+    Inner states stay local. The timeout of a meeting is 10 times the longest time so far from one meeting to the end of the next, at least 600 s.
     """
 
     def __init__(
@@ -569,10 +827,11 @@ class DiLoCo:
 
         def before_ready() -> None:
             if sync:
-                session.sync(workers=workers, replicas_to_aggregate=replicas, on_worker_loss=on_worker_loss)
+                _begin(session, session.sync, workers=workers, replicas_to_aggregate=replicas, on_worker_loss=on_worker_loss)
 
-        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        self._tensors = _Tensors(session, trained, outer, before_ready, rows=False)
+        trained = [(n, p) for n, p in _named(model) if p.requires_grad]
+        self._tensors = _Tensors(session, trained, outer, before_ready, sync)
+        self._hold()
         self._met = time.monotonic()
         elements = sum(t.numel() for t in self._tensors.tensors)
         self.bytes_per_step = 8 * elements / every
@@ -589,24 +848,34 @@ class DiLoCo:
         self.inner.zero_grad(set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """An inner step; after every `every` of them a meeting. Returns the inner optimizer's result."""
+        """An inner step; after every `every` of them a meeting. Returns the inner optimizer's result. A meeting that was interrupted is ended
+        first."""
+        self._tensors.forget_lost()
+        if self._tensors.sent:
+            self.meet()
         loss = self.inner.step(closure)
         self.steps += 1
         if self.steps % self.every == 0:
             self.meet()
         return loss
 
+    def _hold(self) -> None:
+        """Remember the values of this meeting: what this worker moves is measured from them, and ps tasks that lose the model get them."""
+        self._tensors.known = [t.detach().to("cpu", torch.float32, copy=True) for t in self._tensors.tensors]
+
     @torch.no_grad()
     def meet(self) -> None:
         """Send what this worker moved since the last meeting, wait for the others, and take the new values."""
         t = self._tensors
-        moved = [t.view(p.value) - tensor.detach().to("cpu", torch.float32) for p, tensor in zip(t.params, t.tensors)]
+        moved = [known - tensor.detach().to("cpu", torch.float32) for known, tensor in zip(t.known, t.tensors)]
         self._slowest = max(self._slowest, time.monotonic() - self._met)
         self.session.set_deadline(max(600.0, 10 * self._slowest))
         try:
-            t.push(list(range(len(moved))), moved, not self.sync)
-            self.session.step_done()
-            t.pull()
+            with t.one_step():
+                left = [] if t.counted else [i for i in range(len(moved)) if i not in t.sent]
+                t.push(left, [moved[i] for i in left], not self.sync, lends=True)
+                t.end_step()
+                self._hold()
         finally:
             if not self.session._closed:
                 self.session.set_deadline(None)

@@ -100,7 +100,7 @@ def indices_of(indices: Any, what: str) -> Array:
 
     array = np.asarray(indices)
     if array.size == 0 and not hasattr(indices, "dtype"):
-        array = array.astype(np.int64)  # an empty list
+        array = array.astype(np.int64)  # an empty list has made a float64 array
     if array.dtype.kind not in "iu":
         fail(f"the indices for {what} are {array.dtype.name} {list(array.shape)}, and must be integers")
     if array.dtype == np.uint64 and array.size > 0 and array.max() > np.iinfo(np.int64).max:
@@ -109,16 +109,18 @@ def indices_of(indices: Any, what: str) -> Array:
 
 
 def address(array: Array) -> int:
-    """Of an array's memory; three times as fast as array.ctypes.data."""
+    """Address of an array's memory; three times as fast as array.ctypes.data."""
     at: int = array.__array_interface__["data"][0]
     return at
 
 
 def into(out: Any, dtype: int, shape: tuple[int, ...], what: str) -> Array:
-    """`out`, checked: the library writes to it as it is. None: a new array."""
+    """Check and return `out`, to whose memory the library will write. None: a new array."""
     if out is None:
         return empty(dtype, shape)
     want = numpy_dtype(dtype)
+    if not hasattr(out, "__array_interface__"):
+        fail(f"{what} is {out!r}, and must be an array of NumPy, {want.name} {list(shape)}")
     if out.dtype != want or out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
         state = "" if out.flags.c_contiguous else ", not contiguous"
         state += "" if out.flags.writeable else ", read-only"
@@ -274,7 +276,7 @@ def optimizer_of(o: ps_optimizer) -> Optimizer:
         OptKind.ADAM: lambda: Adam(o.learning_rate, o.beta1, o.beta2, o.epsilon),
     }
     made: Optimizer = makes.get(o.kind, NoOptimizer)()
-    if (o.kind not in makes and o.kind != OptKind.NONE) or o.schedule != 0:
+    if o.kind != OptKind.NONE and bytes(made.struct) != bytes(o):  # `made` lacks something: an unknown kind, l2, clip_value, ema or a schedule
         made.struct = ps_optimizer.from_buffer_copy(o)
         made.text = f"<psd.Optimizer {OptKind(o.kind).name.lower() if o.kind in OptKind._value2member_map_ else o.kind}>"
     return made
@@ -339,7 +341,7 @@ def min_max_variable_partitioner(
 
 
 def milliseconds(timeout: float | None) -> int:
-    """Of a time in seconds; None: 0, the default of the call."""
+    """A time in seconds as milliseconds; None: 0, the default of the call."""
     return 0 if timeout is None else max(1, round(timeout * 1000))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables and parameters."""
+"""Variables, parameters and embeddings."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Variable:
             self._call(lib.ps_variable_assign, address(array), array.nbytes)
 
     def init_from(self, value: Any) -> None:
-        """assign(), only if the variable is uninitialised then."""
+        """assign(), only if the variable has no value when the request comes to its task."""
         if self._dtype == Dtype.STRING:
             self._call(lib.ps_variable_init_strings, *self._strings(value))
         else:
@@ -229,6 +229,21 @@ class Variable:
         """
         self._rows(lib.ps_push_rows, indices, rows, "the gradient", scale)
 
+    def push_pull_rows(self, indices: Any, rows: Any, out: Array | None = None, scale: float = 1.0) -> Array:
+        """push_rows(), and the new values of these rows in the same exchange: an array of shape indices.shape + v.shape[1:].
+
+        indices, rows, scale  as of push_rows()
+        out                   gets the new values, as of gather(); it may be the array `rows`
+
+        All values contain this push. Raises as push_rows().
+        """
+        at = indices_of(indices, repr(self.name))
+        shape = at.shape + self._row()
+        array = sent(rows, self._dtype, shape, f"the gradient for {self.name!r}")
+        new = into(out, self._dtype, shape, f"out for {self.name!r}")
+        self._call(lib.ps_push_pull_rows, address(at), at.size, address(array), array.nbytes, address(new), new.nbytes, scale)
+        return new
+
     def scatter_add(self, indices: Any, rows: Any) -> None:
         """Add rows, exactly once, without the optimizer: numpy.add.at(v, indices, rows). Arguments and errors as of push_rows(). Integers wrap."""
         self._rows(lib.ps_scatter_add, indices, rows, "the rows")
@@ -264,6 +279,10 @@ class Variable:
     async def push_rows_async(self, indices: Any, rows: Any, scale: float = 1.0) -> None:
         """push_rows() on a thread. Indices and rows must not change until it has ended."""
         await self.session._thread(self.push_rows, indices, rows, scale)
+
+    async def push_pull_rows_async(self, indices: Any, rows: Any, out: Array | None = None, scale: float = 1.0) -> Array:
+        """push_pull_rows() on a thread. Indices and rows must not change until it has ended."""
+        return await self.session._thread(self.push_pull_rows, indices, rows, out, scale)
 
     async def assign_async(self, value: Any) -> None:
         """assign() on a thread."""
@@ -315,7 +334,7 @@ class Parameter:
         self._memory = _Memory(pointer)
         self._arrays: dict[int, Array] = {}
         self._last: dict[str, Array] = {}
-        self.value  # noqa: B018 - both arrays are there before the session closes
+        self.value  # noqa: B018 - makes the array now: it stays usable after the session has closed
         self.grad  # noqa: B018
 
     def __repr__(self) -> str:
@@ -378,7 +397,7 @@ class Parameter:
 
     def accumulate(self, gradient: Any = None, share: float = 1.0) -> None:
         """Add share times the gradient array, into which `gradient` is copied if given, to the parameter's sum: gradients of micro-batches. The
-        next push() or push_pull() sends the sum in place of the gradient array, also if it is given a gradient. A new sum begins after it.
+        next push() or push_pull() sends the sum in place of the gradient array, even if that push is given a gradient; then a new sum begins.
 
         gradient  float32, of the parameter's shape
         share     1 to add, 1 / micro-batches to average; finite
@@ -395,11 +414,57 @@ class Parameter:
 
         max_norm  finite, more than 0
 
-        Errors are sticky. Unimplemented: in rounds, where the average is what a limit is for.
+        Errors are sticky. Unimplemented: in rounds; Session.sync_clip_norm() limits the averages.
         """
         norm = C.c_double()
         self.session._check(lib.ps_clip_norm, self._pointer, max_norm, C.byref(norm))
         return norm.value
+
+
+class Embedding:
+    """A trainable float32 table, of which this process holds only the rows of a batch. Session.embedding() gives it. It is for rounds
+    (Session.sync_rows()); without rounds Variable.gather() and Variable.push_rows() do the same.
+
+    shape   of the whole table
+    """
+
+    def __init__(self, session: Session, pointer: int, shape: tuple[int, ...]) -> None:
+        self.session = session
+        self._pointer = pointer
+        self.shape = shape
+        self.name = text(lib.ps_param_name(pointer))
+        self._count = 0  # rows of the last pull()
+
+    def __repr__(self) -> str:
+        return f"<psd.Embedding {self.name!r} float32 {list(self.shape)}>"
+
+    def pull(self, ids: Any) -> tuple[Array, Array]:
+        """Read the rows of a batch. Returns the different rows, in the order of rising ids, and for each id its place among them.
+
+        ids  integers of any dtype and shape, in any order and more than once, each at least 0 and less than shape[0]
+
+        Errors are sticky. Raises OutOfRange, an IndexError, for an id outside.
+        """
+        at = indices_of(ids, repr(self.name))
+        places = empty(Dtype.I64, at.shape)
+        self.session._check(lib.ps_embedding_pull, self._pointer, address(at), at.size, address(places), again=True)
+        self._count = int(places.max()) + 1 if at.size > 0 else 0
+        rows = empty(Dtype.F32, (self._count, *self.shape[1:]))
+        C.memmove(address(rows), lib.ps_param_value(self._pointer), rows.nbytes)
+        return rows, places
+
+    def push(self, gradient: Any) -> None:
+        """Send the gradient of the rows that the last pull() returned, once in a step; Session.step_done() completes it. A step without it
+        pushes no rows.
+
+        gradient  float32, of the shape of these rows
+
+        Errors are sticky. ResourceExhausted: in rounds, more rows than Session.sync_rows() has reserved.
+        """
+        array = sent(gradient, Dtype.F32, (self._count, *self.shape[1:]), f"the gradient for {self.name!r}")
+        to = self.session._once(lib.ps_param_grad, self._pointer)
+        C.memmove(to, address(array), array.nbytes)
+        self.session._check(lib.ps_push, self.session._live(), self._pointer)
 
 
 def clip_global_norm(params: Sequence[Parameter], max_norm: float) -> float:

@@ -213,6 +213,11 @@ TEST(test_refused)
         {"allow uid:me a read", "uid: needs a number"},
         {"allow uid:007 a read", "uid: needs a number"},
         {"allow uid:4294967296 a read", "uid: needs a number"},
+        {"allow key:k,l a read", "key:k,l"},
+        {"allow cert:http://x a read", "cert:http://x"},
+        {"allow cert:psd://psd a read", "cert:psd://psd"},
+        {"allow cert:psd://psd/ps/00 a read", "cert:psd://psd/ps/00"},
+        {"allow cert:ps/* a read", "'cert:ps/*' is no certificate: its URI begins with psd://"},
         {"allow key:k @clutser read", "'@clutser' is no place: @cluster or the name of a container is needed"},
         {"allow key:k @cluster* read", "'@cluster*' is no place"},
         {"allow key:k a*b read", "byte 1 is '*'"},
@@ -259,7 +264,7 @@ TEST(test_limits)
     /* a name of an identity that is as long as one may be, and longer */
     char text[PSI_IDENTITY_BYTES_MAX + 32];
     for (int n = PSI_IDENTITY_BYTES_MAX - 1; n <= PSI_IDENTITY_BYTES_MAX + 1; n++) {
-        (void)snprintf(text, sizeof(text), "cert:%0*d a read", n, 0);
+        (void)snprintf(text, sizeof(text), "cert:psd://%0*d* a read", n - 6, 0);
         ps_status st = psi_rights_parse(text, strlen(text), "x", &rights, &err);
         assert_int_equal(st, n <= PSI_IDENTITY_BYTES_MAX ? PS_OK : PS_INVALID_ARGUMENT);
         if (st == PS_OK) {
@@ -328,7 +333,8 @@ TEST(test_member)
         {"cert:psd://psd/ps/0", "", "ps", 1, "a certificate is that of its own task alone, cert:psd://psd/ps/1"},
         {"cert:psd://psd/worker/0", "", "ps", 0, "its own task alone"},
         {"cert:psd://psd/worker/0", "", "worker", 0, NULL},
-        {"cert:psd://psd/user/ps", "", "ps", 0, "its own task alone"},
+        {"cert:psd://psd/user/ps", "", "ps", 0, "needs a key of role ps, or its certificate"},
+        {"cert:psd://psd/user/ps", "", "worker", 0, NULL},
         {"cert:psd://other/ps/0", "", "ps", 0, "no right 'member'"},
         {"uid:9", "", "worker", 0, NULL},
         {"uid:9", "", "ps", 0, "needs a key of role ps"},

@@ -6,7 +6,12 @@
 #include "common/mem.h"
 #include "common/resolve/resolve.h"
 
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { VARIABLES_MAX = 32, TEXT_MAX = 2048 };
 
@@ -150,6 +155,11 @@ static const struct row good[] = {
      "ps=n00:12007,n00:12011;worker=n01:12007,n01:12011,n02:12007,n03:12007", "worker", 1, NULL},
     {"a flag counts more than reserved ports", STEP PORTS, SLURM(.ps_tasks = 6),
      "ps=n00:2000,n00:2001,n01:2000,n01:2001,n02:2000,n03:2000", "ps", 3, NULL},
+    {"only the directory's port is known", STEP, SLURM_OPTIONS(.ps_tasks = 2, .directory_port = 2222),
+     "ps=n00:2222,n00:0;worker=n01:0,n01:0,n02:0,n03:0", "worker", 1, NULL},
+    {"ports that are not known count more than reserved ones", STEP PORTS,
+     SLURM_OPTIONS(.ps_per_node = 1, .directory_port = 2222), "ps=n00:2222,n01:0,n02:0,n03:0;worker=n00:0,n01:0", "worker", 1,
+     NULL},
     {"another network", ONE_NODE("n1", "2"), SLURM(.ps_tasks = 1, .address_suffix = "-ib"), "ps=n1-ib:2000;worker=n1-ib:2001",
      "ps", 0, NULL},
     {"the flags say the same", STEP, SLURM(.ps_tasks = 2, .job_name = "worker", .task_index = "1"),
@@ -214,6 +224,18 @@ static const struct row good[] = {
     /* A Service of the name psd sets these; none of them is read. */
     {"a Service called psd", POD "PSD_PORT=tcp://10.0.0.9:2222 PSD_SERVICE_HOST=10.0.0.9 PSD_SERVICE_PORT=2222",
      PODS(.host_name = "psd-ps-0"), PODS_SPEC, "ps", 0, "0.0.0.0:2222"},
+    /* addresses that the directory will know */
+    {"the address of ps task 0, at another ps task", MPICH("1", "4", "1"), MPI(.ps_tasks = 3, .rendezvous = "a:1"),
+     "ps=a:1,gpu7-ib:0,rank-2.invalid:0;worker=rank-3.invalid:1", "ps", 1, NULL},
+    {"the address of ps task 0, at a worker", OPEN_MPI("3", "4", "1"), MPI(.ps_tasks = 3, .rendezvous = "a:1"),
+     "ps=a:1,rank-1.invalid:0,rank-2.invalid:0;worker=rank-3.invalid:1", "worker", 0, NULL},
+    {"torchrun with one known port",
+     TORCH("1", "0", "1"),
+     {.cluster = "torchrun", .ps_tasks = 2, .directory_port = 29499},
+     "ps=gpu7:29499,gpu7:0;worker=rank-2.invalid:1,rank-3.invalid:1",
+     "ps",
+     1,
+     NULL},
     /* TF_CONFIG, as Kubeflow writes it */
     {"TFJob",
      KUBEFLOW "\"task\":{\"type\":\"worker\",\"index\":0},\"environment\":\"cloud\"}",
@@ -366,6 +388,17 @@ static const struct row wrong[] = {
      NULL,
      0,
      "--base_port 65535: a node has 2 tasks"},
+    {"a port twice", STEP "SLURM_STEP_RESV_PORTS=12007-12008,12007", SLURM_OPTIONS(.ps_tasks = 2), NULL, NULL, 0,
+     "SLURM_STEP_RESV_PORTS='12007-12008,12007': port 12007 is there twice"},
+    {"port 0", STEP "SLURM_STEP_RESV_PORTS=0-1", SLURM_OPTIONS(.ps_tasks = 2), NULL, NULL, 0,
+     "SLURM_STEP_RESV_PORTS='0-1': port 0: a port is 1 to 65535"},
+    /* Slurm: names that are no hosts */
+    {"nodes that differ in case", NODES("a,A", "2"), SLURM(.ps_tasks = 1), NULL, NULL, 0,
+     "SLURM_STEP_NODELIST='a,A': address 'A:2000' is given twice"},
+    {"a node that begins with a dash", NODES("-x", "1"), SLURM(.ps_tasks = 1), NULL, NULL, 0,
+     "SLURM_STEP_NODELIST='-x': /job:ps/task:0: address '-x:2000': a host begins with"},
+    {"a suffix of no host", NODES("a", "1"), SLURM(.ps_tasks = 1, .address_suffix = "/ib"), NULL, NULL, 0,
+     "SLURM_STEP_NODELIST='a', --address_suffix /ib: /job:ps/task:0: address 'a/ib:2000'"},
     /* Slurm: the grammar of lists */
     {"a bracket that does not end", NODES("n[00-01", "2"), SLURM(.ps_tasks = 1), NULL, NULL, 0,
      "SLURM_STEP_NODELIST='n[00-01': a bracket does not end at '[00-01'"},
@@ -403,12 +436,33 @@ static const struct row wrong[] = {
      "OMPI_COMM_WORLD_SIZE is not set"},
     {"no rendezvous", OPEN_MPI("1", "2", "1"), MPI(.ps_tasks = 1), NULL, NULL, 0,
      "OMPI_COMM_WORLD_RANK='1': no variable names the hosts of other ranks; give --rendezvous FILE|HOST:PORT"},
-    {"an address for two ps tasks", MPICH("1", "3", "1"), MPI(.ps_tasks = 2, .rendezvous = "a:1"), NULL, NULL, 0,
-     "--rendezvous a:1 is the address of one ps task, --ps_tasks is 2"},
-    {"a meeting without a port", MPICH("1", "3", "1"), MPI(.ps_tasks = 2, .rendezvous = "/home/x/met"), NULL, NULL, 0,
-     "--base_port is missing"},
+    {"two kinds of ports", STEP, SLURM(.ps_tasks = 1, .directory_port = 2222), NULL, NULL, 0,
+     "--directory_port 2222 and --base_port 2000 are both given"},
+    {"a directory's port beyond the last", STEP, SLURM_OPTIONS(.ps_tasks = 1, .directory_port = 65536), NULL, NULL, 0,
+     "--directory_port 65536: it is over 65535"},
+    {"more ps per node than a cluster has tasks", STEP, SLURM(.ps_per_node = 1025), NULL, NULL, 0,
+     "--ps_per_node 1025: it is over 1024"},
+    {"pods have ports", POD, PODS(.host_name = "psd-ps-1", .directory_port = 2222), NULL, NULL, 0,
+     "--directory_port 2222: --cluster kubernetes does not read it"},
+    {"torchrun's own port for the directory",
+     TORCH("0", "0", "0"),
+     {.cluster = "torchrun", .ps_tasks = 2, .directory_port = 29500},
+     NULL,
+     NULL,
+     0,
+     "MASTER_PORT='29500': torchrun listens there; --directory_port 29500 would take it"},
     {"no roles, MPI", OPEN_MPI("1", "2", "1"), MPI(.rendezvous = "a:1"), NULL, NULL, 0,
      "OMPI_COMM_WORLD_SIZE='2': give --ps_tasks"},
+    {"an address whose port is none", OPEN_MPI("1", "2", "1"), MPI(.ps_tasks = 1, .rendezvous = "a:99999"), NULL, NULL, 0,
+     "--rendezvous a:99999: address 'a:99999'"},
+    {"an address without a known port", OPEN_MPI("1", "2", "1"), MPI(.ps_tasks = 1, .rendezvous = "a:0"), NULL, NULL, 0,
+     "--rendezvous a:0: address 'a:0'"},
+    {"an address, and ports", OPEN_MPI("1", "2", "1"), MPI(.ps_tasks = 1, .rendezvous = "a:1", .base_port = 2000), NULL, NULL, 0,
+     "--base_port 2000: --rendezvous a:1 has the port of ps task 0"},
+    {"a name of MPICH's that is no host", "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=0 MPIR_CVAR_CH3_INTERFACE_HOSTNAME=-a",
+     MPI(.ps_tasks = 1, .rendezvous = "met"), NULL, NULL, 0, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME='-a': address '-a:1'"},
+    {"a machine without a name", OPEN_MPI("1", "2", "1"), MPI(.ps_tasks = 1, .rendezvous = "met", .host_name = "x y"), NULL, NULL,
+     0, "host name 'x y': address 'x y:1'"},
     {"a negative rank", "PMI_RANK=-1 PMI_SIZE=2 MPI_LOCALRANKID=0", MPI(.ps_tasks = 1, .rendezvous = "a:1"), NULL, NULL, 0,
      "PMI_RANK='-1': it must be a whole number from 0 to 1"},
     /* torchrun */
@@ -423,6 +477,8 @@ static const struct row wrong[] = {
      "LOCAL_WORLD_SIZE='2': all 3 ps tasks must be on the host of MASTER_ADDR"},
     {"rank 0 on another host", TORCH("0", "1", "0"), TORCHRUN(.ps_tasks = 1), NULL, NULL, 0,
      "GROUP_RANK='1': rank 0 is to be a ps task"},
+    {"a master that is no host", "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=0 MASTER_PORT=1 MASTER_ADDR=-a",
+     TORCHRUN(.ps_tasks = 1), NULL, NULL, 0, "MASTER_ADDR='-a': /job:ps/task:0: address '-a:2000'"},
     {"no master", "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=0 MASTER_PORT=1", TORCHRUN(.ps_tasks = 1), NULL,
      NULL, 0, "MASTER_ADDR is not set"},
     {"no local rank", "RANK=0 WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1", TORCHRUN(.ps_tasks = 1), NULL, NULL, 0,
@@ -445,6 +501,25 @@ static const struct row wrong[] = {
      "JOB_COMPLETION_INDEX 3 has index 3: --worker_tasks is 3"},
     {"a ps beyond the count", POD, PODS(.host_name = "psd-ps-2"), NULL, NULL, 0,
      "host name psd-ps-2 has index 2: --ps_tasks is 2"},
+    {"workers that are the ps tasks",
+     POD,
+     {.cluster = "kubernetes",
+      .ps_pods = "psd-ps.psd",
+      .worker_pods = "psd-ps.psd",
+      .ps_tasks = 1,
+      .worker_tasks = 1,
+      .host_name = "psd-ps-0"},
+     NULL,
+     NULL,
+     0,
+     "--worker_pods psd-ps.psd: address 'psd-ps-0.psd:2222' is given twice"},
+    {"a name that is no host",
+     POD,
+     {.cluster = "kubernetes", .ps_pods = "psd ps.psd", .ps_tasks = 1, .host_name = "psd ps-0"},
+     NULL,
+     NULL,
+     0,
+     "--ps_pods psd ps.psd: /job:ps/task:0: address 'psd ps-0.psd:2222'"},
     {"pods without a Service",
      POD,
      {.cluster = "kubernetes", .ps_pods = "psd-ps", .ps_tasks = 1, .host_name = "psd-ps-0"},
@@ -455,14 +530,28 @@ static const struct row wrong[] = {
     {"the other job", POD, PODS(.host_name = "psd-w-2", .job_name = "ps"), NULL, NULL, 0,
      "--job_name ps: the host name makes this process /job:worker/task:2"},
     /* TF_CONFIG */
-    {"cut", "TF_CONFIG={\"cluster\":{\"ps\":[\"a:1\"]", {.cluster = "env"}, NULL, NULL, 0, "TF_CONFIG"},
+    {"cut",
+     "TF_CONFIG={\"cluster\":{\"ps\":[\"a:1\"]",
+     {.cluster = "env"},
+     NULL,
+     NULL,
+     0,
+     "TF_CONFIG='{\"cluster\":{\"ps\":[\"a:1\"]': line 1, column"},
     {"a ps task that knows only itself",
      "TF_CONFIG={\"sparseCluster\":{\"worker\":{},\"ps\":[\"j-ps-1.ns.svc:2222\"]},\"task\":{\"type\":\"ps\",\"index\":1}}",
      {.cluster = "env"},
      NULL,
      NULL,
      0,
-     "TF_CONFIG: sparseCluster has the own address of ps task 1 only"},
+     "...: sparseCluster has the own address of ps task 1 only"},
+    {"a directory whose port nobody knows",
+     "TF_CONFIG={\"cluster\":{\"ps\":[\"a:0\"]},\"task\":{\"type\":\"ps\",\"index\":0}}",
+     {.cluster = "env"},
+     NULL,
+     NULL,
+     0,
+     "TF_CONFIG='{\"cluster\":{\"ps\":[\"a:0\"]},\"task\":{\"type\":\"ps\",\"index\":0}}': /job:ps/task:0 at 'a:0' is the "
+     "directory"},
     /* two managers */
     {"mpirun and torchrun",
      OPEN_MPI("0", "2", "0") TORCH("0", "0", "0"),
@@ -494,7 +583,7 @@ static const struct row wrong[] = {
      0,
      "--cluster lsf: slurm, mpi, kubernetes, torchrun, env or auto"},
     {"a flag of another manager", STEP, SLURM(.ps_tasks = 1, .rendezvous = "a:1"), NULL, NULL, 0,
-     "--rendezvous is given, and --cluster slurm does not read it"},
+     "--rendezvous a:1: --cluster slurm does not read it"},
 };
 
 TEST(test_good_environments)
@@ -540,6 +629,22 @@ TEST(test_a_meeting)
     assert_ok(run(&mpich, NULL, &c, &out, &m, &err), &err);
     assert_string_equal(m.text, "gpu7-ib:2001 -"); /* the name that MPICH uses */
     expect_good(&row, &(struct psi_met){3, open_mpi});
+    struct row any = row;
+    any.o.base_port = 0;
+    any.o.directory_port = 2222;
+    any.spec = "ps=a:2222,a:0;worker=b:0";
+    static const char *const unknown[] = {"a:2222 1544093697", "a:0 1544093697", "b:0 1544093697"};
+    assert_ok(run(&any, NULL, &c, &out, &m, &err), &err);
+    assert_string_equal(m.text, "gpu7:0 1544093697");
+    expect_good(&any, &(struct psi_met){3, unknown});
+    assert_false(m.takes_port);
+    any.o.directory_port = 0; /* rank 0 takes a free port before it leaves its address */
+    any.environment = OPEN_MPI("0", "3", "0");
+    any.task = 0;
+    assert_ok(run(&any, NULL, &c, &out, &m, &err), &err);
+    assert_true(m.takes_port);
+    assert_string_equal(m.text, "gpu7:0 1544093697");
+    expect_good(&any, &(struct psi_met){3, unknown});
     assert_int_equal(run(&row, &(struct psi_met){3, left_before}, &c, &out, &m, &err), PS_UNAVAILABLE);
     assert_string_equal(err.text, "--rendezvous met: rank 1 of 3 has left no address in its file");
     assert_int_equal(run(&mpich, &(struct psi_met){3, part}, &c, &out, &m, &err), PS_UNAVAILABLE);
@@ -549,6 +654,51 @@ TEST(test_a_meeting)
     expect_wrong(&bad, &(struct psi_met){3, torn});
     mpich.listen = "--rendezvous met: address 'a:2000' is given twice";
     expect_wrong(&mpich, &(struct psi_met){3, twice});
+}
+
+static void leave(const char *file, unsigned rank, const char *text)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s.%u", file, rank);
+    FILE *to = fopen(path, "we");
+    assert_non_null(to);
+    assert_true(fputs(text, to) >= 0);
+    assert_int_equal(fclose(to), 0);
+}
+
+/* Rank 0 leaves a free port, which the system gives to nobody else, and at which a socket can listen. It is the same one when the
+ * process asks again, also where a file of this rank with another port would be one of an earlier job. */
+TEST(test_a_free_port_is_taken)
+{
+    char met[PATH_MAX], copy[TEXT_MAX], *environment[VARIABLES_MAX];
+    unsigned port = 0;
+    struct psi_err err = {.code = PS_OK};
+    (void)snprintf(met, sizeof(met), "%s", test_path(test_dir(), "met"));
+    leave(met, 1, "b:0 -");
+    split(MPICH("0", "2", "0"), copy, environment);
+    const ps_resolver_options o = {.cluster = "mpi", .ps_tasks = 1, .rendezvous = met, .host_name = "a", .wait_ms = 1};
+    for (int i = 0; i < 2; i++) {
+        struct psi_cluster c;
+        ps_resolved out;
+        psi_cluster_init(&c);
+        assert_ok(psi_cluster_resolve_here(&o, environment, &c, &out, &err), &err);
+        const char *address = psi_cluster_task_address(&c, "ps", 0);
+        assert_true(strncmp(address, "gpu7-ib:", 8) == 0);
+        const unsigned now = (unsigned)strtoul(address + 8, NULL, 10);
+        assert_string_equal(psi_cluster_task_address(&c, "worker", 0), "b:0");
+        assert_true(now > 0 && (i == 0 || now == port));
+        port = now;
+        psi_cluster_fini(&c);
+    }
+    const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)(const void *)&at, sizeof(at)), -1); /* for whoever does not know of it */
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)(const void *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    (void)close(fd);
 }
 
 /* A list as long as a cluster can be, and one more. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Activations, element by element, in vectorisable loops; in place is allowed.
+/* Activations, element by element, in vectorisable loops; in place is allowed.
  *   relu     y = max(x, 0)                 dx = y <= 0 ? 0 : dy      NaN in x stays NaN, and passes dy on
  *   sigmoid  y = 1 / (1 + exp(-x))         dx = dy y (1 - y)
  *   tanh     y = (1 - e) / (1 + e), e = exp(-2|x|), sign of x;  dx = dy (1 - y^2)
- * Near 0 this tanh would cancel: below 0.625 its odd polynomial is used (coefficients: Cephes, S. Moshier, tanhf).
- */
+ * Near 0 this tanh would cancel: below 0.625 its odd polynomial is used (coefficients: Cephes, S. Moshier, tanhf). */
 #include "cpu.h"
 
 #include "common/clones.h"

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The operations of the CPU plugin, on plain pointers; shapes and meaning are in worker/nn/kernels/kernels.h. run.c calls them
- * for tensors. Static functions with PSI_CLONES are named psk_clone_*, each name once: clang 14 makes a global NAME.resolver for
- * each.
- */
+/* The operations of the CPU plugin, on plain pointers; worker/nn/kernels/kernels.h has shapes and meaning. run.c calls them for
+ * tensors. Static functions with PSI_CLONES have different names, psk_clone_*: clang 14 makes a global NAME.resolver of each. */
 #ifndef PSK_CPU_H
 #define PSK_CPU_H
 
 #include "worker/nn/kernels/kernels.h"
 
-/* c (rows, columns) = a b + beta c, summed over `inner`, row-major. A stride is the distance of two rows in memory. turned: the
+/* c (rows, columns) = a b + beta c, summed over `inner`, row-major. A stride is the distance of two rows in floats. turned: the
  * matrix is transposed in memory. beta: 0 or 1. */
 struct psk_cpu_product {
     const float *a, *b;
@@ -20,30 +17,30 @@ struct psk_cpu_product {
     float beta;
 };
 
-/** True if oneDNN can be used; its version. */
+/** True if oneDNN can be used; out_version gets its version. */
 bool psk_cpu_onednn_has(int out_version[3]);
-/** Multiply by oneDNN with one thread. False: it cannot, and c is unchanged. */
+/** Multiply by oneDNN, with one thread. False: oneDNN is missing or has failed, and c is unchanged. */
 bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
 
 /** Call before the first product. If OPENBLAS_NUM_THREADS is a number above 1, and OpenBLAS has followed it, that many threads
  * of the plugin compute, and OpenBLAS uses one from now on; otherwise OpenBLAS is left as the program has set it. */
 void psk_cpu_blas_open(void);
-/** Name of the library that multiplies matrices, and what is wrong with it. */
+/** Write the name of the library that multiplies matrices, and a warning if its products could be faster; "": no warning. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);
 
 enum { PSK_CPU_THREADS_MAX = 1024, PSK_CPU_CUT = 16 /* floats per cache line */ };
 
-/** Do part `part` of 0 .. parts-1 of a work, perhaps at the same time as other parts. */
+/** Compute part number `part` (0 .. parts-1) of `work`, perhaps at the same time as other parts. */
 typedef void (*psk_cpu_part_fn)(const void *work, uint32_t part, uint32_t parts);
 /** Do all parts (at most PSK_CPU_THREADS_MAX) on this thread and idle helpers; returns when all are done. Any thread. */
 void psk_cpu_split(uint32_t parts, psk_cpu_part_fn fn, const void *work);
-/** Begin of part `part` of n elements (part == parts: n): a multiple of PSK_CPU_CUT, so that no two threads write to one cache
- * line. */
+/** First element of part `part` when n elements are cut into parts; n for part == parts. A multiple of PSK_CPU_CUT, so that no
+ * two threads write to one cache line. */
 static inline int64_t psk_cpu_cut(int64_t n, uint32_t part, uint32_t parts)
 {
     return part < parts ? n * part / parts / PSK_CPU_CUT * PSK_CPU_CUT : n;
 }
-/** Set the number of threads that compute, with the caller's; 1 at first. Any thread. */
+/** Set the number of threads that compute, including the caller of psk_cpu_split(); 1 at first. Any thread. */
 void psk_cpu_threads_set(uint32_t threads);
 uint32_t psk_cpu_threads(void);
 /** End the helper threads; the next psk_cpu_split() makes new ones. Any thread. */
@@ -54,7 +51,7 @@ void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int
 void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
                       psk_activation act);
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out);
-/** Compressed sparse rows, as in PSK_SPARSE. */
+/** A sparse matrix in compressed sparse rows, as PSK_SPARSE has it. */
 struct psk_cpu_rows {
     const int32_t *ends, *columns;
     const float *values;
@@ -64,7 +61,7 @@ void psk_cpu_sparse(const struct psk_cpu_rows *x, const float *w, const float *b
 void psk_cpu_sparse_dw(const struct psk_cpu_rows *x, const float *dy, float *dw, float *db, int64_t out);
 void psk_cpu_act(const float *x, float *y, int64_t count, psk_activation act);
 void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t count, psk_activation act);
-/** Elements first .. end-1. */
+/** PSK_DROPOUT for the elements first .. end-1. */
 void psk_cpu_dropout(const float *in, float *out, int64_t first, int64_t end, uint64_t seed, float keep, uint64_t step);
 void psk_cpu_sgd(const float *w, const float *dw, float *out, int64_t count, float rate);
 double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes);
@@ -78,7 +75,7 @@ void psk_cpu_layer_norm_backward(const float *x, const float *gamma, const float
                                  int64_t batch, int64_t n, float epsilon);
 int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
 
-/** Bags of indices, as in PSK_EMBEDDING_BAG. ends NULL: each index is a bag. */
+/** Bags, lists of table rows, as PSK_EMBEDDING_BAG has them. ends NULL: each index is a bag. */
 struct psk_cpu_bags {
     const int64_t *indices, *ends;
     const float *weights;                  /* NULL: 1 */

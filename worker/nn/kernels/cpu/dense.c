@@ -25,20 +25,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* functions of OpenBLAS that other providers of libblas.so.3 lack */
+/* functions of OpenBLAS; weak, so NULL if another library is installed as libblas.so.3 */
 extern char *openblas_get_corename(void) __attribute__((weak));
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 
-/* Smallest number of multiplications per part that is worth a hand-over: 5 us against 2 us. */
+/* Fewest multiplications of a part that is handed to another thread: they take 5 us, the hand-over 2 us. */
 enum { PART_PRODUCTS = 1 << 18 };
 
-/* Cut along the inner dimension if w has at least this many rows for each row of y and part. */
+/* Cutting along the inner dimension costs additions of partial sums. It pays if w has very many rows: instead of cutting by
+ * columns it is done from INNER_ROWS * max(rows of y, PSK_CPU_CUT) * (number of parts) rows on. */
 enum { INNER_ROWS = 2 };
 
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* under blas_mutex: */
-static uint32_t blas_products; /* number of products that are being computed */
+static uint32_t blas_products; /* number of products that threads are computing now */
 static int blas_threads;       /* the program's number of threads, to be restored after the last product */
 
 void psk_cpu_blas_open(void)
@@ -48,13 +49,13 @@ void psk_cpu_blas_open(void)
         return;
     }
     const int threads = openblas_get_num_threads != NULL ? openblas_get_num_threads() : 1;
-    if (threads > 1) { /* the user's setting: use as many threads of the plugin */
+    if (threads > 1) { /* OPENBLAS_NUM_THREADS asks for them: the plugin makes so many threads, and OpenBLAS none */
         psk_cpu_threads_set((uint32_t)threads);
         openblas_set_num_threads(1);
     }
 }
 
-/* A product begins: BLAS uses one thread until no product is being computed. */
+/* Begin a product: make OpenBLAS use one thread. After the last concurrent product, blas_leave() restores blas_threads. */
 static void blas_enter(void)
 {
     if (openblas_get_num_threads == NULL) {
@@ -113,7 +114,7 @@ static void multiply(const struct psk_cpu_product *p)
 
 enum cut { CUT_ROWS, CUT_COLUMNS, CUT_INNER };
 
-/* A product with the work that belongs to its parts. */
+/* A matrix product, how it is cut into parts for the threads, and the bias, activation or bias gradient that each part adds. */
 struct layer {
     struct psk_cpu_product product;
     enum cut cut;
@@ -121,7 +122,7 @@ struct layer {
     psk_activation act;
     const float *b;  /* dense: bias, copied into the result's rows before the product */
     const float *x;  /* dense_dx: result of the activation, in the product's shape */
-    const float *dy; /* dense_dw: db is the sum of its `inner` rows */
+    const float *dy; /* dense_dw: gradient of the result, with product.inner rows, whose sum is db */
     float *db;       /* NULL: not wanted */
 };
 
@@ -146,7 +147,8 @@ static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, 
     return p;
 }
 
-/* Number of parts, each of which is worth a hand-over; 1 if the BLAS cannot compute products at the same time. */
+/* Set l->cut, and return the number of parts, each large enough to be worth a hand-over to another thread. It is 1 if the library
+ * cannot compute several products at the same time. */
 static uint32_t parts_of(struct layer *l)
 {
     int version[3];
@@ -180,7 +182,8 @@ static void dense_part(const void *work, uint32_t part, uint32_t parts)
     }
 }
 
-/* Sum up the columns of y that the thread of this part reads as x in the next layer. */
+/* Add up the parts' results for one range of columns of y, and apply the activation. The columns are divided at cache lines, so
+ * that no two threads write to one. */
 static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
 {
     const struct layer *l = work;
@@ -198,7 +201,7 @@ static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
     }
 }
 
-/* Cut along the inner dimension if w is so large that adding the parts up costs less. */
+/* Change l->cut to CUT_INNER and allocate l->sums, if w is so large that adding up the parts' results costs little. */
 static void cut_inner(struct layer *l, uint32_t parts)
 {
     const struct psk_cpu_product *p = &l->product;
@@ -212,7 +215,7 @@ static void cut_inner(struct layer *l, uint32_t parts)
 void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
                    psk_activation act)
 {
-    /* x (B,I), w (I,O), b (O), y (B,O) */
+    /* x (batch, in), w (in, out), b (out), y (batch, out) */
     struct layer l = {.product = {.a = x,
                                   .b = w,
                                   .c = y,
@@ -248,7 +251,7 @@ static void dense_dx_part(const void *work, uint32_t part, uint32_t parts)
 void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
                       psk_activation act)
 {
-    /* dy (B,O), w (I,O), x and dx (B,I) */
+    /* dy (batch, out), w (in, out), x and dx (batch, in) */
     struct layer l = {.product = {.a = dy,
                                   .b = w,
                                   .c = dx,
@@ -285,7 +288,7 @@ static void dense_dw_part(const void *work, uint32_t part, uint32_t parts)
 
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out)
 {
-    /* x (B,I), dy (B,O), dw (I,O), db (O) */
+    /* x (batch, in), dy (batch, out), dw (in, out), db (out) */
     struct layer l = {.product = {.a = x,
                                   .b = dy,
                                   .c = dw,

@@ -5,7 +5,7 @@
 #include "common/clones.h"
 #include "worker/nn/kernels/mask.h"
 
-/* Elements from .. end-1 of a block of the mask. */
+/* Compute elements from .. end-1 of one block of the mask. key: the block's key; last: from psk_mask_last(); scale: 1 / keep. */
 PSI_CLONES static void psk_clone_dropout(const float *in, float *out, uint32_t from, uint32_t end, uint64_t key, uint32_t last,
                                          float scale)
 {

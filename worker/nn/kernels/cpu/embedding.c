@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of tables for bags of indices, and the interaction of a factorization machine (Rendle 2010).
+/* Rows of tables for bags of indices, and the interaction of a factorization machine (Rendle 2010).
  *   bag       y_i = c_i sum_k w_k r_k over the bag's entries, c_i = 1, 1 / sum_k w_k, or 1 / sqrt(sum_k w_k^2)
  *             dr = sum of c_i w_k dy_i over all entries k of that row
- *   fm        y_i = sum over pairs k > l of w_k w_l <r_k, r_l> = sum_k <w_k r_k, sum_{l<k} w_l r_l>: adds, where the difference
- * of two squares would cancel. s_i = sum_k w_k r_k dr = sum of dy_i w_k (s_i - w_k r_k) Forward is cut by bags, backward by rows
- * of the table: each part looks at all indices and adds what is of its rows. Every element is added up in the order of the
- * entries by one thread, so that the result does not depend on the number of threads.
- */
+ *   fm        y_i = sum over pairs k > l of w_k w_l <r_k, r_l> = sum_k <w_k r_k, sum_{l<k} w_l r_l>
+ *             (only sums; the usual difference of two squares would cancel)
+ *             s_i = sum_k w_k r_k
+ *             dr = sum of dy_i w_k (s_i - w_k r_k)
+ * Forward is cut by bags, backward by rows of the table: each part looks at all indices and adds those of its rows. Every element
+ * is added up in the order of the entries by one thread, so that the result does not depend on the number of threads. */
 #include "cpu.h"
 
 #include "common/clones.h"
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PART_VALUES = 1 << 15 }; /* smallest part: 10 us, a hand-over takes 2 us */
+enum { PART_VALUES = 1 << 15 }; /* least work for another thread: so many values take 10 us, the hand-over 2 us */
 
 PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restrict row, float times, int64_t n)
 {
@@ -59,7 +59,7 @@ static float weight_of(const struct psk_cpu_bags *b, int64_t k)
     return b->weights != NULL ? b->weights[k] : 1.0f;
 }
 
-/* What a bag's sum is multiplied by. */
+/* The factor c_i by which the sum of a bag's rows is multiplied, as the combiner says. */
 static float combined(const struct psk_cpu_bags *b, int64_t bag)
 {
     double sum = 0;
@@ -77,7 +77,7 @@ static float combined(const struct psk_cpu_bags *b, int64_t bag)
 struct work {
     const struct psk_cpu_bags *bags;
     const float *rows, *sums, *dy;
-    float *y, *to; /* to: sums or drows */
+    float *y, *to; /* y: output y of PSK_FM; to: the output of rows of n values: y or sums (forward), drows (backward) */
     int64_t n;
 };
 
@@ -110,7 +110,7 @@ static void bag_part(const void *work, uint32_t part, uint32_t parts)
 
 void psk_cpu_bag(const struct psk_cpu_bags *bags, const float *rows, float *y, int64_t n)
 {
-    /* rows (R,N), y (B,N) */
+    /* rows (rows, n), y (bags, n) */
     const struct work w = {.bags = bags, .rows = rows, .to = y, .n = n};
     psk_cpu_split(parts_of(bags->count, bags->index_count * n), bag_part, &w);
 }
@@ -138,17 +138,17 @@ static void fm_part(const void *work, uint32_t part, uint32_t parts)
 
 void psk_cpu_fm(const struct psk_cpu_bags *bags, const float *rows, float *y, float *sums, int64_t n)
 {
-    /* rows (R,N), y (B), sums (B,N) */
+    /* rows (rows, n), y (bags), sums (bags, n) */
     const struct work w = {.bags = bags, .rows = rows, .y = y, .to = sums, .n = n};
     psk_cpu_split(parts_of(bags->count, bags->index_count * n), fm_part, &w);
 }
 
-/* Add the entries of one bag to rows first .. end-1 of drows. */
+/* Add what one bag contributes to the gradient: for each entry whose row is in first .. end-1, to that row of w->to. */
 static void bag_back(const struct work *w, int64_t bag, int64_t first, int64_t end)
 {
     const struct psk_cpu_bags *b = w->bags;
     float scale = 0.0f;
-    bool known = false; /* scale is the bag's */
+    bool known = false; /* true: scale was computed for this bag */
     for (int64_t k = first_of(b, bag); k < end_of(b, bag); k++) {
         const int64_t r = b->indices[k];
         if (r < first || r >= end || is_padding(b, k)) {
@@ -185,17 +185,17 @@ static void backward(const struct work *w)
 
 void psk_cpu_bag_backward(const struct psk_cpu_bags *bags, const float *dy, float *drows, int64_t n)
 {
-    /* dy (B,N), drows (R,N) */
+    /* dy (bags, n), drows (rows, n) */
     backward(&(struct work){.bags = bags, .dy = dy, .to = drows, .n = n});
 }
 
 void psk_cpu_fm_backward(const struct psk_cpu_bags *bags, const float *rows, const float *sums, const float *dy, float *drows,
                          int64_t n)
 {
-    /* rows (R,N), sums (B,N), dy (B), drows (R,N) */
+    /* rows (rows, n), sums (bags, n), dy (bags), drows (rows, n) */
     if (bags->count > 0) {
         backward(&(struct work){.bags = bags, .rows = rows, .sums = sums, .dy = dy, .to = drows, .n = n});
     } else {
-        psk_cpu_bag_backward(bags, dy, drows, n); /* no sums: zeros */
+        psk_cpu_bag_backward(bags, dy, drows, n); /* without bags drows becomes zeros */
     }
 }

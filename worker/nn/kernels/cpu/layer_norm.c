@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Layer normalization of rows of N values (Ba, Kiros and Hinton 2016; TensorFlow 1.15 contrib layers.layer_norm with one axis).
+/* Layer normalization of rows of N values (Ba, Kiros and Hinton 2016; TensorFlow 1.15 contrib layers.layer_norm with one axis).
  *   m = mean(x)    r = 1 / sqrt(mean((x - m)^2) + epsilon)    h = (x - m) r    y = gamma h + beta
  *   g = dy gamma    dx = r (g - mean(g) - h mean(g h))    dgamma = column sums of dy h    dbeta = column sums of dy
- * The backward computes m and r of a row again, so nothing is kept between the two. Sums of a row run in 16 lanes of double that
- * are combined in a fixed order: the same bits at every vector width.
- */
+ * The backward pass computes m and r again, so the forward pass stores none. Sums of a row run in 16 lanes of double that
+ * are combined in a fixed order: the same bits at every vector width. */
 #include "cpu.h"
 
 #include "common/clones.h"
@@ -80,7 +78,6 @@ void psk_cpu_layer_norm(const float *x, const float *gamma, const float *beta, f
     }
 }
 
-/* Add a row's part of dgamma and dbeta. */
 PSI_CLONES static void psk_clone_norm_add(const float *x, const float *dy, float *dgamma, float *dbeta, int64_t n,
                                           struct norm norm)
 {
@@ -119,7 +116,7 @@ void psk_cpu_layer_norm_backward(const float *x, const float *gamma, const float
     for (int64_t i = 0; i < batch; i++) {
         const struct norm norm = norm_of(x + i * n, n, epsilon);
         psk_clone_norm_add(x + i * n, dy + i * n, dgamma, dbeta, n, norm);
-        if (dx != NULL) { /* last: it may be dy */
+        if (dx != NULL) { /* dx is made last, because it may be in dy's memory */
             norm_dx(x + i * n, gamma, dy + i * n, dx + i * n, n, norm);
         }
     }

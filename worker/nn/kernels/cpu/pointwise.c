@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Losses of single values, and GELU, by the formulas of pointwise.h. A loss is summed in double in the order of the elements; its
- * gradient is slope / (B N).
- */
+/* Losses of predicted numbers, and GELU; pointwise.h has the formulas. The loss is the mean over all elements, summed in double
+ * and in their order; the gradient of an element is its slope divided by the number of elements. */
 #include "cpu.h"
 
 #include "worker/nn/kernels/pointwise.h"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The operations of the plugin's table: pointers and sizes are taken from tensors (addresses are pointers here). Element-wise
- * operations are cut into parts for the threads; dense layers are in dense.c; rows of logits are few. The host has checked all
- * arguments.
- */
+/* The operations of the CPU plugin's table: each takes pointers and sizes from its tensors (addresses are pointers here).
+ * Elementwise work is divided among the threads; operations on logits are not: they have few rows. The host has checked all. */
 #include "cpu.h"
 
-enum { PART_ELEMENTS = 1 << 15 }; /* smallest part: 5 us, a hand-over takes 2 us */
+enum { PART_ELEMENTS = 1 << 15 }; /* least work for another thread: so many elements take 5 us, the hand-over 2 us */
 
 static float *floats(const struct psk_tensor *t)
 {
@@ -171,7 +168,7 @@ RUN(run_gelu_backward)
 RUN(run_add)
 {
     UNUSED();
-    const struct psk_attrs minus = {.rate = -1.0f}; /* a - b (-1), exactly a + b */
+    const struct psk_attrs minus = {.rate = -1.0f}; /* sgd computes a - b * rate; with rate -1 that is exactly a + b */
     return over_elements(sgd_range, args, &minus);
 }
 
@@ -207,7 +204,7 @@ static const int64_t *longs(const struct psk_tensor *t)
     return (const int64_t *)(uintptr_t)t->address;
 }
 
-/* Arguments that lie beside each other: indices, and with bags ends and weights. rows: a tensor (R,N). */
+/* An operation's bags, lists of rows of the table `rows`. indices: its argument `indices`; if `bags`, ends and weights follow. */
 static struct psk_cpu_bags bags_of(const struct psk_tensor *indices, bool bags, const struct psk_tensor *rows,
                                    const struct psk_attrs *attrs)
 {

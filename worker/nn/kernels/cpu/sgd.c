@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step of gradient descent, with the bits of psd/optim/sgd.c: out_i = w_i - dw_i rate. */
+/* A step of gradient descent, with the same result bit for bit as psd/optim/sgd.c: out_i = w_i - dw_i rate. */
 #include "cpu.h"
 
 #include "common/clones.h"

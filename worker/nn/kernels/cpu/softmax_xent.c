@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Softmax cross-entropy with integer labels, and the count of correct rows.
+/* Softmax cross-entropy with integer labels, and the count of correct rows.
  *   m = max_j z_j    s = sum_j exp(z_j - m)    loss_i = log s - (z_label - m)    dz_j = (exp(z_j - m) / s - [j = label]) / B
  * Subtracting m keeps every exponent <= 0, so that no logit overflows. Maximum and sum run in 16 lanes that are combined in a
  * fixed order: they vectorise, and give the same bits at every vector width. The loss is summed in double, row by row. A NaN or
- * +inf in a row makes its loss and gradients NaN.
- */
+ * +inf in a row makes its loss and gradients NaN. */
 #include "cpu.h"
 
 #include "common/clones.h"
@@ -61,7 +59,7 @@ static inline void exp_group(const float *z, float m, float e[LANES], float lane
     }
 }
 
-/* Sum of exp(z_j - m); the exponentials are stored in out unless it is NULL (it may be z). */
+/* Return the sum of exp(z_j - m). The exponentials are stored in out, which may be z; NULL: they are not stored. */
 PSI_CLONES static float psk_clone_row_exp_sum(const float *z, int64_t n, float m, float *out)
 {
     float lanes[LANES] = {0};

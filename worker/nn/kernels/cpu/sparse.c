@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A dense layer for compressed sparse rows: only stored values take part.
+/* A dense layer for compressed sparse rows: only stored values take part.
  *   y_i = act(b + sum_k values_k w_columns_k)
  *   dw_c = sum of values_k dy_i over all k with columns_k = c
  *   db = sum_i dy_i
  * The host has checked ends and columns. Forward is cut by the rows of x; dw is cut by its own rows, and each part finds its
  * first column in every row by bisection, because columns rise. Every element is added up in one order, by one thread, so that
- * the result does not depend on the number of threads.
- */
+ * the result does not depend on the number of threads. */
 #include "cpu.h"
 
 #include "common/clones.h"
 
 #include <string.h>
 
-enum { PART_PRODUCTS = 1 << 15, PART_ELEMENTS = 1 << 16 }; /* smallest part: 10 us, a hand-over takes 2 us */
+enum { PART_PRODUCTS = 1 << 15, PART_ELEMENTS = 1 << 16 }; /* least work for another thread: 10 us; the hand-over takes 2 us */
 
 struct sparse {
     const struct psk_cpu_rows *x;
@@ -65,13 +63,13 @@ static void forward_part(const void *work, uint32_t part, uint32_t parts)
 
 void psk_cpu_sparse(const struct psk_cpu_rows *x, const float *w, const float *b, float *y, int64_t out, psk_activation act)
 {
-    /* x (B,I), w (I,O), b (O), y (B,O) */
+    /* x (batch, in), w (in, out), b (out), y (batch, out) */
     const struct sparse s = {.x = x, .w = w, .b = b, .y = y, .out = out, .act = act};
     const int64_t count = first_of(x, x->rows);
     psk_cpu_split(parts_of(x->rows, count * out / PART_PRODUCTS), forward_part, &s);
 }
 
-/* The first k of the row whose column is at least `column`. */
+/* Index k of the row's first stored value in `column` or behind it; the end of the row's values if there is none. */
 static int64_t find(const struct psk_cpu_rows *x, int64_t row, int64_t column)
 {
     int64_t low = first_of(x, row);
@@ -108,7 +106,7 @@ static void dw_part(const void *work, uint32_t part, uint32_t parts)
 
 void psk_cpu_sparse_dw(const struct psk_cpu_rows *x, const float *dy, float *dw, float *db, int64_t out)
 {
-    /* x (B,I), dy (B,O), dw (I,O), db (O) */
+    /* x (batch, in), dy (batch, out), dw (in, out), db (out) */
     const struct sparse s = {.x = x, .dy = dy, .dw = dw, .db = db, .out = out};
     psk_cpu_split(parts_of(x->in, x->in * out / PART_ELEMENTS), dw_part, &s);
 }

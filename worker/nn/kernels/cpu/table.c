@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CPU plugin's table and its one exported symbol. There is one device, whose memory is the host's. Work is done within the
- * call, so streams and events have no state. Failure mode: no memory.
- */
+/* The CPU plugin's table and its one exported symbol. There is one device, whose memory is the host's. Work is done within the
+ * call, so streams and events have no state. Failure mode: no memory. */
 #include "cpu.h"
 
 #include "common/mem.h"
@@ -11,7 +9,7 @@
 
 enum { ALIGN_BYTES = 256 };
 
-static char nothing; /* what handles point to */
+static char nothing; /* every handle points to it */
 
 static uint32_t device_count(struct psi_err *why)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that compute beside the caller.
+ * Helper threads, which compute parts of the work of a thread that calls psk_cpu_split().
  *
- * Happy path: the caller publishes its work with part 0 taken -> helpers that spin see it and take parts -> the caller does its
- * part, then parts that nobody has taken, then waits for the others -> helpers spin for SPIN_NS and then sleep. Which thread does
- * a part is open; what a part is depends on their number, so results are reproducible. Failure modes: a thread cannot be made,
- * sleeps or is stopped by the system; a second caller at the same time: the caller does the parts itself.
+ * Happy path: the caller publishes its work, of which it does part 0 itself. Helpers that spin see the work and take parts. The
+ * caller then does parts that nobody has taken, and waits for the others. Helpers spin for SPIN_NS more and then sleep. Any
+ * thread may do a part; what a part is depends on the number of parts alone, so results are reproducible. Failure modes: a thread
+ * that cannot be made, sleeps or is stopped by the system, or a second caller at the same time: a caller does the parts itself.
  *
  * Helpers are made by the first work that needs them. They are joined when a device is closed, when the number changes, before
  * fork() (a child makes its own) and at exit(), before leak checkers run. The plugin stays loaded once there are helpers, because
@@ -13,7 +13,7 @@
  *
  *   ticket   number of the work (32 bits), its number of parts (16), the next part that nobody has taken (16). A thread takes a
  *            part by exchanging the whole ticket, so that the part belongs to the work it has read; fn and work stay valid while
- *            a part of them is taken.
+ *            a thread computes a part.
  */
 #include "cpu.h"
 
@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Time that a helper spins for work, and a caller for its end, before it sleeps: longer than the gap between two operations of
- * a step. */
+/* In ns. SPIN_NS: so long a helper checks for work, and a caller for the end of its work, before it sleeps; longer than the pause
+ * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: per check. */
 enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
 
 static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
@@ -34,12 +34,12 @@ static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static pthread_once_t looked_after = PTHREAD_ONCE_INIT;
 
-static uint32_t wanted = 1; /* atomic: threads that compute, with the caller */
+static uint32_t wanted = 1; /* atomic: number of threads that compute, including the caller */
 /* under one_caller: */
-static uint32_t made_for = 1; /* value of `wanted` when helpers were made; if there are fewer, the system gave no more */
+static uint32_t made_for = 1; /* value of `wanted` when the helpers were made; fewer exist if the system refused some */
 static uint32_t helper_count;
 static pthread_t helpers[PSK_CPU_THREADS_MAX];
-static psk_cpu_part_fn part; /* of the last work; written before the ticket */
+static psk_cpu_part_fn part;
 static const void *part_work;
 
 static uint64_t ticket;    /* atomic */
@@ -61,11 +61,11 @@ static uint32_t ticket_next(uint64_t t)
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Pause between two looks. waited_ns: time of waiting so far. */
+/* Pause between two checks for new work or the end of work. waited_ns: time of waiting so far. */
 static void look_away(uint64_t waited_ns)
 {
     for (int i = 0; i < PAUSES; i++) {
@@ -76,11 +76,10 @@ static void look_away(uint64_t waited_ns)
 #endif
     }
     if (waited_ns > ALONE_NS) {
-        (void)sched_yield(); /* a thread that waits for this CPU can do useful work */
+        (void)sched_yield(); /* another thread may need this CPU */
     }
 }
 
-/* Take a part that nobody has taken, and do it. */
 static bool part_take(void)
 {
     uint64_t t = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
@@ -163,7 +162,7 @@ static void after_fork(void)
     (void)pthread_mutex_unlock(&one_caller);
 }
 
-/* Keep the library of this code loaded for good. */
+/* Keep this plugin's library loaded until the process ends, since helper threads run its code. */
 static bool stay(void)
 {
     Dl_info mine;
@@ -173,7 +172,7 @@ static bool stay(void)
 static void look_after_helpers(void)
 {
     if (!stay() || atexit(psk_cpu_threads_end) != 0 || pthread_atfork(before_fork, after_fork, after_fork) != 0) {
-        psk_cpu_threads_set(1); /* no memory: without helpers */
+        psk_cpu_threads_set(1); /* no memory: compute without helpers */
     }
 }
 
@@ -184,7 +183,7 @@ static void helpers_make(void)
     helpers_end();
     made_for = psk_cpu_threads();
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* helpers take no signals; the program's threads do */
     while (helper_count + 1 < made_for && pthread_create(&helpers[helper_count], NULL, help, NULL) == 0) {
         helper_count++;
     }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of the CUDA plugin share. table.c: devices, streams, events and copies; pinned.c: host memory that copies use;
- * run.c: the operations; kernels.cu: the code that runs on the device.
- */
+/* What the files of the CUDA plugin share. table.c: devices, streams, events and copies; pinned.c: host memory that copies use;
+ * run.c: the operations; kernels.cu: the code that runs on the device. */
 #ifndef PSK_CUDA_H
 #define PSK_CUDA_H
 
@@ -26,7 +24,7 @@ struct psk_device {
     struct psk_cuda_pinned pinned;
     pthread_mutex_t lock; /* protects the fields below */
     struct psi_err error; /* the first failure, which every later call returns */
-    bool context_lost;    /* CUDA itself has failed, not a label */
+    bool context_lost;    /* CUDA itself has failed: the device must be reset; false: a wrong label, or no error */
 };
 
 struct psk_stream {
@@ -52,8 +50,7 @@ enum {
     PSK_CUDA_SUMS_BYTES = 4 << 20,
 };
 
-/** PS_OK, or a status whose text names who and what: RESOURCE_EXHAUSTED for lack of memory, which leaves the device unchanged;
- * otherwise INTERNAL, which ends the device. */
+/** Make a status of CUDA's error; who, what: for its text. After RESOURCE_EXHAUSTED the device works, after INTERNAL it fails. */
 PSI_MUST ps_status psk_cuda_check(struct psk_device *device, cudaError_t error, const char *who, const char *what,
                                   struct psi_err *err);
 PSI_MUST ps_status psk_cuda_check_blas(struct psk_device *device, cublasStatus_t error, const char *who, struct psi_err *err);
@@ -65,7 +62,6 @@ void psk_cuda_pinned_fini(struct psk_cuda_pinned *pinned);
 PSI_MUST ps_status psk_cuda_pinned_new(struct psk_device *device, size_t bytes, void **out, struct psi_err *err);
 void psk_cuda_pinned_free(struct psk_device *device, void *memory);
 
-/** Free what run.c has made for the stream. */
 void psk_cuda_run_fini(struct psk_stream *stream);
 extern const psk_run_fn psk_cuda_run[PSK_OPS];
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kernels whose limit is memory bandwidth: each reads and writes every value once, four floats at a time. Matrix products are
- * cuBLAS's (run.c). A C compiler accepts this file too: tests/kernels/emulated runs these functions on the host.
- *
- * Every sum has an order that depends on shape and grid only, and no float is added atomically: all runs give the same bits.
- * Threads of a warp stay together when they exchange values: loops over rows are equal for a whole block, and a thread without
- * a row takes part with neutral values. Failure mode: a label that is no class counts nothing, leaves zeros in its row, and is
- * reported by psk_cuda_finish.
- */
+/* The kernels whose limit is memory bandwidth: each reads and writes every value once, four floats at a time. Matrix products are
+ * cuBLAS's (run.c). A C compiler accepts this file too: tests/kernels/emulated runs it on the host. Every sum has an order that
+ * depends on shape and grid only, and no float is added atomically: all runs give the same bits. Threads of a warp stay together
+ * when they exchange values: loops over rows are equal for a whole block, and a thread without a row takes part with neutral
+ * values. Failure mode: a label that is no class counts nothing, leaves zeros in its row, and psk_cuda_finish reports it. */
 #include "launch.h"
 
 #include "worker/nn/kernels/kernels.h"
@@ -138,7 +134,7 @@ PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k)
 {
     const int64_t count = k.rows * k.columns;
     for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
-        /* four divides the block size, so one key is enough */
+        /* a block of the mask is a multiple of four elements, so one key serves all four */
         const uint64_t key = psk_mask_block_key(k.key, i / PSK_MASK_BLOCK);
         const uint32_t at = (uint32_t)(i % PSK_MASK_BLOCK);
         struct four f = load4(k.a, i, count, true);
@@ -194,7 +190,7 @@ PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k)
     }
 }
 
-/* Sum of all threads' values, for thread 0. */
+/* Sum of the values of all threads of the block. All threads of the block must call the function. */
 static __device__ double block_sum(double value)
 {
     __shared__ double values[PSK_CUDA_THREADS];
@@ -259,7 +255,7 @@ PSK_KERNEL psk_cuda_gelu_backward(struct psk_cuda_args k)
 
 /* ---- layer normalization: `width` threads a row ---- */
 
-/* Sum over all threads of a row, for each of them. All threads of the block must call it. */
+/* Sum of `mine` over all threads of a row; each of them gets the sum. All threads of the block must call the function. */
 static __device__ float row_sum(float mine, uint32_t width)
 {
     __shared__ float warps[WARPS];
@@ -276,12 +272,12 @@ static __device__ float row_sum(float mine, uint32_t width)
         for (int w = 1; w < WARPS; w++) {
             mine += warps[w];
         }
-        __syncthreads(); /* warps is written again for the next sum */
+        __syncthreads(); /* all threads have read `warps` before the next call writes it */
     }
     return mine;
 }
 
-/* A row and this thread's columns: four at `first`, then every `step`. there: the row exists. */
+/* A row, and this thread's part of its columns: four at `first`, then four more every `step` columns. there: the row exists. */
 struct norm_row {
     const float *x;
     int64_t first, step;
@@ -344,7 +340,7 @@ PSK_KERNEL psk_cuda_layer_norm_dx(struct psk_cuda_args k)
             const struct four x = load4(row.x, c, k.columns, aligned);
             const struct four d = load4(dy, c, k.columns, aligned);
             const struct four gamma = load4(k.gamma, c, k.columns, true);
-            for (int j = 0; j < 4; j++) { /* behind the end of the row d and gamma are 0 */
+            for (int j = 0; j < 4; j++) { /* past the row's end d and gamma are 0 */
                 sum += d.v[j] * gamma.v[j];
                 sum_h += d.v[j] * gamma.v[j] * ((x.v[j] - row.mean) * row.scale);
             }
@@ -377,7 +373,7 @@ PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k)
     for (int64_t at = begin; at < end; at++) { /* the whole block has one row: width is PSK_CUDA_THREADS */
         const struct norm_row row = norm_of(&k, at);
         const float *dy = k.b + (row.x - k.a);
-        for (int64_t c = row.first; c < k.columns; c += row.step) { /* out's columns are each of one thread */
+        for (int64_t c = row.first; c < k.columns; c += row.step) { /* each column of out has one thread */
             const struct four x = load4(row.x, c, k.columns, aligned);
             const struct four d = load4(dy, c, k.columns, aligned);
             struct four sum = load4(out, c, k.columns, aligned);
@@ -388,8 +384,6 @@ PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k)
         }
     }
 }
-
-/* ---- bags of indices ---- */
 
 static __device__ int64_t bag_first(const struct psk_cuda_args *k, int64_t bag)
 {
@@ -411,7 +405,7 @@ static __device__ float weight_of(const struct psk_cuda_args *k, int64_t entry)
     return k->weights != NULL ? k->weights[entry] : 1.0f;
 }
 
-/* What a bag's sum is multiplied by. */
+/* The factor by which the sum of a bag's rows is multiplied, as k->combiner says. */
 static __device__ float combined(const struct psk_cuda_args *k, int64_t bag)
 {
     double sum = 0.0;
@@ -475,7 +469,8 @@ PSK_KERNEL psk_cuda_fm(struct psk_cuda_args k)
     }
 }
 
-/* Each thread has a column and every `shares`th row of out, and looks at all indices: neighbours read the same one at a time. */
+/* Each thread computes one column of those rows of out whose number modulo `shares` is its share. It reads the indices of all
+ * bags, in step with its neighbours, which compute other columns. */
 PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k)
 {
     for (int64_t i = thread_of_grid(); i < k.shares * k.columns; i += threads_of_grid()) {
@@ -486,7 +481,7 @@ PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k)
         }
         for (int64_t bag = 0; bag < k.bags; bag++) {
             float scale = 0.0f;
-            bool known = false; /* scale is the bag's */
+            bool known = false; /* true: scale was computed for this bag */
             for (int64_t e = bag_first(&k, bag); e < bag_end(&k, bag); e++) {
                 const int64_t row = k.indices[e];
                 if (is_padding(&k, e) || row % k.shares != share) {
@@ -506,8 +501,6 @@ PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k)
     }
 }
 
-/* ---- dot interaction ---- */
-
 PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k)
 {
     const int64_t pairs = k.fields * (k.fields - 1) / 2;
@@ -515,7 +508,7 @@ PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k)
         const float *x = k.a + at / pairs * k.fields * k.columns;
         int64_t i = 1;
         int64_t j = at % pairs;
-        while (j >= i) { /* pairs of field i come behind the i (i - 1) / 2 pairs of those before it */
+        while (j >= i) { /* pairs of field i follow the i (i - 1) / 2 pairs of the fields before i */
             j -= i;
             i++;
         }
@@ -588,15 +581,15 @@ static __device__ struct row_part join_row(struct row_part mine, uint32_t width)
         for (int w = 1; w < WARPS; w++) {
             mine = join(mine, warps[w]);
         }
-        __syncthreads(); /* warps is written again for the next row */
+        __syncthreads(); /* all threads have read `warps` before the next call writes it */
     }
     return mine;
 }
 
-/* Place of a thread: its row among those of the block, and its columns. */
+/* What a thread works on: a row of the logits, and the thread's columns in this row. */
 struct seat {
     int64_t row;
-    int64_t first, step; /* columns: four at `first`, then every `step` */
+    int64_t first, step; /* columns: four at `first`, then four more every `step` columns */
     bool taken;          /* the row exists, and its label is a class */
     int32_t label;
 };
@@ -640,7 +633,7 @@ PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k)
             mine = mine || (s.label >= c && s.label < c + 4);
         }
         part = join_row(part, k.width);
-        const float sum = isinf(part.m) ? NAN : part.sum; /* what exp(inf - inf) would give */
+        const float sum = isinf(part.m) ? NAN : part.sum; /* as exp(inf - inf) */
         if (mine) {
             loss += log((double)sum) - ((double)at_label - (double)part.m);
         }

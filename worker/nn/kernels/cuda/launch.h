@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kernels of kernels.cu, for the host that starts them and for the device's compiler. All have the same arguments, passed by
- * value, and use those that they name. All run with PSK_CUDA_THREADS threads per block and stride over their grid. Addresses are
- * the device's, row-major; floats are 16-byte aligned.
- */
+/* The kernels of kernels.cu, for the host that starts them and for the device's compiler. All have the same arguments, passed by
+ * value; each uses those that its comment names. All run with PSK_CUDA_THREADS threads per block and stride over their grid.
+ * Addresses are the device's, row-major; floats are 16-byte aligned. */
 #ifndef PSK_CUDA_LAUNCH_H
 #define PSK_CUDA_LAUNCH_H
 
@@ -35,7 +33,7 @@ struct psk_cuda_args {
     float *out;
     double *partials; /* one per block */
     int64_t partial_count;
-    unsigned long long *bad_row; /* lowest row whose label is no class; all bits set: none */
+    unsigned long long *bad_row; /* lowest row whose label is out of range; all bits set: none */
     struct psk_cuda_fault *fault;
     double *loss;
     int64_t *count;
@@ -49,53 +47,54 @@ struct psk_cuda_args {
     uint32_t loss_kind;  /* psk_loss */
     float delta, epsilon;
     const float *gamma, *beta;
-    const int64_t *indices, *ends; /* of bags; ends NULL: each index is a bag */
+    const int64_t *indices, *ends; /* bags (lists of table rows): the rows, and the end of each bag in `indices`; NULL: each index
+                                    * is a bag */
     const float *weights;          /* NULL: 1 */
-    const float *sums;             /* of bags: out of psk_cuda_fm */
+    const float *sums;             /* for each bag the sum of its rows, which psk_cuda_fm has written */
     float *totals;                 /* one value a bag */
     int64_t bags;
     uint64_t padding_plus_1; /* 0: none */
-    int64_t shares;          /* the rows of out are dealt to as many threads a column */
+    int64_t shares;          /* threads for each column of out: thread s computes row s and each `shares`th row after it */
     int64_t fields;
     uint32_t combiner; /* psk_combiner */
 };
 
 /** out = act(a + b): a, out (rows, columns), in place allowed; b (columns) or NULL. */
 PSK_KERNEL psk_cuda_act(struct psk_cuda_args k);
-/** out = b act'(a): a (result of the activation), b, out (rows, columns), in place of either. */
+/** out = b act'(a): a (result of the activation), b, out (rows, columns); out may be a or b. */
 PSK_KERNEL psk_cuda_act_backward(struct psk_cuda_args k);
-/** out = kept(key, last) ? a scale : 0, in place; the mask is of mask.h. */
+/** out = kept(key, last) ? a scale : 0, in place; mask.h has the mask. */
 PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k);
-/** out = a - scale b: a, b, out (rows, columns), in place of either. */
+/** out = a - scale b: a, b, out (rows, columns); out may be a or b. */
 PSK_KERNEL psk_cuda_sgd(struct psk_cuda_args k);
-/** out (gridDim.y, columns): column sums of a (rows, columns); each row of out sums a share of the rows. One block per
- * PSK_CUDA_SUM_COLUMNS columns. */
+/** out (gridDim.y, columns): column sums of a (rows, columns), each row of out for one share of a's rows. A block makes the sums
+ * of PSK_CUDA_SUM_COLUMNS columns. */
 PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k);
 /** a = logits (rows, columns), labels (rows) -> out (rows, columns) or NULL, in place: (softmax - onehot) scale; partials: sums
  * of the rows' losses. */
 PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k);
 /** a = logits (rows, columns), labels (rows) -> partials: number of rows whose first largest value is at the label. */
 PSK_KERNEL psk_cuda_argmax_count(struct psk_cuda_args k);
-/** a, b, out or NULL (rows, columns): out = slope of loss(a, b) times scale, in place of either; partials: sums of the losses. */
+/** a, b, out or NULL (rows, columns): out = slope of loss(a, b) times scale; partials: sums of the losses. */
 PSK_KERNEL psk_cuda_loss(struct psk_cuda_args k);
 /** out = gelu(a), in place. */
 PSK_KERNEL psk_cuda_gelu(struct psk_cuda_args k);
-/** out = b gelu'(a), in place of either. */
+/** out = b gelu'(a); out may be a or b. */
 PSK_KERNEL psk_cuda_gelu_backward(struct psk_cuda_args k);
-/** out = gamma h + beta, h the normalized rows of a; in place. `width` threads a row, as in the next one. */
+/** out = gamma h + beta, h the normalized rows of a; in place. `width` threads a row, also for psk_cuda_layer_norm_dx. */
 PSK_KERNEL psk_cuda_layer_norm(struct psk_cuda_args k);
-/** a = x, b = dy -> out = dx of layer normalization, in place of b. */
+/** a = x, b = dy -> out = dx of layer normalization; out may be b. */
 PSK_KERNEL psk_cuda_layer_norm_dx(struct psk_cuda_args k);
 /** a = x, b = dy -> out (gridDim.x, columns): column sums of b h; each row of out sums a share of the rows. */
 PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k);
 /** a = table, bags -> out (bags, columns): the combined rows. */
 PSK_KERNEL psk_cuda_bag(struct psk_cuda_args k);
-/** a = table, bags -> out (bags, columns): the sums, totals (bags): the interaction. `width` threads a bag. */
+/** a = table, bags -> out (bags, columns): sums of the bags' entries; totals (bags): interactions. `width` threads for a bag. */
 PSK_KERNEL psk_cuda_fm(struct psk_cuda_args k);
-/** b = dy, bags -> out (rows, columns): gradient rows. Of a bag, dy (bags, columns); with sums those of fm, dy (bags), a = table.
- */
+/** b = dy, bags -> out (rows, columns): gradient of the table. sums NULL: gradient of psk_cuda_bag, with dy (bags, columns). sums
+ * not NULL: gradient of psk_cuda_fm, which has written the sums, with dy (bags) and a = table. */
 PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k);
-/** a (rows, fields * columns) -> out (rows, pairs). */
+/** a (rows, fields * columns) -> out (rows, pairs): the dot products of all pairs of a row's fields. */
 PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k);
 /** a (rows, fields * columns), b = dy (rows, pairs) -> out (rows, fields * columns). */
 PSK_KERNEL psk_cuda_dot_backward(struct psk_cuda_args k);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Host memory that the device copies from and to: arenas that CUDA has page-locked once, and parts of them.
- *
- * Page-locking takes about a millisecond per 4 MiB and stops the device. So small requests share arenas, which are kept; a
- * request larger than an arena gets its own, which is freed with it. An arena is covered by a list of free and used spans; the
- * first free span that is large enough is taken, and free neighbours are merged. Failure mode: no memory. Any thread.
- */
+/* Host memory that the device copies from and to: arenas that CUDA has page-locked once, and parts of them. Page-locking takes
+ * about a millisecond per 4 MiB and stops the device. So small requests share arenas, which are kept; a request larger than an
+ * arena gets an arena of its own, which is freed with the memory. An arena is covered by a list of free and used spans; the first
+ * free span that is large enough is taken, and free neighbours are merged. Failure mode: no memory. Any thread. */
 #include "cuda.h"
 
 #include "common/mem.h"
@@ -43,7 +40,7 @@ static struct span *span_new(char *at, size_t bytes)
     return span;
 }
 
-/* Free an arena. The device is this thread's; its context may be lost, and the memory with it. */
+/* Free an arena, whose device must be this thread's current one. If the device's context is lost, so is the memory. */
 static void arena_free(struct arena *arena)
 {
     while (!psi_list_empty(&arena->spans)) {
@@ -79,7 +76,7 @@ static ps_status arena_new(struct psk_device *device, size_t bytes, struct arena
     return PS_OK;
 }
 
-/* A free span of that size, cut off a larger one if there is memory for a record of the rest; NULL: none. */
+/* Take the first free span of at least `bytes` bytes. Its rest stays free, if there is memory for a record. NULL: none. */
 static struct span *arena_take(struct arena *arena, size_t bytes)
 {
     struct psi_list *it = NULL;
@@ -128,7 +125,6 @@ ps_status psk_cuda_pinned_new(struct psk_device *device, size_t bytes, void **ou
     return st;
 }
 
-/* Merge a free span with the next one, if that is free too. */
 static void join_next(struct arena *arena, struct span *span)
 {
     struct span *next = span_at(span->link.next);
@@ -163,7 +159,7 @@ void psk_cuda_pinned_free(struct psk_device *device, void *memory)
     struct psi_list *it = NULL;
     struct psi_list *next = NULL;
     const char *at = memory;
-    PSI_IGNORE(psk_cuda_enter(device, NULL)); /* memory is returned to a device that has failed too */
+    PSI_IGNORE(psk_cuda_enter(device, NULL)); /* memory is returned also after the device has failed */
     (void)pthread_mutex_lock(&device->pinned.lock);
     PSI_LIST_FOREACH_SAFE(it, next, &device->pinned.arenas) {
         struct arena *arena = PSI_CONTAINER_OF(it, struct arena, link);

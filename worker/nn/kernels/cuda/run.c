@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The operations of the CUDA plugin: matrix products by cuBLAS, the rest by kernels.cu.
- *
- * Happy path: an operation starts one product, or one or a few kernels, on its stream. cuBLAS is column-major: it sees each
- * row-major matrix transposed, so y = x w is computed as y^T = w^T x^T. All runs give the same bits: one handle and workspace per
- * stream, grids that depend on shapes and device only. TF32 only if attrs allow it. Failure modes: no memory for the workspace;
- * CUDA refuses a start.
- */
+/* The operations of the CUDA plugin: matrix products by cuBLAS, the rest by kernels.cu. Happy path: an operation starts one
+ * product, or one or a few kernels, on its stream. cuBLAS is column-major: it sees each row-major matrix transposed, so y = x w
+ * is computed as y^T = w^T x^T. All runs give the same bits: one handle and workspace per stream, grids that depend on shapes and
+ * device only. TF32 only if attrs allow it. Failure modes: no memory for the workspace; CUDA refuses a start. */
 #include "cuda.h"
 
 #include "worker/nn/kernels/mask.h"
@@ -15,8 +11,8 @@
 #include <string.h>
 
 enum {
-    BLOCKS_PER_PROCESSOR = 64,     /* for kernels that pass over memory: enough to hide latency, few enough to stride */
-    ROW_BLOCKS_PER_PROCESSOR = 16, /* each has one partial sum */
+    BLOCKS_PER_PROCESSOR = 64,     /* for kernels that pass over memory: enough to hide latency */
+    ROW_BLOCKS_PER_PROCESSOR = 16, /* for kernels over rows: each block has one partial sum */
     ROWS_PER_SUM_MIN = 64,         /* rows per block of psk_cuda_column_sums: 8 for each of its warps */
     SUM_SHARES_MAX = 65535,        /* limit of gridDim.y */
     WIDE_COLUMNS = 4096,           /* a longer row gets a whole block */
@@ -33,7 +29,7 @@ static const char *name_of(const struct launch *l)
     return psk_rows[l->op].name;
 }
 
-/* Enter the device; errors from here on may be this operation's. */
+/* Make the device this thread's current one, and name this operation in later errors. */
 static ps_status begin(const struct launch *l, struct psi_err *err)
 {
     __atomic_store_n(&l->stream->last, name_of(l), __ATOMIC_RELAXED);
@@ -45,7 +41,7 @@ void psk_cuda_run_fini(struct psk_stream *stream)
     if (stream->blas != NULL) {
         PSI_IGNORE(cublasDestroy(stream->blas));
     }
-    PSI_IGNORE(cudaFree(stream->workspace)); /* NULL is allowed */
+    PSI_IGNORE(cudaFree(stream->workspace));
     PSI_IGNORE(cudaFree(stream->sums));
     PSI_IGNORE(cudaFree(stream->bad_row));
 }
@@ -68,7 +64,7 @@ static ps_status blas_get(const struct launch *l, struct psi_err *err)
         return st;
     }
     st = psk_cuda_check_blas(l->device, cublasSetStream(blas, s->stream), name_of(l), err);
-    if (st == PS_OK) { /* after cublasSetStream(), which resets the workspace */
+    if (st == PS_OK) { /* the order matters: cublasSetStream() resets the workspace */
         st = psk_cuda_check_blas(l->device, cublasSetWorkspace(blas, s->workspace, PSK_CUDA_WORKSPACE_BYTES), name_of(l), err);
     }
     if (st != PS_OK) {
@@ -114,7 +110,7 @@ static uint32_t at_most(int64_t wanted, int64_t most)
     return (uint32_t)(wanted < most ? wanted : most);
 }
 
-/* Start a kernel that passes over rows * columns values; does nothing for none. */
+/* Start a kernel that passes over rows * columns values; does nothing if there are none. */
 static ps_status start_over(const struct launch *l, void (*kernel)(struct psk_cuda_args), const struct psk_cuda_args *k,
                             struct psi_err *err)
 {
@@ -138,7 +134,7 @@ static ps_status zero(const struct launch *l, const struct psk_tensor *t, struct
                        : st;
 }
 
-/* Row-major: c (rows, columns) = a b, summed over `inner`; a_turned, b_turned: the matrix is transposed in memory. */
+/* The matrix product c (rows, columns) = a b, summed over `inner`, row-major. a_turned, b_turned: stored transposed. */
 struct product {
     const struct psk_tensor *a, *b, *c;
     bool a_turned, b_turned;
@@ -172,7 +168,7 @@ static ps_status multiply(const struct launch *l, const struct psk_attrs *attrs,
 
 RUN(run_dense)
 {
-    /* x (B,I), w (I,O), [b] (O) -> y (B,O) */
+    /* args, [optional]: x (batch, in), w (in, out), [b] (out) -> y (batch, out) */
     const struct launch l = {device, stream, PSK_DENSE};
     const int64_t batch = args[0].shape.dims[0];
     const int64_t in = args[1].shape.dims[0];
@@ -191,7 +187,7 @@ RUN(run_dense)
 
 RUN(run_dense_dx)
 {
-    /* dy (B,O), w (I,O), [x] (B,I) -> dx (B,I) */
+    /* args, [optional]: dy (batch, out), w (in, out), [x] (batch, in) -> dx (batch, in) */
     const struct launch l = {device, stream, PSK_DENSE_DX};
     const int64_t batch = args[0].shape.dims[0];
     const int64_t in = args[1].shape.dims[0];
@@ -207,7 +203,8 @@ RUN(run_dense_dx)
     return st == PS_OK && k.activation != PSK_LINEAR ? start_over(&l, psk_cuda_act_backward, &k, err) : st;
 }
 
-/* Number of shares of the rows that are summed beside each other: `wanted`, as far as rows and stream->sums allow; at least 1. */
+/* Into how many shares of rows a column sum is divided, whose sums are computed at the same time: `wanted`, or fewer if there are
+ * few rows or the results would not fit into stream->sums; at least 1. */
 static int64_t sum_shares(int64_t wanted, const struct psk_cuda_args *k)
 {
     int64_t shares = at_most(wanted, SUM_SHARES_MAX);
@@ -222,7 +219,7 @@ static dim3 column_grid(const struct psk_cuda_args *k, int64_t shares)
     return (dim3){(uint32_t)blocks, (uint32_t)shares, 1};
 }
 
-/* Column sums, in two steps if that gives more blocks: sums over shares of the rows, then over those. */
+/* Column sums. If there are too few blocks for the device, in two steps: the sums of each share of the rows, then their sums. */
 static ps_status column_sums(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
 {
     const int64_t shares = sum_shares(8 * (int64_t)l->device->processors / column_grid(&k, 1).x, &k);
@@ -240,7 +237,7 @@ static ps_status column_sums(const struct launch *l, struct psk_cuda_args k, str
 
 RUN(run_dense_dw)
 {
-    /* x (B,I), dy (B,O) -> dw (I,O), [db] (O) */
+    /* args, [optional]: x (batch, in), dy (batch, out) -> dw (in, out), [db] (out) */
     const struct launch l = {device, stream, PSK_DENSE_DW};
     const int64_t batch = args[0].shape.dims[0];
     const int64_t in = args[0].shape.dims[1];
@@ -299,7 +296,7 @@ RUN(run_sgd)
     return start_over(&l, psk_cuda_sgd, &k, err);
 }
 
-/* Threads per row: enough for four columns each, within a warp; a whole block for long rows. */
+/* Threads per row: one for every four columns, at most a warp; a whole block for long rows. */
 static uint32_t width_of(int64_t columns)
 {
     uint32_t width = 1;
@@ -321,7 +318,7 @@ static dim3 row_grid(const struct launch *l, const struct psk_cuda_args *k)
     return rows_grid(l, k, PSK_CUDA_THREADS / k->width);
 }
 
-/* Start a kernel over rows, then the sum of its partial results. */
+/* Start a kernel over rows, each of whose blocks writes one partial result, and then psk_cuda_finish, which adds these up. */
 static ps_status with_partials(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
                                int64_t at_once, struct psi_err *err)
 {
@@ -337,7 +334,6 @@ static ps_status with_partials(const struct launch *l, void (*kernel)(struct psk
     return st == PS_OK ? start(l, psk_cuda_finish, (dim3){1, 1, 1}, &k, err) : st;
 }
 
-/* Start a kernel over the rows of logits, then the sum of its partial results. */
 static ps_status over_logits(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
                              struct psi_err *err)
 {
@@ -347,7 +343,7 @@ static ps_status over_logits(const struct launch *l, void (*kernel)(struct psk_c
 
 RUN(run_softmax_xent)
 {
-    /* logits (B,C), labels (B) -> [dlogits] (B,C), [loss] () */
+    /* args, [optional]: logits (batch, classes), labels (batch) -> [dlogits] (batch, classes), [loss] (one number) */
     (void)attrs;
     const struct launch l = {device, stream, PSK_SOFTMAX_XENT};
     const int64_t batch = args[0].shape.dims[0];
@@ -363,7 +359,7 @@ RUN(run_softmax_xent)
 
 RUN(run_argmax_count)
 {
-    /* logits (B,C), labels (B) -> count () */
+    /* args: logits (batch, classes), labels (batch) -> count (one number) */
     (void)attrs;
     const struct launch l = {device, stream, PSK_ARGMAX_COUNT};
     const struct psk_cuda_args k = {.a = floats(&args[0]),
@@ -410,7 +406,7 @@ RUN(run_add)
 
 RUN(run_loss)
 {
-    /* x (B,N), t (B,N) -> [dx] (B,N), [loss] () */
+    /* args, [optional]: x (batch, n), t (batch, n) -> [dx] (batch, n), [loss] (one number) */
     const struct launch l = {device, stream, PSK_LOSS};
     const int64_t count = args[0].shape.dims[0] * args[0].shape.dims[1];
     const struct psk_cuda_args k = {.a = floats(&args[0]),
@@ -437,7 +433,7 @@ static struct psk_cuda_args norm_args(const struct psk_tensor *args, const struc
 
 RUN(run_layer_norm)
 {
-    /* x (B,N), gamma (N), beta (N) -> y (B,N) */
+    /* args: x (batch, n), gamma (n), beta (n) -> y (batch, n) */
     const struct launch l = {device, stream, PSK_LAYER_NORM};
     struct psk_cuda_args k = norm_args(args, attrs);
     k.beta = floats(&args[2]);
@@ -446,7 +442,7 @@ RUN(run_layer_norm)
     return st == PS_OK && k.rows > 0 ? start(&l, psk_cuda_layer_norm, row_grid(&l, &k), &k, err) : st;
 }
 
-/* dgamma = column sums of dy h, in two steps if that gives more blocks. */
+/* The gradient of gamma: column sums of dy times the normalized rows. In two steps if that gives more blocks. */
 static ps_status norm_dgamma(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
 {
     float *dgamma = k.out;
@@ -461,7 +457,7 @@ static ps_status norm_dgamma(const struct launch *l, struct psk_cuda_args k, str
 
 RUN(run_layer_norm_backward)
 {
-    /* x (B,N), gamma (N), dy (B,N) -> [dx] (B,N), [dgamma] (N), [dbeta] (N) */
+    /* args, [optional]: x (batch, n), gamma (n), dy (batch, n) -> [dx] (batch, n), [dgamma] (n), [dbeta] (n) */
     const struct launch l = {device, stream, PSK_LAYER_NORM_BACKWARD};
     struct psk_cuda_args k = norm_args(args, attrs);
     k.b = floats(&args[2]);
@@ -472,11 +468,11 @@ RUN(run_layer_norm_backward)
     struct psk_cuda_args dbeta = k;
     dbeta.a = k.b;
     st = st == PS_OK && k.out != NULL ? column_sums(&l, dbeta, err) : st;
-    k.out = floats(&args[3]); /* last: it may be dy */
+    k.out = floats(&args[3]); /* dx is made last, because it may be in dy's memory */
     return st == PS_OK && k.out != NULL && k.rows > 0 ? start(&l, psk_cuda_layer_norm_dx, row_grid(&l, &k), &k, err) : st;
 }
 
-/* Start a kernel with one thread for each of `count` values; does nothing for none. */
+/* Start a kernel with one thread for each of `count` values; does nothing if count is 0. */
 static ps_status start_each(const struct launch *l, void (*kernel)(struct psk_cuda_args), int64_t count,
                             const struct psk_cuda_args *k, struct psi_err *err)
 {
@@ -486,7 +482,8 @@ static ps_status start_each(const struct launch *l, void (*kernel)(struct psk_cu
     return st == PS_OK && blocks > 0 ? start(l, kernel, grid, k, err) : st;
 }
 
-/* Arguments that lie beside each other: indices, and with bags ends and weights. table: a tensor (R,N). */
+/* The arguments of a kernel that reads bags, lists of rows of the table. indices: the operation's argument `indices`; if `bags`,
+ * the next two arguments are ends and weights. */
 static struct psk_cuda_args bags_of(const struct psk_tensor *indices, bool bags, const struct psk_tensor *table,
                                     const struct psk_attrs *attrs)
 {
@@ -508,7 +505,8 @@ static ps_status bag(const struct launch *l, struct psk_cuda_args k, const struc
     return start_each(l, psk_cuda_bag, k.bags * k.columns, &k, err);
 }
 
-/* As many shares as give every processor some warps; more would read the indices more often. */
+/* Start the kernel for the gradient of a table, whose rows are divided into so many shares that every processor gets some warps.
+ * With more shares the indices would be read more often. */
 static ps_status bag_backward(const struct launch *l, struct psk_cuda_args k, const struct psk_tensor *dy,
                               const struct psk_tensor *drows, struct psi_err *err)
 {
@@ -522,35 +520,35 @@ static ps_status bag_backward(const struct launch *l, struct psk_cuda_args k, co
 
 RUN(run_embedding)
 {
-    /* rows (R,N), indices (K) -> y (K,N) */
+    /* args: rows (rows, n), indices (entries) -> y (entries, n) */
     const struct launch l = {device, stream, PSK_EMBEDDING};
     return bag(&l, bags_of(&args[1], false, &args[0], attrs), &args[0], &args[2], err);
 }
 
 RUN(run_embedding_backward)
 {
-    /* [rows] (R,N), indices (K), dy (K,N) -> drows (R,N) */
+    /* args, [optional]: [rows] (rows, n), indices (entries), dy (entries, n) -> drows (rows, n) */
     const struct launch l = {device, stream, PSK_EMBEDDING_BACKWARD};
     return bag_backward(&l, bags_of(&args[1], false, &args[3], attrs), &args[2], &args[3], err);
 }
 
 RUN(run_embedding_bag)
 {
-    /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B,N) */
+    /* args, [optional]: rows (rows, n), indices (entries), ends (bags), [weights] (entries) -> y (bags, n) */
     const struct launch l = {device, stream, PSK_EMBEDDING_BAG};
     return bag(&l, bags_of(&args[1], true, &args[0], attrs), &args[0], &args[4], err);
 }
 
 RUN(run_embedding_bag_backward)
 {
-    /* [rows] (R,N), indices (K), ends (B), [weights] (K), dy (B,N) -> drows (R,N) */
+    /* args: [rows] (rows, n), indices (entries), ends (bags), [weights] (entries), dy (bags, n) -> drows (table rows, n) */
     const struct launch l = {device, stream, PSK_EMBEDDING_BAG_BACKWARD};
     return bag_backward(&l, bags_of(&args[1], true, &args[5], attrs), &args[4], &args[5], err);
 }
 
 RUN(run_fm)
 {
-    /* rows (R,N), indices (K), ends (B), [weights] (K) -> y (B), sums (B,N) */
+    /* args, [optional]: rows (rows, n), indices (entries), ends (bags), [weights] (entries) -> y (bags), sums (bags, n) */
     const struct launch l = {device, stream, PSK_FM};
     struct psk_cuda_args k = bags_of(&args[1], true, &args[0], attrs);
     k.a = floats(&args[0]);
@@ -564,7 +562,7 @@ RUN(run_fm)
 
 RUN(run_fm_backward)
 {
-    /* rows (R,N), indices (K), ends (B), [weights] (K), sums (B,N), dy (B) -> drows (R,N) */
+    /* args: rows (rows, n), indices (entries), ends (bags), [weights] (entries), sums (bags, n), dy (bags) -> drows (rows, n) */
     const struct launch l = {device, stream, PSK_FM_BACKWARD};
     struct psk_cuda_args k = bags_of(&args[1], true, &args[0], attrs);
     k.a = floats(&args[0]);
@@ -574,7 +572,7 @@ RUN(run_fm_backward)
 
 RUN(run_dot)
 {
-    /* x (B,M) -> y (B,P) */
+    /* args: x (batch, values) -> y (batch, pairs) */
     const struct launch l = {device, stream, PSK_DOT};
     const struct psk_cuda_args k = {.a = floats(&args[0]),
                                     .out = floats(&args[1]),
@@ -586,7 +584,7 @@ RUN(run_dot)
 
 RUN(run_dot_backward)
 {
-    /* x (B,M), dy (B,P) -> dx (B,M) */
+    /* args: x (batch, values), dy (batch, pairs) -> dx (batch, values) */
     const struct launch l = {device, stream, PSK_DOT_BACKWARD};
     const struct psk_cuda_args k = {.a = floats(&args[0]),
                                     .b = floats(&args[1]),

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CUDA plugin's table and its one exported symbol: devices, memory, copies, streams and events are CUDA's own.
+/* The CUDA plugin's table and its one exported symbol: devices, memory, copies, streams and events are CUDA's own.
  *
  * stream_call: CUDA makes no callbacks after a failure, so each stream has a thread that waits for an event and then calls. The
  * first call starts it; records and events of calls are reused. Waiting threads sleep (cudaEventBlockingSync), because the CPU is
  * needed for the network. Failure modes: no driver, no such device, no memory; a label that is no class, which the kernel writes
- * into device->fault; CUDA's errors, which may belong to anything submitted before, so the text names the last operation as a
- * bound. The first such failure ends the device. If CUDA's context is lost, device_close resets it.
- */
+ * into device->fault; CUDA's errors, which may come from anything submitted before, so the text names the operation submitted
+ * last. After the first such failure every call returns it. If CUDA's context is lost, device_close resets it. */
 #include "cuda.h"
 
 #include "common/mem.h"
@@ -25,7 +23,7 @@ enum { CAPABILITY_MIN = 75 }; /* oldest architecture that kernels.cu is compiled
 
 struct psk_event {
     cudaEvent_t event;
-    const char *last; /* atomic: name of the operation before it */
+    const char *last; /* atomic: name of the operation that was submitted last before the event, for errors */
 };
 
 struct call {
@@ -35,7 +33,6 @@ struct call {
     void *ctx;
 };
 
-/* Keep the first failure. */
 static void remember(struct psk_device *device, const struct psi_err *error, bool context_lost)
 {
     (void)pthread_mutex_lock(&device->lock);
@@ -63,7 +60,7 @@ ps_status psk_cuda_check(struct psk_device *device, cudaError_t error, const cha
     if (error == cudaSuccess) {
         return PS_OK;
     }
-    PSI_IGNORE(cudaGetLastError()); /* clears the error, which the next call of any thread would return */
+    PSI_IGNORE(cudaGetLastError()); /* clears this thread's error, which a later cudaGetLastError() would return again */
     if (error == cudaErrorMemoryAllocation) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "cuda: %s: %s: %s (%d)", who, what, cudaGetErrorString(error), (int)error);
     }
@@ -100,7 +97,7 @@ ps_status psk_cuda_enter(struct psk_device *device, struct psi_err *err)
     return st == PS_OK ? psk_cuda_check(device, error, "device", "cudaSetDevice", err) : st;
 }
 
-/* Take over the label that a kernel has found wrong. */
+/* If a kernel has found a label out of range, make that the device's error, unless the device has an earlier one. */
 static void take_fault(struct psk_device *device)
 {
     struct psi_err why = {0};
@@ -113,12 +110,11 @@ static void take_fault(struct psk_device *device)
     }
 }
 
-/* Wait until the event is reached, or the device has failed. */
 static ps_status wait(struct psk_device *device, struct psk_event *event, struct psi_err *err)
 {
     const char *last = __atomic_load_n(&event->last, __ATOMIC_RELAXED);
     ps_status st = psk_cuda_enter(device, err);
-    if (st != PS_OK) { /* what was submitted must still end */
+    if (st != PS_OK) { /* wait even after a failure: submitted work may still use the memory */
         PSI_IGNORE(cudaEventSynchronize(event->event));
         return st;
     }
@@ -157,7 +153,7 @@ static void device_close(struct psk_device *device)
     }
     psk_cuda_pinned_fini(&device->pinned);
     if (device->context_lost) {
-        PSI_IGNORE(cudaDeviceReset()); /* resets it for the whole process: everything on this device is lost already */
+        PSI_IGNORE(cudaDeviceReset()); /* resets the device for the whole process, whose values on it are lost already */
     }
     PSI_IGNORE(cudaGetLastError());
     (void)pthread_mutex_destroy(&device->lock);
@@ -235,7 +231,7 @@ static ps_status buffer_new(struct psk_device *device, size_t bytes, psk_address
 static void buffer_free(struct psk_device *device, psk_address address)
 {
     PSI_IGNORE(cudaSetDevice((int)device->index));
-    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* earlier failures are reported to those who wait for them */
+    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* an earlier failure is reported by the calls that wait for it */
 }
 
 static ps_status event_init(struct psk_device *device, struct psk_event *event, struct psi_err *err)

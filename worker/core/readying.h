@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * State machine of ps_session_ready(): the machine says what to do next, the caller does it and reports success or failure.
+ *
+ *   GET -> ASK -> JOIN -> READ -> OVER
+ *          ASK -> RESTORE -> ASK         no variable has a trained value: the chief's restore function gives values
+ *
+ * The machine has no lock, no thread and no memory of its own. It belongs to the thread that makes the session ready.
+ */
+#ifndef PSI_WORKER_READYING_H
+#define PSI_WORKER_READYING_H
+
+#include "core.h"
+
+enum psi_readying_do {
+    PSI_READYING_GET,     /* get the global step, and the parameters whose gets were put aside (gets.h) */
+    PSI_READYING_ASK,     /* send READY, which fills readied, found, total and step_found */
+    PSI_READYING_RESTORE, /* run the program's restore function, as the chief with chief number `number` */
+    PSI_READYING_JOIN,    /* join rounds or bounded staleness, if the program wants them */
+    PSI_READYING_READ,    /* read the global step */
+    PSI_READYING_OVER
+};
+
+struct psi_readying {
+    enum psi_readying_do now;
+    /* the chief number that this session has got because no variable had a value: its proof, in the restore function's requests
+     * and in the second READY, that it is the chief; 0: none */
+    uint64_t number;
+    bool restored;         /* the restore function has given values */
+    bool step_found;       /* the global step had a value before READY */
+    uint32_t found, total; /* number of variables that had a value before READY, and of all variables */
+    struct psi_readied readied;
+};
+
+/** Call when the work of r->now has ended; ok: with success. Returns the next work; OVER also after a failure. */
+enum psi_readying_do psi_readying_next(struct psi_readying *r, bool ok);
+/** True if this session, as the chief, has given the model its values by initialisers. */
+bool psi_readying_initialised(const struct psi_readying *r);
+/** Global step at which the present model began: 0, or a checkpoint's. step, version: value and version of the variable
+ * global_step, which each step changes once. first_version: its version when the model began. */
+int64_t psi_readying_model_step(int64_t step, uint64_t version, uint64_t first_version);
+
+#endif
