@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear only when they are whole. Failure: the file cannot be made or written; an older file stays as it was. */
+/* Files that appear only when they are whole. Failure: the new file cannot be made or written; an older file stays as it was. */
 #include "file.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the command-line programs: an answer as JSON on standard output, with jansson's values. The outermost object and its lists
- * are written as they come. The caller finds errors of writing when it closes the stream. Without memory a value becomes null. */
+/* For the command-line programs: an answer as JSON on standard output, value by value. A json_t is a value of the library
+ * jansson. The caller finds write errors when it closes the stream. A value for which there is no memory becomes null. */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
@@ -15,13 +15,13 @@ void cli_json_object(const char *key);
 void cli_json_list(const char *key);
 /** End the innermost object or list; a newline follows the outermost. */
 void cli_json_end(void);
-/** Write a member, or an element of a list (key NULL). Takes the reference to value; a NULL value writes nothing. */
+/** Write a member, or an element of a list (key NULL), and drop the caller's reference to value. A NULL value writes nothing. */
 void cli_json_put(const char *key, json_t *value);
 void cli_json_number(const char *text);
-/** Write a whole answer, with a newline. Takes the reference to value. */
+/** Write value as a whole answer, with a newline, and drop the caller's reference to it. */
 void cli_json_print(json_t *value);
 
-/** Make a JSON string of a text; bytes that are not UTF-8 become U+FFFD. */
+/** Make a JSON string of a text. Bytes that are not UTF-8 become U+FFFD. */
 json_t *cli_json_text(const char *text);
 /** Make a JSON string of n bytes; if they are not UTF-8, {"b64": "..."} instead, as in TensorFlow Serving's REST interface. */
 json_t *cli_json_bytes(const char *bytes, size_t n);

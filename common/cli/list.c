@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows by columns. Happy path: begin -> one call for each row -> end. Failure: without memory a table ends the program (table.h),
- * and a JSON value becomes null (json.h). */
+/* Write the rows of a list. Happy path: cli_list_begin(), cli_list_add() for each row, cli_list_end(). Failure: without memory a
+ * table ends the program (table.h), and JSON lacks the row or the member. */
 #include "list.h"
 
 #include "text.h"
@@ -122,7 +122,7 @@ json_t *cli_row(const struct cli_column *columns, size_t column_count, const voi
         const struct cli_column *c = &columns[i];
         json_t *value = c->key != NULL && (c->has == NULL || c->has(row)) ? value_of(c, row) : NULL;
         if (value != NULL) {
-            (void)json_object_set_new(object, c->key, value); /* if there is no memory, this member is left out */
+            (void)json_object_set_new(object, c->key, value); /* without memory the object lacks this member */
         }
     }
     return object;

@@ -19,19 +19,19 @@ enum cli_kind {
     CLI_BYTES, /* a uint64_t, shown as "12.3 MiB" */
     CLI_TIME,  /* a uint64_t in ms, shown as "2.5s" */
     CLI_HEX,   /* a uint64_t, shown in hexadecimal */
-    CLI_OTHER  /* no field: `cell` and `value` make the column's values */
+    CLI_OTHER  /* no field: the functions `cell` and `value` make the texts and the values */
 };
 struct cli_column {
     const char *heading; /* heading in a table; NULL: only in JSON */
     const char *key;     /* name in JSON; NULL: only in tables */
     enum cli_kind kind;
-    bool right; /* for CLI_OTHER: align the cells to the right; numbers are aligned so in any case */
+    bool right; /* CLI_OTHER: align the cells to the right, as cells with numbers always are */
     size_t offset;
-    /* False: the row has no value in this column; a table shows "-", JSON leaves it out. NULL: all rows have one */
+    /* Returns false if the row has no value in this column: a table shows "-", and JSON has no member. NULL: all rows have one */
     bool (*has)(const void *row);
-    /** Writes the cell's text into buf [n], instead of showing the field; NULL: show it. */
+    /** Returns the cell's text, which may lie in buf [n]. NULL: the cell shows the field. */
     const char *(*cell)(const void *row, char *buf, size_t n);
-    /** Makes the JSON value, instead of the field. Returns NULL if the row has no value. */
+    /** Makes the JSON value; returns NULL if the row has none. NULL: the value is the field. */
     json_t *(*value)(const void *row);
 };
 /** Initialises kind and offset of a struct cli_column that shows a field: CLI_FIELD(CLI_U64, struct row, bytes). */
@@ -43,11 +43,11 @@ struct cli_list {
     bool json;
     struct cli_table table;
 };
-/** Begin a list: in JSON named `key` in the open object, otherwise a table. columns: must stay until cli_list_end(). */
+/** Begin a list: in JSON named `key` in the open object, otherwise a table. columns must stay valid until cli_list_end(). */
 void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json);
-/** Add a row: JSON is written at once, a table keeps the text. row: borrows. */
+/** Add a row. JSON is written at once; a table copies the texts. row is not needed afterwards. */
 void cli_list_add(struct cli_list *l, const void *row);
-/** Add a row of sums to a table; JSON has none. */
+/** Add a row of sums as a table's last row. JSON gets no such row. */
 void cli_list_total(struct cli_list *l, const void *row);
 void cli_list_end(struct cli_list *l, const struct cli_room *room);
 json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row);

@@ -35,7 +35,7 @@ const char *cli_npy_descr(ps_dtype dtype)
 struct cursor {
     const char *text;
     struct psi_literal literal;
-    struct psi_token next; /* kind 0: the text is no token, and the error names it */
+    struct psi_token next; /* the token to take next; kind 0: the text there is no valid token */
     char *error;
 };
 

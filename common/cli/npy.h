@@ -17,12 +17,12 @@ struct cli_npy_header {
 
 /** NumPy's text for a dtype: "<f4" for PS_F32, "<V2" for PS_BF16 as ml_dtypes writes it; NULL for PS_STRING. */
 const char *cli_npy_descr(ps_dtype dtype);
-/** Parse the dictionary in text [n], with a NUL behind it. False: error [CLI_NPY_ERROR_MAX] says what is wrong, and where. */
+/** Parse the dictionary in text [n], which a NUL must follow. False: error [CLI_NPY_ERROR_MAX] says what is wrong, and where. */
 bool cli_npy_parse(const char *text, size_t n, struct cli_npy_header *out, char *error);
-/** Read magic, version and dictionary; the file position is then at the first element. False: as cli_npy_parse(). */
+/** Read magic, version and dictionary; the next byte of the file is the first element. False: error as for cli_npy_parse(). */
 bool cli_npy_read_header(FILE *file, struct cli_npy_header *out, char *error);
-/** Read a whole file of this dtype and shape into dst [elements * ps_dtype_bytes()]; bytes behind the data are an error. False:
- * error [CLI_NPY_ERROR_MAX] says what the file has and what was wanted. */
+/** Read a whole file of this dtype and shape into dst [elements * ps_dtype_bytes()]. Bytes behind the data are an error. False:
+ * error [CLI_NPY_ERROR_MAX] says what dtype and shape the file has, or what else is wrong. */
 bool cli_npy_read(FILE *file, ps_dtype dtype, const ps_shape *shape, void *dst, char *error);
 bool cli_npy_write(FILE *file, ps_dtype dtype, const ps_shape *shape, const void *data, size_t bytes);
 

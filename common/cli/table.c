@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables. Happy path: headings, cells, print. On a terminal the widest columns become narrower until a row fits a line, and
- * --watch leaves out rows that have no room. Output to a file or a pipe is never cut. Failure: no memory ends the program. */
+/* Tables: cells are collected, then printed. On a terminal the widest columns become narrower until a row fits a line, and
+ * --watch shows only as many rows as fit the screen. Output to a file is never cut. Failure: no memory ends the program. */
 #include "table.h"
 
 #include "common/utf8.h"

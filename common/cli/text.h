@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Write a duration as "3d 4h", "12min 5s" or "1.2s", in the units that settings have. Returns buf. */
+/** Write a duration as "3d 4h", "2h 3min", "12min 5s" or "1.2s". Returns buf. */
 const char *cli_duration(uint64_t ms, char *buf, size_t n);
 /** Write a number of bytes as "12.3 MiB". Returns buf. */
 const char *cli_bytes(double bytes, char *buf, size_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of tasks with port 0 in the cluster spec (docs/PROTOCOL.md, ADDRESSES; tests/models/address_model.py). Happy path:
- * the directory (the first ps task) answers HELLO with address and life (number of the process) of each such task. The task is
- * dialled, and must answer with this life before anything else is sent (connection.c). Failure: if a dial fails, or a process
- * with another life answers, the directory is asked for newer addresses, and a new one is dialled at once. A TaskItem without an
- * address has no effect: a directory that was just restarted has not heard from all tasks yet. */
+/* Addresses of tasks that have port 0 in the cluster spec (docs/PROTOCOL.md, ADDRESSES; tests/models/address_model.py). Happy
+ * path: the directory (the first ps task) answers HELLO with each such task's address and `life`, a number that each process of a
+ * task chooses anew. The session dials the task, and the task must answer with this life (connection.c). Failure: if a dial
+ * fails, or a process with another life answers, the session asks the directory for newer addresses and dials a new one at once.
+ * A TaskItem without an address has no effect: a directory that was just restarted has not heard from all tasks yet. */
 #include "client.h"
 
 #include "common/form.h"

@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-/* Properties of each operation's asks, by enum ps_op: the columns have the names of fields of struct psi_ask, where they are
- * explained. An operation without a row has none of them. */
+/* Properties of the asks of each operation (enum ps_op). struct psi_ask explains the fields. Operations without a row have
+ * none. */
 static const struct op_row {
     bool waits, once, handles, takes, fetches;
 } OPS[256] = {
@@ -123,8 +123,8 @@ static void lent_done(struct psi_out *out, bool sent)
 
 static const struct psi_out_ops LENT_OPS = {.payload = lent_payload, .done = lent_done};
 
-/* Take an ended ask's frame out of the send queue. If the frame is half sent, its rest is copied, because the caller may free
- * its memory from now on; without memory for the copy the connection is closed. */
+/* Take an ended ask's frame out of the send queue. If half of the frame is sent, the rest is copied, because the caller may free
+ * the memory from now on. Without memory for the copy the connection is closed. */
 static void leave_queue(struct psi_ask *ask)
 {
     struct psi_outq *q = &ask->peer->link->out;
@@ -235,9 +235,9 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     }
 }
 
-/* Subtract the time since the request was encoded (without a connection, or with an earlier process of the task) from its
- * timeout, as the task counts from its arrival. The timeout is the first field of the meta; that of a CALL begins with another
- * field, and stays. The number keeps its length in bytes: decoders accept a varint that is longer than necessary. */
+/* The task counts a request's timeout from the arrival of the frame. A request that was not sent at once, or is sent again, must
+ * so lose the time that has passed since ask->time_ms. The timeout is field 1 of the meta; a CALL has none there, and stays. The
+ * number keeps its length in bytes: decoders accept a varint that is longer than necessary. */
 static void let_time_pass(struct psi_ask *ask)
 {
     enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };
@@ -345,8 +345,8 @@ static void remember_ack(struct psi_peer *peer, uint64_t number)
         uint64_t *more = psi_grow(peer->acks, peer->ack_count, &peer->ack_capacity, sizeof(*more));
         peer->acks = more != NULL ? more : peer->acks;
     }
-    /* if the ring could not grow, its oldest number is overwritten: if that ACK was lost, the task keeps the result until the
-     * session ends */
+    /* without memory for a larger ring its oldest number is overwritten: if the ACK of that number was lost, the task keeps the
+     * result until the session ends */
     if (peer->ack_capacity > 0) {
         peer->acks[peer->ack_count++ % peer->ack_capacity] = number;
     }
@@ -369,8 +369,8 @@ static void send_ack_later(struct psi_peer *peer, uint64_t number)
     PSI_IGNORE(psi_peer_send_later(peer, &h, NULL, NULL, 0)); /* a failure closes the connection */
 }
 
-/* Tell the task by an ACK, which is repeated after a reconnect, that it may drop the request's result. given_up: the program got
- * no element of the DEQUEUE, so the task puts the elements back into the queue. */
+/* Tell the task by an ACK that it may drop the request's result. After a reconnect the ACK is sent again. given_up: the program
+ * got no element of the DEQUEUE, so the task puts the elements back into the queue. */
 static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool given_up)
 {
     if (!ask->waits || ask->number == 0 || !ask->tried) {
@@ -379,7 +379,7 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
     uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
     remember_ack(peer, number);
     const bool small = ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP ||
-                       /* the ACK of a larger CALL result is not delayed: the task keeps the result in memory until then */
+                       /* a larger result of a CALL is acknowledged at once: the task keeps the result in memory until the ACK */
                        (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX);
     if (peer->state == PSI_PEER_UP && !given_up && small) {
         send_ack_later(peer, number);
@@ -533,7 +533,7 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
                 again = true;
                 break;
             }
-            if (!new_life && psi_parts_lost(ask)) { /* the queue was opened again since, under another handle */
+            if (!new_life && psi_parts_lost(ask)) { /* the queue is lost, or was opened again under another handle */
                 fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
                          "the task was restarted: the queue is gone for this session");
                 again = true;
@@ -571,7 +571,7 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
         PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (ask->req == req) {
-                acknowledge(peer, ask, true); /* no request waits for the result */
+                acknowledge(peer, ask, true); /* the session gives the request up: nobody wants its result */
                 psi_ask_free(ask);
                 psi_client_kick(peer); /* later requests may have waited for the end of this request */
             }

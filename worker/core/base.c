@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers for all files of the core: a kick puts a peer on the list of those that may have something to send; log lines, error
- * texts, tasks by name. Failure: without memory for an error the constant c->no_memory is used; excess log lines are counted. */
+/* Helpers for all files of the core: lists of links and peers that may have something to send, log lines, errors, tasks by name.
+ * Failure: without memory for an error, c->no_memory is the error. Log lines that do not fit the ring are counted and lost. */
 #include "client.h"
 
 #include "common/mem.h"

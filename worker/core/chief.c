@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chief's lease, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory grants the lease together with a number that
- * rises from chief to chief. All requests of a chief carry the number, and the owners of variables refuse lower numbers.
- *
- * Happy path: READY must know who is chief. The session that should be chief first (psi_chief_preferred()) claims the lease, and
- * is HELD. All other sessions are WAITING: the answers to their beats say how long the chief's lease lasts; after this time they
- * claim it. Only beats renew the lease. Failure: if the directory was restarted, or this process stood still for longer than the
- * lease, the chief claims again with its number. The directory grants the lease, or names a successor: then the session is
- * WAITING, and continues without being chief. A session that recovers from a loss claims at once, with its last number, and gets
- * a new one. A chief that a task refuses, because the task knows a higher number, claims again; if the directory still sees this
- * session as chief, it grants a new number. A session that may not be chief is NEVER. */
+/* The chief is the session that may initialise the model. It holds a lease (core.h: PSI_CHIEF_LEASE), which the directory grants
+ * with a number that rises from chief to chief. All requests of a chief carry the number, and the owners of variables refuse
+ * lower numbers. Happy path: a READY needs to know the chief. The session that psi_chief_preferred() names claims the lease, and
+ * is then HELD. All other sessions are WAITING: the answers to their beats say how long the chief's lease lasts; after this time
+ * they claim it. Only beats renew the lease. Failure: if the directory was restarted, or this process stood still for longer than
+ * the lease, the chief claims again with its number. The directory grants the lease, or names a successor; in this case the
+ * session is WAITING. A session that recovers from a loss claims at once, with its last number, and gets a new number. A chief
+ * that a task refuses, because the task knows a higher number, claims again; if the directory still sees this session as chief,
+ * it grants a new number. A session that may not be chief is NEVER. */
 #include "client.h"
 
 #include <stdio.h>
@@ -152,7 +151,7 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
     if (h->state != PSI_CHIEF_WAITING) {
         return;
     }
-    /* true if the last answer said that no session holds the lease, and the time of this session's claim is set already */
+    /* true: the last answer already said that no session holds the lease, and this session's time to claim is set */
     bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX;
     note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
     if (m->chief_left_ms > 0) {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* psi_client_awake() does nothing if less time has passed since the last event: it must only notice stops of about a lease */
+/* psi_client_awake() ignores shorter steps of the clock: it only has to notice that the process stood still for about a lease */
 enum { AWAKE_MS = 50 };
 
 static void copy_text(char *dst, size_t n, const char *src)

@@ -24,7 +24,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 8,
-    /* most mutations of several frames that have a frame in a task's send queue at a time: with more, each would end later */
+    /* a task's send queue has frames of at most so many mutations of several frames: with more, each mutation would end later */
     PSI_QUEUED_MULTI_MAX = 2,
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
@@ -33,13 +33,13 @@ enum {
     PSI_PARTS_PER_REQUEST = 4,            /* parts of an ENQUEUE, DEQUEUE or CALL that are on their way at the same time */
     PSI_PART_BYTES = 3 * PS_SEGMENT_BYTES /* size of a part, which with its CRCs fits in a control frame */
 };
-/* Most bytes of large reads (above one segment) that a connection has requested and not received: 32 MiB, which is half of the
- * chunks. The other half is for small reads, which so need not wait for large ones. */
+/* Limit for large reads (above one segment): the bytes that a connection has requested and not received. 32 MiB take half of the
+ * chunks. Small reads have the other half to themselves, so they need not wait for large reads. */
 #define PSI_PULL_BYTES_MAX ((uint64_t)PSI_CHUNKS_MAX / 2 * PS_VALUES_FRAME_BYTES)
 /* Payload of a PUSHPULL frame, at most 256 KiB: a task returns a frame's new values when it has applied the whole frame. With
  * 1 MiB frames a step of 2.7 MB each way, over a Unix socket on 2 CPUs, was 4 % longer. */
 #define PSI_PAIR_FRAME_BYTES ((uint32_t)(PS_VALUES_FRAME_BYTES < 256 << 10 ? PS_VALUES_FRAME_BYTES : 256 << 10))
-/* A list of items is sent when it has this size; PS_CONTROL_BODY_MAX then still has room for another item. */
+/* A list of items is sent when it has so many bytes. Another item then still fits into PS_CONTROL_BODY_MAX. */
 #define PSI_BATCH_BYTES_MAX (240u << 10)
 /* Most bytes of names in a SYNC, the request that makes or finds the group of sessions that train together. */
 #define PSI_SYNC_BYTES_MAX ((size_t)64 << 20)
@@ -56,7 +56,7 @@ enum psi_peer_state {
     PSI_PEER_WAIT,    /* waiting for the time of the next dial */
     PSI_PEER_DIAL,    /* the shell is dialling */
     PSI_PEER_HELLO,   /* HELLO is sent, and not answered */
-    PSI_PEER_REOPEN,  /* the task was restarted: OPEN is sent for everything that was open before */
+    PSI_PEER_REOPEN,  /* the task was restarted: an OPEN is sent again for each variable and queue that was open */
     PSI_PEER_UP,      /* requests are sent and answered */
     PSI_PEER_REFUSED, /* final: another task or cluster answers at the address, or the task refuses the session */
     PSI_PEER_STATES
@@ -67,7 +67,7 @@ enum psi_request_stage {
     PSI_STAGE_NONE,    /* not started, or being moved: in no list */
     PSI_STAGE_EARLY,   /* in client.early until the session knows the tasks of the cluster */
     PSI_STAGE_WAITING, /* var->waiting */
-    /* var->current, which is sent next for its variable, in a ready list of its peer; a read may have chunks on their way */
+    /* is var->current, the variable's next request to be sent; in a ready list of its peer; chunks may be requested already */
     PSI_STAGE_TURN,
     /* a mutation with a sequence number (its psi_entry: req->extra), some of whose frames are not queued yet; is var->current */
     PSI_STAGE_SENDING,
@@ -104,7 +104,7 @@ enum psi_kind_to {
 };
 /* Properties of a kind of request (psi_kind.is). */
 enum {
-    PSI_KIND_DATA = 1, /* works on the value of a variable at its owner, in the order of the variable's requests */
+    PSI_KIND_DATA = 1, /* works on a variable's value at its owner; requests for a variable run in the order of their start */
     PSI_KIND_READ = 2, /* DATA: reads only, and has no sequence number */
     PSI_KIND_SRC = 4,
     PSI_KIND_DST = 8,
@@ -123,7 +123,7 @@ enum {
 /* A row of the table of requests (kinds.c). */
 struct psi_kind {
     const char *name;                    /* name in messages */
-    uint8_t op;                          /* enum ps_op of the frame; 0: several operations, or none */
+    uint8_t op;                          /* enum ps_op of the frame; 0: the request has several operations or none */
     uint8_t to;                          /* enum psi_kind_to */
     uint16_t is;                         /* PSI_KIND_* */
     void (*go)(struct psi_request *req); /* starts the request, also after a delay */
@@ -133,7 +133,7 @@ struct psi_kind {
     const char *(*subject)(const struct psi_request *req);        /* name in messages; NULL: the variable's name */
     void (*failed)(struct psi_request *req);                      /* on failure, fills the caller's struct; NULL: there is none */
     void (*expire)(struct psi_request *req); /* handles the deadline of a request in PSI_STAGE_COMPOSITE; else NULL */
-    /* logs, in a line of its own, that req waits for long; false: psi_slow_tell() must log it */
+    /* logs, in its own line, that req waits for long; returns false or is NULL: psi_slow_tell() logs it */
     bool (*slow)(struct psi_request *req);
 };
 extern const struct psi_kind psi_kinds[PSI_REQ_KINDS];
@@ -161,17 +161,17 @@ enum psi_chief_state {
 struct psi_chief {
     enum psi_chief_state state;
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    /* chief number, which each grant of the lease increases. HELD: this session's. ASKING: the last that this session had. With
-     * PSI_CHIEF_STATIC: that of the last READY. 0: none */
+    /* number of a chief; each grant of the lease gives a higher number. HELD: this session's. ASKING: this session's last. With
+     * PSI_CHIEF_STATIC: the number of the last READY. 0: none */
     uint64_t number;
-    uint64_t seen;     /* highest chief number that a task has reported */
+    uint64_t seen;     /* highest number of a chief that a task has reported */
     bool asked;        /* a claim was sent and is not answered */
     bool renew;        /* the claim asks for a higher number: owners refuse `number`, or this session had it before a recovery */
     uint64_t until_ms; /* time of the next claim; UINT64_MAX: not set */
     /* session that holds the lease, as last reported; "": none */
     char holder[sizeof(((ps_v1_ChiefAnswer *)0)->holder.bytes) + 1];
-    char why[PSI_ERR_TEXT_MAX]; /* ASKING: why the directory has not answered */
-    uint64_t told;              /* highest number that any chief has, as the answer to the last beat says */
+    char why[PSI_ERR_TEXT_MAX]; /* ASKING: why the directory has not granted the lease yet */
+    uint64_t told;              /* highest number that any session has had as chief, from the answer to the last beat */
     bool readied;
     uint64_t ready; /* number of the connected chief that has made the model ready, from the answer to the last beat; 0: none */
 };
@@ -185,7 +185,7 @@ struct psi_entry {
     struct psi_var *var;
     /* total, next and frame_first count elements; for strings, bytes of the blob; for operations on rows, rows */
     uint64_t total;
-    uint64_t next;         /* first element whose frame is not queued yet */
+    uint64_t next;         /* first element of which no frame is queued yet */
     uint64_t frame_first;  /* first element of the frame in `out` */
     uint64_t chief_number; /* INIT, ASSIGN: number of the chief that gives the value; 0: none */
     uint64_t creation;
@@ -211,12 +211,12 @@ struct psi_chunk {
     uint64_t number;
     struct psi_request *req; /* NULL: no request waits for the values */
     struct psi_var *var;
-    uint32_t slot; /* psi_request.slot; 0: the value itself */
+    uint32_t slot; /* which array is read: 0: the value; n: the optimizer's state array n - 1 */
     ps_dtype wire;
     uint64_t first;
     uint8_t op;        /* PS_OP_PULL or PS_OP_GATHER */
-    uint32_t elements; /* number of elements (GATHER: rows) that the frame asks for; 0: all strings */
-    uint32_t covers;   /* number of elements (GATHER: rows) that its values will bring; for strings, where `elements` is 0, all */
+    uint32_t elements; /* number of elements (GATHER: rows) that the frame asks for; 0: an empty value, or all strings */
+    uint32_t covers;   /* number of elements (GATHER: rows) by which the read is further when the chunk has come; at least 1 */
     uint64_t bytes;    /* bytes of payload; for strings the maximum */
     /* bytes that the chunk counts for in psi_peer.pull_bytes. Small reads: 0. Large reads: `bytes`, at least
      * PS_VALUES_FRAME_BYTES, so that they take at most half of the chunks */
@@ -224,11 +224,11 @@ struct psi_chunk {
     uint64_t exchange; /* id of the traced exchange (psi_exchange_begin()); 0: not traced */
 };
 
-/* A task's answer, or an answer made here for a control request that no task can answer. */
+/* An answer to a control request: from a task, or made here because no task can answer. */
 struct psi_reply {
     ps_status status;
     ps_applied applied;
-    ps_reason reason; /* 0: the status says the reason */
+    ps_reason reason; /* more exact than status; 0: the status says enough */
     uint32_t retry_after_ms;
     uint64_t position, durable, version;
     uint32_t result_bytes;
@@ -287,14 +287,14 @@ struct psi_peer {
     struct psi_link *link; /* states HELLO, REOPEN, UP */
     bool dial_effect;      /* the shell must be told to dial */
     uint64_t next_dial_ms;
-    uint64_t failing_since_ms; /* time since which the peer is not UP; 0: the peer is UP, or no dial has ended yet */
+    uint64_t failing_since_ms; /* time since which the peer is not UP; 0: the peer is UP, or its first dial has not ended */
     uint32_t backoff_ms;
     uint64_t connection;  /* number of the last connection */
     bool any_port;        /* the cluster spec gives the task port 0: only the directory knows the task's real address */
     uint64_t told_life;   /* any_port: number of the task's process that listens at `address`; 0: the address is not known */
     uint64_t slept;       /* number of the last connection during which this process stood still for a lease or longer */
-    uint64_t record;      /* number of the task's record of this session, when a HELLO last told the outcomes of mutations */
-    uint64_t record_next; /* the number in the last answer to HELLO; not equal to `record`: the task has forgotten this session */
+    uint64_t record;      /* number of the task's record of this session at the last HELLO that told outcomes of mutations */
+    uint64_t record_next; /* record number in the last answer to HELLO; if not `record`, the task has forgotten this session */
     uint64_t life;
     uint32_t lease_ms, beat_ms;
     uint64_t heard_ms, beat_sent_ms, sent_seen;
@@ -321,7 +321,7 @@ struct psi_peer {
 
     struct psi_entry *ring; /* [PS_WINDOW]; sequence number n has the entry n % PS_WINDOW; NULL before the first mutation */
     uint64_t first, next;   /* sequence numbers whose outcome is not known yet lie in [first, next) */
-    uint64_t resume_at;     /* all entries that must be sent again (psi_entry.unsent) have this number or a higher one */
+    uint64_t resume_at;     /* no entry with a lower number must be sent again (psi_entry.unsent) */
     uint32_t multi;         /* number of mutations in the ring that take several frames */
     uint32_t queued_multi;  /* number of mutations of several frames that have a frame in the send queue */
     uint32_t queued_bytes;  /* payload bytes in the send queue that belong to mutations of one frame */
@@ -341,7 +341,7 @@ struct psi_peer {
 
     struct psi_chunk *chunks; /* [PSI_CHUNKS_MAX]; NULL before the first pull */
     struct psi_list chunk_free, chunk_out, chunk_again;
-    uint64_t pull_bytes; /* bytes that the chunks in chunk_out take of PSI_PULL_BYTES_MAX */
+    uint64_t pull_bytes; /* sum of psi_chunk.charge in chunk_out; at most about PSI_PULL_BYTES_MAX */
 
     /* the frame that is being received */
     uint8_t *buffer; /* a segment that has not come completely */
@@ -362,7 +362,7 @@ enum { PSI_RATES_TOLD_MAX = 8 };
 /* What is known of the addresses of tasks whose port the cluster spec leaves open (psi_peer.any_port). */
 struct psi_addresses {
     uint64_t version; /* version of the known addresses, as counted by the directory */
-    uint64_t newest;  /* the newest version in the frames of an answer of which not all have come; 0: none */
+    uint64_t newest;  /* while an answer is coming: highest version in its frames so far */
     bool wanted;      /* the directory is to be asked for newer addresses */
     bool asked;       /* an ask is queued or sent */
 };
@@ -377,7 +377,7 @@ struct psi_client {
     char host[65], program[65];
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
-    struct psi_reach *reach; /* when each task was first dialled; owned by the caller; NULL: not recorded */
+    struct psi_reach *reach; /* times of the first dial of each task; owned by the caller; NULL: not recorded */
     uint64_t seed;
     bool fail_fast;
     const char *(*uri)(void *shell);                    /* psi_client_config.uri */
@@ -455,7 +455,7 @@ struct psi_client {
 };
 
 /* ---- keys.c ---- */
-/** Write the key of container session/... into a message's field `key`, if this session has it. Other containers: nothing. */
+/** Write the key of a container named session/... into a message's field `key`; nothing if this session does not have the key. */
 void psi_client_give_key(const struct psi_client *c, const char *container, pb_bytes_array_t *key);
 #define PSI_GIVE_KEY(c_, container_, m_) psi_client_give_key(c_, container_, (pb_bytes_array_t *)(void *)&(m_)->key)
 /** Write the variable's own key into the message's field `key`; if the variable has none, the key of its container. */
@@ -483,9 +483,9 @@ struct psi_err *psi_client_verr(struct psi_client *c, ps_status st, ps_reason re
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
-/** Keep a task's refusal in req->why: it explains the error if the request's deadline comes. st PS_OK: forget the refusal. */
+/** Keep a task's refusal in req->why, which becomes part of the error text if the deadline comes. st PS_OK: forget it. */
 void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text);
-/** Delay the request by at least retry_ms, up to a minute; 0: by a back-off that depends on req->tries. req leaves its list. */
+/** Delay the request by retry_ms or more, at most a minute; 0: the delay grows with req->tries. req leaves its list. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 /** Move the request to another stage, and to the list of that stage. request.c has the allowed transitions. */
 void psi_request_move(struct psi_request *req, enum psi_request_stage to);
@@ -565,23 +565,23 @@ void psi_request_expire(struct psi_request *req);
 bool psi_request_slow_itself(struct psi_request *req);
 /** Write one log line for `count` requests of req's kind and task; the oldest of them began at oldest_ms. */
 void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms);
-/** Timeout in ms to send with a request whose task answers at the timeout, and says who is missing. So that this answer comes
- * before deadline_ms, the timeout ends earlier by a tenth of the time left, but by no less than PSI_EARLY_MIN_MS, no more than
- * 250 ms, and never by more than half of the time left. */
+/** Timeout in ms to send with a request: the task answers at the timeout, and says who is missing. The timeout is shorter than
+ * the time left until deadline_ms, so that the answer comes in time: by a tenth, within PSI_EARLY_MIN_MS and 250 ms, at most a
+ * half. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
 /** Call when a task has refused this session for good (REFUSED): ends every request that waits for the task. */
 void psi_request_fail_peer(struct psi_peer *peer);
-/** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, ends the requests of PSI_KIND_LOOKS, and
- * of a client with fail_fast all requests except PSI_KIND_STAYS. Other requests wait for the task. */
+/** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS end. With
+ * fail_fast all its requests end, except those of PSI_KIND_STAYS. Without fail_fast other requests wait for the task. */
 void psi_request_unreachable(struct psi_peer *peer);
 
-/* ---- slow.c: one log line of many requests that wait for long ---- */
+/* ---- slow.c: one log line for many requests that wait for long ---- */
 /** Time at which a log line about req's long wait is due; UINT64_MAX: the line was written. */
 uint64_t psi_slow_due(const struct psi_request *req);
 /** Write the log lines that are due, one for each task and kind of request. No further line is due before c->slow_ms. */
 void psi_slow_tell(struct psi_client *c);
 
-/* ---- lost.c: one log line of many variables that are lost ---- */
+/* ---- lost.c: one log line for many variables that are lost ---- */
 /** Record that a variable is lost: psi_lost_tell() logs it, together with others of its task. why is copied. */
 void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *why);
 /** Called at the end of an event: write one line for each task that has lost variables, at most once a second. */
@@ -621,7 +621,7 @@ void psi_client_unreached_tick(struct psi_client *c);
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);
 /** Queue a frame with a copy of meta and body. Without memory the connection fails. */
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
-/** As psi_peer_send(), but the frame is sent together with the next one, at the latest a beat. False: the connection fails. */
+/** As psi_peer_send(), but the frame waits for the next frame or beat, and is sent with it. False: the connection fails. */
 bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,
                          uint32_t bytes);
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
@@ -664,12 +664,11 @@ void psi_window_expire(struct psi_request *req);
 void psi_window_detach(struct psi_peer *peer);
 /** Take the outcomes of mutations from the list p [n] of `count` numbers in HELLO's answer. False: the list is invalid. */
 bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err);
-/** After a reconnect: queue the mutations without an outcome again, by number. True: all are queued. False: an earlier mutation
- * of a variable is still being sent, so call it again; or the connection fails. */
+/** After a reconnect: queue the mutations that have no outcome again, in the order of their numbers. True: all are queued. False:
+ * an earlier mutation of a variable is being sent: call again later; or the connection fails. */
 bool psi_window_resume(struct psi_peer *peer);
-/** Call when var is lost, because its task was restarted or has forgotten this session; or when the task refuses this session,
- * and var stays. Ends var's mutations at this peer with ABORTED and this reason: outcome unknown if a byte may have been sent,
- * else nothing applied. */
+/** End var's mutations at this peer with ABORTED and this reason: outcome unknown if a byte may have been sent, else nothing
+ * applied. Call when the task was restarted, has forgotten this session, or refuses this session. */
 void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reason, const char *why);
 /** Call when e->out enters (in) or leaves the send queue: updates queued_multi and queued_bytes of the peer. */
 void psi_entry_in_queue(struct psi_entry *e, bool in);
@@ -707,11 +706,10 @@ void psi_push_pulled(struct psi_request *req);
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
 /** True if the read is at most one segment: some chunks are reserved for such reads. */
 bool psi_pull_is_small(const struct psi_request *req);
-/** Request further chunks of req, which is var->current. True: all are requested. False: as many as are allowed are on their way;
+/** Request further chunks of req, which is var->current. True: all are requested. False: no more are allowed on their way now;
  * call again when a chunk has ended. */
 bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req);
-/** After a reconnect: request again the chunks that have not come. False: call again, as some must wait for a mutation to be
- * sent. */
+/** After a reconnect: request again the chunks that have not come. False: some must wait until a mutation is sent: call again. */
 bool psi_pull_resume(struct psi_peer *peer);
 void psi_pull_detach(struct psi_peer *peer);
 ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
@@ -722,12 +720,12 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
 
 /* ---- addresses.c ---- */
 typedef void psi_address_fn(struct psi_client *c, const ps_v1_TaskItem *item);
-/** Take a task's address from an item of an answer to HELLO: psi_address_learn() while this session learns the cluster,
- * psi_address_take() from a later answer of the directory. An item without an address changes nothing. */
+/** Take a task's address from an item of an answer to HELLO. psi_address_learn(): the session does not know the cluster yet.
+ * psi_address_take(): a later answer, from the directory. An item without an address changes nothing. */
 psi_address_fn psi_address_learn, psi_address_take;
 /** Call when all addresses in the directory's answer to HELLO are taken. version: the directory's number of this set. */
 void psi_addresses_known(struct psi_client *c, uint64_t version);
-/** Call when the directory has answered a beat. version: its present number of the addresses; a new number: asks for them. */
+/** Call when the directory has answered a beat. version: its present version of the addresses; another one than known: asks. */
 void psi_addresses_beaten(struct psi_client *c, uint64_t version);
 /** Ask the directory for newer addresses, because a dial has failed, or no address is known. */
 void psi_addresses_ask(struct psi_client *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that are ended early. When the session closes, all requests get an earlier deadline, so that closing takes bounded
- * time; they end with the text of an expired request. When threads are interrupted, or a request is cancelled, the requests end
- * at once, and their text names the interrupt or the caller. */
+ * time; their error is that of an expired request. When threads are interrupted, or a request is cancelled, the requests end at
+ * once, and their error text says who interrupted or cancelled them. */
 #include "client.h"
 
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
@@ -16,8 +16,8 @@ void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
     c->scan_ms = 0; /* the next tick examines all deadlines */
 }
 
-/* The next request to interrupt: its thread's call began before interrupt number `interrupts`, and it is not interrupted yet.
- * NULL: none. */
+/* A request whose thread's call began before interrupt number `interrupts`, and that is not interrupted yet. NULL: there is
+ * none. */
 static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts)
 {
     struct psi_list *it = NULL;
@@ -43,7 +43,7 @@ void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason r
     struct psi_request *req = NULL;
     c->cut_reason = reason;
     c->cut_why = why;
-    /* searched from the start each time: the end of a request may end others */
+    /* each search starts anew: psi_request_expire() may have ended other requests of the list */
     while ((req = interrupted(c, interrupts)) != NULL) {
         cut(c, req);
     }

@@ -2,10 +2,10 @@
 /* The connection to one task: dial, HELLO, reconnects, beats, lease, and the order in which requests are sent.
  *
  * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
- * REOPEN (OPEN of everything that was open before) -> UP. Right before UP, settle() gives each sequence number without an outcome
- * the outcome in HELLO's answer (psi_window_settle()). If the process of the task is still the old one, these mutations continue.
- * If not, REOPEN has ended the numbers of variables that were open (psi_window_lose()), and settle() ends the numbers of those
- * that this session had lost before.
+ * REOPEN (an OPEN for each variable that was open before) -> UP. Right before UP, settle() takes the outcomes of mutations from
+ * HELLO's answer (psi_window_settle()). If the process of the task has not changed, mutations without an outcome are sent again.
+ * If it has, REOPEN has ended the mutations of variables that were open (psi_window_lose()), and settle() ends the mutations of
+ * variables that this session had lost before.
  *
  * Failure modes:
  *     dial or connection fails   WAIT (50 ms, doubled up to 1 s, +-25 %), then DIAL
@@ -24,7 +24,7 @@
 
 enum {
     BAD_LOG_MS = 1000,
-    REFUSED_MAX_MS = 16000 /* longest pause between dials of a task that refuses this session's key, and logs each dial */
+    REFUSED_MAX_MS = 16000 /* longest pause between dials of a task that refuses this session's key: the task logs each dial */
 };
 
 void psi_peer_end(struct psi_peer *peer)
@@ -140,7 +140,7 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     psi_request_fail_peer(peer);
 }
 
-/* Refuse all tasks: another process trains as this session's task, so no gradient of this session may reach a task any more. */
+/* Refuse all tasks: another process trains as this session's task, so the tasks must get no more gradients of this session. */
 static void refuse_all(struct psi_client *c, const struct psi_reply *r)
 {
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -429,7 +429,7 @@ void psi_peer_hello(struct psi_peer *peer)
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
-            /* a task that names a short time limits the dials itself: dial again after that time, without back-off */
+            /* the task limits how often it is dialled, and names a short time: dial again after that time, without back-off */
             bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
             peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
@@ -535,7 +535,7 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* End of an error text: the feature that req needs and that the task, of an older release, lacks. NULL: it lacks none. */
+/* Text for an error: what the task, of an older release, cannot do and req needs. NULL: the task can do everything. */
 __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
 {
     if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests that are one ask to the directory (as RESET and BARRIER are) or to one task (as INFO and CHECKPOINT_READ are); and
- * CLUSTER and GOODBYE, which concern the session itself. Lists are in control_list.c, CALL is in call.c.
- *
- * Happy path: build the ask; its answer ends the request. Failure: a request that is refused as "not ready yet" is repeated until
- * its deadline, but a full disk ends it; RESET, DELETE and SHUTDOWN are sent again only if the first attempt had no effect. INFO
- * of a task that is down fills the caller's struct with what this session knows about the task.
- */
+/* Requests that are one ask: to the directory (such as RESET and BARRIER), or to one task (such as INFO and CHECKPOINT_READ);
+ * also CLUSTER and GOODBYE, which concern the session itself. Lists are in control_list.c, CALL is in call.c. Happy path: the ask
+ * is built and sent, and its answer ends the request. Failure: a request that is refused as "not ready yet" is repeated until its
+ * deadline, but a full disk ends it. RESET, DELETE and SHUTDOWN are sent again only if the first attempt had no effect. INFO of a
+ * task that is down fills the caller's struct with what this session knows about the task. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -62,7 +59,7 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
         return;
     }
     const char *subject = psi_request_subject(req);
-    /* after DEADLINE_EXCEEDED the directory's text names the tasks that it waited for; this text then leaves the directory out */
+    /* after DEADLINE_EXCEEDED the directory's text names the tasks that it waited for, so this text omits it */
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS);
     psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_request_name(req),
                        subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
@@ -253,7 +250,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
-/* Connect to all ps tasks (the directory's job), which the program will need: so an unreachable one is found early. */
+/* Connect to all tasks of the directory's job (ps) before the program needs them, to find unreachable tasks early. */
 static void want_tasks(struct psi_client *c)
 {
     const char *job = psi_client_directory(c)->job;
@@ -478,7 +475,7 @@ void psi_control_goodbye(struct psi_request *req)
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
         if (peer->state == PSI_PEER_UP && c->known && i == c->directory) {
-            /* a last beat reports the global step. If its answer asks the session to stop, no recovery follows */
+            /* the last beat reports the global step; its answer may ask the session to stop, as stop_asked then shows */
             psi_ask_beat(peer);
         }
         /* GOODBYE goes to each task that has a connection, even before HELLO is answered */

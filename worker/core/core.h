@@ -33,7 +33,7 @@ enum psi_chief_mode {
     PSI_CHIEF_LEASE
 };
 
-/* For each task, the time of the session's first dial, or PSI_REACHED. Owned by the caller, so that it outlives a core. */
+/* For each task, the time of the session's first dial. Owned by the caller, so that the times outlive a core. */
 struct psi_reach {
     /* by index of the task: time in ms of the first dial; PSI_REACHED: the session was connected to the task once; 0: neither.
      * The last entry is for psi_client_config.target, while the cluster is not known */
@@ -43,7 +43,7 @@ struct psi_reach {
 #define PSI_REACHED UINT64_MAX
 
 struct psi_client_config {
-    const struct psi_cluster *cluster; /* NULL: taken from the target's answer to HELLO */
+    const struct psi_cluster *cluster; /* NULL: the core learns the cluster from the target's answer to HELLO */
     const char *target;                /* address of any task, which is asked for the cluster; NULL only if cluster is given */
     const char *cluster_name;          /* "": any cluster */
     const char *job;                   /* "": no job */
@@ -96,7 +96,7 @@ struct psi_request *psi_client_next_done(struct psi_client *c);
 /** Event: the dial of `task` has succeeded (returns its link), or failed (shell NULL; why: the reason). At most one dial of a
  * task is under way. crc: segments that are sent on this connection carry CRCs. */
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
-/** Set the present time without running timers. Call before psi_client_bytes(), whose bytes may be old after a long stop. */
+/** Set the present time without running timers. Call before psi_client_bytes(): after a long stop its bytes may be old. */
 void psi_client_awake(struct psi_client *c, uint64_t now_ms);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
 /** Event: the connection of `link` has ended. why: the reason, if known; NULL: the other end has closed it. */
@@ -109,7 +109,7 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms);
 enum { PSI_EXCHANGE_PARTS = 4 };
 /* A request to a task with its answer: one sequence number, one PULL frame, or one list. */
 struct psi_exchange {
-    uint64_t begun_ns; /* time when the request began, or its previous exchange ended; not before the trace began */
+    uint64_t begun_ns; /* time when the request began, or, if later, when its previous exchange ended or the trace began */
     uint64_t sent_ns;  /* time when the first frame of the request was given to the connection; 0: not yet */
     uint64_t ended_ns; /* time when the answer had come completely; 0: not yet */
     uint64_t parts_ns[PSI_EXCHANGE_PARTS]; /* how long consecutive steps at the task took, as the task reports */
@@ -122,15 +122,14 @@ struct psi_exchange {
     char name[PS_NAME_BYTES_MAX + 1]; /* name of the variable or container; "": none */
 };
 enum { PSI_EXCHANGES_MAX = 1 << 16 };
-/* A trace. The caller zeroes and owns it; the core adds exchanges until the trace ends, and leaves it untouched when the core
- * is freed. The caller frees `at` with psi_free(). */
+/* A trace. The caller zeroes and owns it, and frees `at` with psi_free(). The core only adds exchanges until the trace ends. */
 struct psi_exchanges {
     struct psi_exchange *at;
     size_t count, capacity;
     uint64_t left_out; /* number of exchanges that were not stored, because there was no room */
     uint64_t begun_ns;
 };
-/** Add a zeroed exchange. NULL: no room; it is counted as left out. */
+/** Add a zeroed exchange. NULL: there is no room, and left_out is increased. */
 struct psi_exchange *psi_exchanges_add(struct psi_exchanges *to);
 /** Trace each exchange that begins from now on; NULL: end the trace. While a trace runs, psi_client_time() must be called before
  * each event and start function, and before this call. */
@@ -170,7 +169,7 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_BARRIER,
-    PSI_REQ_JOIN,     /* become a member of the rounds that READY has found or made */
+    PSI_REQ_JOIN,     /* become a member of the group that trains in rounds, which READY has found or made */
     PSI_REQ_STEP,     /* this session's step is complete: wait until the next one may begin */
     PSI_REQ_LEAVE,    /* end the membership */
     PSI_REQ_JOB_DONE, /* this trainer is done; repeated to a directory that was restarted */
@@ -218,19 +217,19 @@ struct psi_var {
     ps_dtype wire;  /* dtype in which the variable's values travel */
     uint32_t owner; /* index of the owner in the table of tasks; UINT32_MAX: unknown */
     uint32_t handle;
-    bool open; /* `handle` is valid at the owner, as long as the owner's process has the number `life` */
-    bool lost; /* requests end ABORTED: the variable has vanished after this session had used it or looked it up */
-    /* core: an operation or READY has used the variable: if it is reset or lost later, it is `lost`, and not got again */
+    bool open; /* `handle` is valid at the owner while the owner runs as process number `life` */
+    bool lost; /* the variable has vanished after this session had used it or looked it up: its requests end with ABORTED */
+    /* core: an operation or READY has used the variable. If it vanishes later, it is `lost`, and not created anew */
     bool used;
     bool atomic;
     uint8_t step;        /* core: enum psi_var_step */
     ps_sync_mode rounds; /* how sessions train the variable together (rounds, bounded staleness); PS_SYNC_NONE: each for itself */
-    bool by_rows;        /* an embedding: a gradient has some of its rows, also in rounds */
+    bool by_rows;        /* an embedding: a gradient has only some of the variable's rows, also in rounds */
     uint64_t life, elements, creation;
     struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */
     struct psi_list waiting;     /* requests of this variable with nothing on the wire yet, in call order */
     struct psi_request *current; /* core: the request in stage TURN or SENDING; NULL: none */
-    /* core: a mutation (struct psi_entry) that is sent again after a reconnect, before the frames of `current`; NULL: none */
+    /* core: a mutation (struct psi_entry) that is sent again after a reconnect, before any frame of `current`; NULL: none */
     void *partial;
     uint64_t version;
     /* what this program asks for */
@@ -252,7 +251,7 @@ struct psi_var {
     bool initialised, sealed, restored;
     bool given;    /* the first value came by an ASSIGN of another session */
     bool assigned; /* the first value came by an ASSIGN of any session */
-    /* for a chief: an earlier chief gave the value without sealing it, and the value is not part of the trained model */
+    /* set only by a chief: an earlier chief gave the value without sealing it, and no trained model includes it */
     bool left;
     /* number of the chief that gave the value and has not sealed it (declared it final). A value that is not sealed does not show
      * that a trained model exists. 0: there is no such chief */
@@ -276,7 +275,7 @@ struct psi_var {
     uint64_t again_ms;         /* time of the next get-or-create */
     struct psi_list step_link; /* in want_create, want_open or vars_delayed */
     struct psi_list getters;   /* GET and LOOKUP requests that wait until the variable is got */
-    bool keyed;                /* requests of the variable carry `key`, a copy of psi_var_scope.key, as proof of access */
+    bool keyed;                /* `key`, a copy of psi_var_scope.key, is sent with requests of the variable as proof of access */
     uint8_t key[PSI_KEY_BYTES];
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
@@ -296,15 +295,15 @@ struct psi_request {
     void *dst;           /* PULL, PUSH_PULL: kept until done(); INFO and others: the caller's struct */
     uint64_t bytes;
     uint64_t part_first, part_elements; /* PULL: first element and number of elements to read; part_elements 0: all */
-    /* PUSH, PUSH_PULL: 1 + version of the gradient's values; 0: unknown. ASSIGN to a slot: the slot's power (common/optimizer.h),
-     * as the bits of a float64 */
+    /* PUSH, PUSH_PULL: 1 + version of the values from which the gradient comes; 0: unknown. ASSIGN to a slot: the slot's power,
+     * such as Adam's beta1^t, as the bits of a float64 (common/optimizer.h) */
     uint64_t from;
     uint64_t chief_number; /* READY, ASSIGN, INIT_FROM, RESET: number of the chief; 0: none */
     /* CHECKPOINT: number of a checkpoint that the task must not delete, as it is restored next; 0: none */
     uint64_t keeps;
     float scale;
     uint32_t task;        /* administration: index of the task */
-    uint32_t slot;        /* PULL, ASSIGN: number of the optimizer's slot, from 1 on; 0: the value */
+    uint32_t slot;        /* PULL, ASSIGN: number of the optimizer's state array (slot), from 1 on; 0: the value */
     uint32_t interrupts;  /* with `waited`: number of the session's interrupts when the waiting thread's call began */
     uint64_t deadline_ms; /* absolute time, never 0 */
     uint64_t started_ms;
@@ -335,7 +334,7 @@ struct psi_request {
     struct psi_err *why; /* error of the last refusal; NULL: none */
 };
 
-/** What the scopes that the program has entered (container, name prefix, device) add to a variable's spec. */
+/** What the scopes that the program has entered (container, name prefix, device) say about a variable, besides its spec. */
 struct psi_var_scope {
     const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
     const char *name;                      /* the full name; NULL: the spec's */
@@ -392,18 +391,13 @@ void psi_client_own_container(const struct psi_client *c, char out_name[PSI_SESS
 
 /** Make every request end at deadline_ms at the latest, because the session closes (closing.c). */
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);
-/**
- * End now the `waited` requests of calls that began before interrupt number `interrupts`. As at their deadline, the requests are
- * withdrawn at the task. Their error is CANCELLED with this reason and `why` before its text. A request with a known outcome
- * keeps it. Requests for which no thread waits continue. why: a string literal.
- */
+/** End now the `waited` requests of calls that began before interrupt number `interrupts`, and withdraw them at their tasks.
+ * Their error is CANCELLED with this reason, and its text begins with `why`, a string literal. A request with a known outcome
+ * keeps the outcome. Requests for which no thread waits continue. */
 void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason reason, const char *why);
-/**
- * Cancel a request that was started and whose done() was not called: CANCELLED, PS_REASON_INTERRUPTED, with `why`, a string
- * literal, before its text. The request is withdrawn at the task, as at its deadline. done() is called by psi_client_next_done():
- * soon, or, if half of its frame is sent, when the rest is sent or the connection has ended. A request with a known outcome keeps
- * it.
- */
+/** Cancel a request that was started and whose done() was not called, and withdraw it at its task. Its error is CANCELLED with
+ * PS_REASON_INTERRUPTED, and the text begins with `why`, a string literal. A request with a known outcome keeps the outcome. The
+ * request ends soon; if half of a frame of it is sent, only when the rest is sent or the connection has ended. */
 void psi_client_cancel(struct psi_client *c, struct psi_request *req, const char *why);
 
 const struct psi_cluster *psi_client_cluster(const struct psi_client *c); /* NULL: not known yet */
@@ -420,7 +414,7 @@ bool psi_client_is_chief(const struct psi_client *c);
 bool psi_client_leads(const struct psi_client *c);
 struct psi_list *psi_client_variables(struct psi_client *c); /* list of psi_var.link */
 uint32_t psi_client_pending(const struct psi_client *c);     /* number of requests that have not ended */
-/** Of the last READY's variables, without the global step: how many had a value before, and how many there are. */
+/** How many variables the last READY had, without the global step, and how many of them had a value before. */
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
 /** This session's membership of rounds or bounded staleness, after the last JOIN, STEP or LEAVE. */
 const struct psi_member *psi_client_member(const struct psi_client *c);
@@ -444,7 +438,7 @@ struct psi_may {
 struct psi_setting {
     const char *name, *value;
 };
-/* A task of the cluster as the directory sees it. */
+/* A task of the cluster, as the directory knows it. */
 struct psi_task_seen {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task, pid;
@@ -498,7 +492,7 @@ struct psi_list_sink {
  *   SET_STEP        src = const int64_t *, kept; result: i64, the step before
  *   READY           src = const struct psi_sync *: how to train with other sessions, copied; NULL: alone.
  *                   dst = struct psi_readied *, kept, filled also on failure, or NULL.
- *                   bytes != 0: end before any INIT if this session is the chief and no variable is live. Variables that are
+ *                   bytes != 0: end before any INIT if this session is the chief and no variable has a value. Variables that are
  *                   lost later are ABORTED, and not created again.
  *                   chief_number: chief number of a READY that ended before INIT: this READY keeps the values given under that
  *                   number, and initialises the rest; ABORTED, NEWER_CHIEF if the session has another number by now, or none
@@ -510,8 +504,8 @@ struct psi_list_sink {
  *   STEP            dst = struct psi_stepped *
  *   LEAVE           bytes != 0: the session has finished, which is no loss of a worker
  *   RESET           src = name of the container, NULL: PSI_CONTAINER_DEFAULT; checked; kept
- *                   chief_number: number of the READY that found half a model: nothing is done if there is a newer chief
- *   DELETE          src = const struct psi_var_name *, kept with its texts
+ *                   chief_number: chief number of the READY that found variables without value: no effect if there is a newer
+ * chief DELETE          src = const struct psi_var_name *, kept with its texts
  */
 /* A range of bytes of a file of a task's checkpoint. */
 struct psi_saved_range {
@@ -548,7 +542,7 @@ struct psi_enqueue {
     bool many;
     bool fill; /* work queue: the elements are all items that the queue will have */
     uint64_t fill_hash;
-    bool apply; /* accumulator: the element is a gradient; result: 1 if it was added, 0 if it was too late */
+    bool apply; /* accumulator: the element is a gradient; result: 1: the gradient was added, 0: it came too late */
     int64_t local_step;
 };
 struct psi_dequeue {
@@ -598,7 +592,7 @@ struct psi_member {
     uint64_t round;    /* round of its pushes */
     uint64_t steps;    /* bounded staleness: number of the session's own steps */
     uint64_t dropped;  /* number of steps whose contribution was dropped */
-    uint64_t training; /* number of the training, which stays when its model is lost and made anew; 0: not known */
+    uint64_t training; /* number of the training, which does not change when the model is lost and made anew; 0: not known */
 };
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that end without an answer: at their deadline, or because their task is down or refuses the session; also log lines of
- * slow requests. The error's text names the task that has not answered (of a request to the directory perhaps the task for which
- * the directory waits), and the reason. */
+ * slow requests. The error's text says why, and names the task that has not answered. A request to the directory may wait for
+ * another task: then the text names that task. */
 #include "client.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void describe(const struct psi_request *req, char *dst, size_t n)
              peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }
 
-/* End a request at its deadline. applied: how much of it may be applied. */
+/* End a request at its deadline. applied: how much of the request may have been applied. */
 static void timed_out(struct psi_request *req, ps_applied applied)
 {
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
@@ -132,7 +132,7 @@ void psi_request_unreachable(struct psi_peer *peer)
         if (psi_request_is(req, PSI_KIND_LOOKS)) {
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            /* op 0: PSI_REQ_LOOK, a request to no task in particular; its text is made differently */
+            /* the text of PSI_REQ_LOOK (op 0) must name the task; the other texts follow the name of their task */
             bool said = psi_kind_of(req)->op != 0;
             psi_ask_drop(c, req);
             const ps_reason reason = peer->key_refused ? PS_REASON_IDENTITY : PS_REASON_NOT_CONNECTED;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A variable as a program defines it: the definition is checked, the session makes a record for it, and a task is chosen. Happy
- * path: psi_client_definition_check(); then psi_client_variable_in() with name, container and device from the session's scopes;
- * then GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes: an error that can
- * be found without asking a task is returned here, with the variable's name; for a task that does not exist the text lists the
- * tasks of the cluster. */
+/* A variable as a program defines it. Happy path: psi_client_definition_check() checks the definition; psi_client_variable_in()
+ * makes the record, with name, container and device from the session's scopes; GET or LOOKUP (variable.c) calls
+ * psi_var_choose_task() when the cluster is known. Failure modes: an error that can be found without asking a task is returned
+ * here, with the variable's name. If a task does not exist, the text lists the tasks of the cluster. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -21,7 +20,7 @@ static ps_shape initial_shape(const ps_variable_spec *spec, const struct psi_par
     return part != NULL && part->count > 0 ? psi_part_whole(part, &spec->shape).shape : spec->shape;
 }
 
-/* Check the spec of variable `name`; spec->name is not used, as it may be freed already. part NULL: the variable is no part. */
+/* Check the spec of variable `name`. spec->name may be freed already, and is not used. part NULL: the variable is no part. */
 static ps_status definition_check(const ps_variable_spec *spec, const char *name, const struct psi_part *part,
                                   struct psi_err *err)
 {
@@ -194,7 +193,7 @@ static ps_status check_device(struct psi_var *var, const struct psi_place *place
 
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err)
 {
-    /* a copy of the round-robin's state, written back only on success: a refused variable does not advance the round-robin */
+    /* a copy of the round-robin's state, written back on success: after an error the same task is next */
     struct psi_placement turns = c->placement;
     struct psi_device pin = var->requested;
     struct psi_place place = {0};
@@ -211,7 +210,7 @@ ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct 
     } else if (var->by_strategy && pin.has_job) {
         memcpy(place.job, pin.job, sizeof(place.job));
         place.task = pin.task;
-        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* a task of another job: the round-robin is not advanced */
+        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* for a task of another job the round-robin does not advance */
         if (pin.has_replica && pin.replica != 0) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", pin.replica);
         }

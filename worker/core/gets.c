@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State machine of a session's gets, by which it finds or creates variables (gets.h). Happy path: a get is put aside; a thread
- * runs it, and reports the result. Failure mode: the session is lost meanwhile: the get is LOST, and the recovery runs it. */
+/* State machine of a session's gets, by which the session finds or creates variables (gets.h). Happy path: a get is put aside; a
+ * thread runs the get, and reports the result. Failure: a get that runs when the session is lost is LOST; the recovery runs it.
+ */
 #include "gets.h"
 
 #include "ways.h"
@@ -77,7 +78,7 @@ enum psi_gets_do psi_gets_come(struct psi_gets *g, struct psi_list *own, bool ba
 
 void psi_gets_over(struct psi_gets *g, enum psi_gets_do did, struct psi_list *again)
 {
-    psi_list_move_all(again, &g->aside); /* interrupted gets go before newer ones, in their order */
+    psi_list_move_all(again, &g->aside); /* interrupted gets are put before newer ones, and keep their order */
     psi_list_move_all(&g->aside, again);
     g->settling = g->settling && did != PSI_GETS_SETTLE;
 }

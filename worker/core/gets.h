@@ -43,7 +43,7 @@ struct psi_gets {
 
 void psi_gets_init(struct psi_gets *g);
 void psi_gets_check_invariants(const struct psi_gets *g);
-/** Write into out [64] the name of a transition that no get has taken. False: none. marks: psi_gets.marks, ORed. */
+/** Write into out [64] the name of a transition that no get has taken. False: all were taken. marks: OR of psi_gets.marks. */
 bool psi_gets_unmarked(uint64_t marks, char out[64]);
 
 void psi_gets_put_aside(struct psi_gets *g, struct psi_get *get);
