@@ -55,15 +55,15 @@ enum psi_gets_do {
     PSI_GETS_RUN,     /* run the gets in `own` */
     PSI_GETS_SETTLE   /* run the gets in `aside`, then those in `own` */
 };
-/** own: the thread's own gets. aside: receives all gets that were put aside. barred: result of psi_session_bars(). The thread
- * calls psi_gets_over() after RUN and SETTLE. */
+/** own: the thread's own gets. aside: receives all gets that were put aside. barred: another thread recovers the session
+ * (psi_session_bars()). The thread calls psi_gets_over() after RUN and SETTLE. */
 enum psi_gets_do psi_gets_come(struct psi_gets *g, struct psi_list *own, bool barred, struct psi_list *aside);
-/** Call after RUN and SETTLE. did: which of the two. again: the gets that were interrupted, which go back into g->aside. */
+/** Call after RUN and SETTLE. did: RUN or SETTLE. again: the gets that were interrupted, which go back into g->aside. */
 void psi_gets_over(struct psi_gets *g, enum psi_gets_do did, struct psi_list *again);
 
 /* How a get has ended. */
 enum psi_get_end { PSI_GET_OK, PSI_GET_INTERRUPTED, PSI_GET_BY_LOSS, PSI_GET_ERROR };
-/** Call when a get has ended. keeps: a recovery is to repeat it. Returns the state. ASIDE: pass the get to psi_gets_over(). */
+/** Call when a get has ended. keeps: a recovery is to repeat the get. Returns its state; ASIDE: psi_gets_over() is next. */
 enum psi_get_state psi_get_ended(struct psi_gets *g, struct psi_get *get, enum psi_get_end how, bool keeps);
 /** Call when the program has deleted the variable of the get. */
 void psi_get_delete(struct psi_gets *g, struct psi_get *get);

@@ -55,7 +55,7 @@ struct psi_hook_calls {
     enum psi_hooks_age age;
     enum psi_hooks_step step;
     enum psi_hook_moment calling; /* NONE: no thread calls hooks */
-    enum psi_hook_moment left;    /* moment whose calls were interrupted, at hook left_at; NONE: none */
+    enum psi_hook_moment left;    /* moment whose calls an interrupt has ended, at hook left_at; NONE: no calls */
     uint32_t count;               /* number of hooks; constant after PSI_HOOK_BEGIN */
     uint32_t at, left_at;         /* index of the hook being called, and of the interrupted hook */
     uint64_t caller;              /* thread that calls hooks; 0: none */
@@ -90,7 +90,7 @@ uint64_t psi_hook_event(struct psi_hook_calls *m, const struct psi_who *who, enu
 /** Thread `who` has come to `moment`. recovered: PSI_HOOK_CREATED after a recovery. True: `who` must call the hooks now. */
 bool psi_hook_comes(struct psi_hook_calls *m, const struct psi_who *who, enum psi_hook_moment moment, bool recovered);
 /** Call when `who` is about to call the hooks of a moment, and no other thread calls any. True: call the hook m->at. False: call
- * none, because `who` was interrupted before its first call (also while it waited for another thread's calls), or because another
+ * no hook. Either `who` was interrupted before its first call, perhaps while it waited for another thread's calls, or another
  * thread has ended the hooks meanwhile. */
 bool psi_hook_calls_begin(struct psi_hook_calls *m, const struct psi_who *who, enum psi_hook_moment moment, bool interrupted);
 /** Call when the hook m->at has returned. True: the hook m->at must be called next; false: the moment's calls are over. */

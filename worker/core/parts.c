@@ -97,7 +97,7 @@ bool psi_parts_blocked(const struct psi_ask *ask)
         return false;
     }
     const struct psi_request *req = PSI_CONTAINER_OF(before, struct psi_request, link);
-    return req->counter <= psi_parts_in_bytes(req); /* if `before` has sent all bytes, so have the puts before it */
+    return req->counter <= psi_parts_in_bytes(req); /* if `before` has sent all its bytes, all puts before it have sent theirs */
 }
 
 bool psi_parts_lost(const struct psi_ask *ask)

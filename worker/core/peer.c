@@ -102,8 +102,8 @@ uint64_t psi_peer_wanted_ms(const struct psi_peer *peer)
     return psi_peer_unreached(peer) ? *wanted_ms(peer) : UINT64_MAX;
 }
 
-/* How many ms before its start timeout a task already counts as overdue. A request begins up to some hundred ms before the first
- * dial, and its error, at the request's timeout, must already say that the task is overdue. */
+/* A task counts as overdue so many ms before its start timeout. Requests begin up to some hundred ms before the first dial, and
+ * the error at a request's timeout must already say that the task is overdue. */
 static uint64_t slack_ms(const struct psi_client *c)
 {
     const uint64_t part = (uint64_t)c->start_timeout_ms / SLACK_PART;
@@ -158,7 +158,7 @@ void psi_peer_undial(struct psi_peer *peer)
         peer->c->dial_count--;
     }
     if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is under way may end, but its result is ignored */
+        psi_peer_move(peer, PSI_PEER_IDLE); /* the shell cannot stop a dial that is under way; its result is ignored */
     }
 }
 

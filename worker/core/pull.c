@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads: PULL of elements and GATHER of rows, in chunks of at most 1 MiB (an atomic variable or strings in one chunk), received
- * segment by segment into the caller's memory.
- *
- * Happy path: up to eight chunks of a request are on their way at a time (for large reads 32 MiB on a connection); each answer is
- * one frame; the request ends when every element has come. The result is an exact snapshot if all versions, before and after each
- * frame, are equal and no push was in progress at any of them; a variable of one segment that comes in one frame is always exact.
- * Failure: chunks that were on their way when the connection broke are requested again, with new numbers. A refusal because of
- * load delays the whole request. Values for which no request waits are read and dropped. */
+ * segment by segment into the caller's memory. Happy path: at most eight chunks of a request are requested and not received, and
+ * at most 32 MiB of all large reads on a connection. Each answer is one frame. The request ends when every element has come. The
+ * result is an exact snapshot if all frames have one version, at their begin and their end, and no push was in progress then. A
+ * variable of one segment that comes in one frame is always exact. Failure: after a reconnect the missing chunks are requested
+ * again, with new numbers. A refusal because of load delays the whole request. Values that no request wants are dropped. */
 #include "client.h"
 
 #include "common/blob.h"

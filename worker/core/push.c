@@ -46,7 +46,7 @@ static void frame_done(struct psi_out *out, bool sent)
     }
 }
 
-/* psi_out.payload for rows: psi_rows.segments has the bytes of the frames: in each segment the indices, then the rows. */
+/* psi_out.payload for rows: a frame consists of segments of psi_rows.segments. A segment has indices first, then rows. */
 static const void *rows_payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
 {
     const struct psi_entry *e = entry_of(out);
@@ -247,8 +247,8 @@ static uint64_t value_unit(const struct psi_entry *e)
     return psi_op_is_rows(e->op) ? e->unit - PSI_INDEX_BYTES : e->unit;
 }
 
-/* Set *out to the size of the values in a VALUE frame's body. A body is padded only at the end of the push; for PUSHPULL_ROWS
- * each, as it has the rows of one segment, may be. False: its size is wrong. */
+/* Set *out to the size of the values in a VALUE frame's body. Only the last frame of a push may be padded; each frame of a
+ * PUSHPULL_ROWS may be, as it has the rows of one segment. False: the body's size is wrong. */
 static bool range_bytes(const struct psi_entry *e, const struct ps_frame_header *h, uint64_t *out)
 {
     const uint64_t body = psi_payload_bytes(h, true), per = psi_rows_per_segment(e->unit);
@@ -270,7 +270,7 @@ ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err)
         return PS_OK; /* the push has ended, so nobody needs the values */
     }
     uint64_t bytes = 0;
-    /* a task returns new values for frames that were sent whole; for rows, also for sent segments of the frame being sent */
+    /* the task may return new values of frames that were sent whole; for rows, also of sent segments of the frame being sent */
     uint64_t sent = e == NULL ? 0 : e->queued && !psi_op_is_rows(e->op) ? e->frame_first : e->next;
     if (e == NULL || !psi_op_pulls(h->op) || e->op != h->op || h->dtype != e->wire || h->offset >= sent ||
         h->offset % (PS_SEGMENT_BYTES / e->unit) != 0 || !range_bytes(e, h, &bytes) || bytes == 0 ||
@@ -295,7 +295,7 @@ void psi_push_value_end(struct psi_peer *peer)
     }
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
     if (peer->link->in.header.offset == req->offset2) {
-        req->offset2 += peer->sink_bytes / value_unit(e); /* values or rows that have come so far without a gap */
+        req->offset2 += peer->sink_bytes / value_unit(e); /* number of elements or rows that have come so far without a gap */
     }
 }
 

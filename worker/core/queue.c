@@ -65,7 +65,7 @@ ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err)
 static void ended(struct psi_request *req)
 {
     if (req->flying > 0) {
-        /* the task had the parts already before a reconnect: tell it that those sent again are not needed */
+        /* after a reconnect some parts were sent again that the task had already: their answers are not needed */
         psi_ask_drop(req->owner, req);
     }
     req->flying = 0;

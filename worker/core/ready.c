@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* READY, WAIT_READY and STATUS: what a session does before it trains. No session trains on half a model.
+/* READY, WAIT_READY and STATUS: what a session does before it trains. No session trains if some variables are trained and others
+ * have no value (half a model).
  *
  * Happy path: every variable is got, and the owners are asked for the status of all. The chief takes its number at the directory,
- * sends INIT for each variable, SYNC at the directory if the variables are or should be in rounds, then SEAL. Every other session
+ * sends INIT for each variable, SYNC to the directory if the variables are or should be in rounds, then SEAL. Every other session
  * WAITs at the owners until the variables are sealed, asks for the status again, and compares hyperparameters and rounds with
- * those in force. A difference may come from an earlier training: the session waits until a connected chief has made the model
- * ready, and compares again. Failure: some variables are trained and others have no value: DATA_LOSS, before any INIT; with a
- * lease only the chief ends, and the others wait for it to mend the model. A variable that is lost before this session has used
- * it is got again, and READY begins again. A newer chief, other hyperparameters, the deadline: an error that names them. Each
- * step starts asks or inner requests; psi_ready_pump() takes the next step when none of them is pending. */
+ * those in force. If they differ, perhaps left from an earlier training, the session waits until a connected chief has made the
+ * model ready, and compares again. Failure: half a model is DATA_LOSS, before any INIT; with a lease only the chief fails, and
+ * the others wait until the chief has mended the model. A variable that is lost before this session has used it is got again, and
+ * READY begins again. A newer chief, other hyperparameters or the deadline: an error that names them. Each step starts asks or
+ * inner requests; psi_ready_pump() takes the next step when none is pending. */
 #include "ready.h"
 
 #include "common/mem.h"
@@ -401,17 +402,17 @@ static void ready(struct psi_ready *r)
 
 static void get(struct psi_ready *r);
 
-/* True if the variable shows that a trained model exists. An unsealed value that another session gave by ASSIGN counts for the
- * chief alone: others cannot tell it from a value of the present chief, which will initialise the rest. */
+/* True if the variable shows that a trained model exists. Only the chief counts unsealed values that another session gave by
+ * ASSIGN: for other sessions these may be values of the present chief, which will initialise the rest. */
 static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
 {
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
-/* For the chief: set var->left for values that earlier chiefs gave, did not seal, and that are not part of the live model. If no
- * variable is sealed, these are the values given by ASSIGN. If one is, these are all but the values of the chief with the lowest
- * seal: a chief seals when every variable has a value, so that chief's values are the model. PSI_CHIEF_STATIC: values that a
- * newer chief gave by INIT are of the model too, because INIT adopts the values that it finds. */
+/* For the chief: set var->left for values that an earlier chief gave and did not seal, and that are not part of the trained
+ * model. No variable is sealed: these are the values given by ASSIGN. Some variable is sealed: a chief seals when all variables
+ * have a value, so the values of the chief with the lowest seal number are the model, and the others are left. PSI_CHIEF_STATIC:
+ * values that a newer chief gave by INIT are part of the model too, because INIT keeps the values that it finds. */
 static void weigh(struct psi_ready *r)
 {
     const bool chief = psi_ready_is_chief(r);
@@ -429,7 +430,7 @@ static void weigh(struct psi_ready *r)
     }
 }
 
-/* A variable that shows that a model exists (is_sign()) while another variable has no value; NULL: none. */
+/* A variable that shows that a trained model exists (is_sign()) while another variable has no value; NULL: there is none. */
 static const struct psi_var *half_a_model(const struct psi_ready *r)
 {
     bool half = psi_ready_any(r, psi_var_lacks) || psi_ready_any(r, psi_var_is_left);
@@ -441,8 +442,8 @@ static const struct psi_var *half_a_model(const struct psi_ready *r)
     return NULL;
 }
 
-/* True if the variable that was live at the previous status is still live. Then a value that is missing now is lost,
- * because a chief sends SEAL only when all INITs of this chief have been answered. */
+/* True if the variable that showed a trained model at the previous status, while others had no value, still does so. Then the
+ * missing values are lost: a chief sends SEAL only when all its INITs are answered. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;
@@ -471,8 +472,8 @@ static void await_seals(struct psi_ready *r)
     start_asks(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
 }
 
-/* STATIC: ask the directory for a chief number, above all that the owners know, as a restarted directory may not know these. A
- * READY that continues an earlier READY, and a session with the lease, have their number already. */
+/* PSI_CHIEF_STATIC: ask the directory for a chief number. The request names the highest number that the owners know, because a
+ * restarted directory may not know it. A session with the lease, and a READY that continues an earlier READY, have a number. */
 static void take_number(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -506,7 +507,7 @@ static void fail_half(struct psi_ready *r, const struct psi_var *live)
                    names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
 }
 
-/* True if this session must leave the repair of a half model (a restore or a new start) to the chief, another session. */
+/* True if the chief, which is another session, must repair a model of which a part is lost (by a restore or a new start). */
 static bool is_others_to_mend(const struct psi_ready *r)
 {
     return r->req->kind == PSI_REQ_READY && r->req->owner->chief_mode == PSI_CHIEF_LEASE && !psi_ready_is_chief(r);
@@ -515,7 +516,7 @@ static bool is_others_to_mend(const struct psi_ready *r)
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    /* c->found is only counted in a first READY: one that continues it also finds values that the chief has given since */
+    /* c->found is only counted in a first READY: a READY that continues it also finds values given by the chief since */
     if (r->rounds == 1 && r->req->kind == PSI_REQ_READY && r->req->chief_number == 0) {
         c->found = 0;
         c->found_total = 0;
@@ -596,8 +597,8 @@ static void decide(struct psi_ready *r)
     await_seals(r);
 }
 
-/* Ask for the status of all variables, which are open now. A chief also sends SEAL, from which the owners learn its number, to
- * refuse lower ones from then on. While it is unknown who is chief, only sets r->claims. */
+/* Ask for the status of all variables, which are all open. A chief also sends SEAL, from which the owners learn its number and
+ * refuse lower numbers. If it is not known who is chief, set r->claims and send nothing. */
 static void look(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -643,7 +644,7 @@ static void get(struct psi_ready *r)
     }
 }
 
-/* End READY before the first INIT: no variable has a trained value, so the caller may first run the restore function. */
+/* End READY before the first INIT, because no variable has a trained value: the caller may run its restore function first. */
 static void stop(struct psi_ready *r)
 {
     r->nothing = true;

@@ -10,7 +10,7 @@
 enum ready_step {
     READY_GET,    /* get variables that are not open; when all are open and the chief is known: STATUS */
     READY_DECIDE, /* STATUS is answered: choose one of the steps below, or end */
-    /* the chief number is known: end if no variable is live and the request's bytes != 0; SEAL if `complete`; else INIT */
+    /* the chief number is known. No variable psi_var_is_live(), request's bytes != 0: end. Else SEAL if `complete`, else INIT */
     READY_CHIEF,
     READY_INIT,   /* INITs are answered: SYNC if rounds are in force or requested, else SEAL */
     READY_SYNC,   /* SYNC is answered: SEAL */
@@ -30,19 +30,19 @@ struct psi_ready {
     uint64_t again_ms;     /* time of the next step */
     uint64_t wait_ms;      /* WAIT: time until which the owners may wait before they answer */
     bool wait_again;       /* WAIT: an owner has answered that its variables are not sealed yet */
-    bool claims;           /* READY takes no step until it is known who is chief */
+    bool claims;           /* it is not known yet who is chief, so READY takes no step */
     uint64_t chief_number; /* number of this session as chief, now or earlier; 0: none */
     /* the owners know this session's chief number, and refuse lower ones; always true with LEASE */
     bool fenced;
-    /* creation number of a variable that was live at the last status while another had no value; 0: there was none */
+    /* creation number of a variable that showed a trained model at the last status while another had no value; 0: none did */
     uint64_t live_before;
-    uint64_t told;   /* OTHER: client.chief.told at the last status: the highest chief number, by an answer to a beat */
+    uint64_t told;   /* OTHER: client.chief.told at the last status: highest chief number that a beat's answer had named */
     bool connected;  /* OTHER: whether a chief was connected at the last status (client.chief_connected) */
-    uint64_t judged; /* client.chief.ready when the last STATUS was sent: chief that had made the model ready; 0: unknown */
+    uint64_t judged; /* client.chief.ready at the last STATUS: number of the chief that had made the model ready; 0: unknown */
     bool nothing;    /* READY has ended before INIT: no variable has a trained value */
     bool half;       /* WAIT: at the last status some variables showed that a model exists, and others had no value */
-    /* this chief has found a sealed variable: an earlier chief had given all variables values, so those that are not sealed count
-     * too, and are sealed before INIT */
+    /* set by a chief that finds a sealed variable: an earlier chief had given all variables values. Those values that are not
+     * sealed count too, and are sealed before INIT */
     bool complete;
     bool retry;  /* send STATUS again, because a task asked for a pause, did not know a handle, or knew a newer chief */
     bool failed; /* err is the result */
@@ -57,9 +57,9 @@ struct psi_ready {
 void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 bool psi_ready_is_chief(const struct psi_ready *r);
-/** What a variable is by its owner's last status. lacks: without a value, or with one that may be of another training. trained:
- * with a value that was changed or sealed, and is not provisional. live: trained, or with a value that another session gave.
- * left: with a value that an earlier chief gave and did not seal (psi_var.left). */
+/** What a variable is, by its owner's last status. lacks: it has no value, or a value that may be of another training. trained:
+ * its value was changed or sealed, and is not provisional. live: trained, or another session gave the value. left: an earlier
+ * chief gave the value and did not seal it (psi_var.left). */
 bool psi_var_lacks(const struct psi_var *var);
 bool psi_var_is_trained(const struct psi_var *var);
 bool psi_var_is_live(const struct psi_var *var);
@@ -71,8 +71,8 @@ bool psi_var_is_closed(const struct psi_var *var);
 bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *));
 /** Write the variables for which is() holds: "'w' at /job:ps/task:0 (127.0.0.1:2222), 'b' at ... and 3 more". */
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
-/** The first variable that is in rounds although this program does not ask for rounds, or is in none although it does; else the
- * first variable whose hyperparameters in force differ from the program's. NULL: none. */
+/** The first variable that is in rounds while this program asks for none, or that is in no rounds while it asks for rounds; else
+ * the first variable whose hyperparameters in force differ from the program's. NULL: there is none. */
 const struct psi_var *psi_ready_other(const struct psi_ready *r);
 /** Fail, because a connected chief has asked for other rounds or hyperparameters of this variable than the program. */
 void psi_ready_fail_other(struct psi_ready *r, const struct psi_var *var);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions that READY asks about the last status of its variables: which are lost, live, not sealed; which hyperparameters
- * differ; which answers are missing. Error texts name variables, tasks and addresses. Only r->failed and r->err change. */
+/* Questions that READY asks about the last status of its variables: which are lost or not sealed, which hyperparameters differ,
+ * which answers are missing. Error texts name variables, tasks and addresses. Only r->failed and r->err change. */
 #include "ready.h"
 
 #include "common/optimizer.h"
@@ -242,7 +242,7 @@ static void explain_other(const struct psi_ready *r, char *dst, size_t n)
     const char *chief =
         c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected";
     char name[120], ours[PSI_OPTIMIZER_TEXT_MAX], theirs[PSI_OPTIMIZER_TEXT_MAX], where[PSI_WHERE_MAX];
-    if (var == NULL) { /* the variable that differed was opened anew since the last status, and none differs now */
+    if (var == NULL) { /* no variable differs any more: the one that differed was opened anew since the last status */
         snprintf(dst, n, "waiting for a chief; %s", chief);
         return;
     }

@@ -23,21 +23,21 @@ enum psi_readying_do {
 
 struct psi_readying {
     enum psi_readying_do now;
-    /* the chief number that this session has got because no variable had a value: its proof, in the restore function's requests
-     * and in the second READY, that it is the chief; 0: none */
+    /* chief number that this session got when no variable had a value. The restore function's requests and the second READY carry
+     * it, to prove that this session is the chief. 0: none */
     uint64_t number;
     bool restored;         /* the restore function has given values */
     bool step_found;       /* the global step had a value before READY */
-    uint32_t found, total; /* number of variables that had a value before READY, and of all variables */
+    uint32_t found, total; /* number of variables that had a value before READY, and number of all variables */
     struct psi_readied readied;
 };
 
 /** Call when the work of r->now has ended; ok: with success. Returns the next work; OVER also after a failure. */
 enum psi_readying_do psi_readying_next(struct psi_readying *r, bool ok);
-/** True if this session, as the chief, has given the model its values by initialisers. */
+/** True if this session is the chief and has given the model its first values by initialisers. */
 bool psi_readying_initialised(const struct psi_readying *r);
-/** Global step at which the present model began: 0, or a checkpoint's. step, version: value and version of the variable
- * global_step, which each step changes once. first_version: its version when the model began. */
+/** Global step at which the present model began: 0, or the step of a checkpoint. step, version: value and version of the variable
+ * global_step, whose version each step raises by 1. first_version: the version when the model began. */
 int64_t psi_readying_model_step(int64_t step, uint64_t version, uint64_t first_version);
 
 #endif

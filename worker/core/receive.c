@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames from a task: where the bytes of each are stored, and which file takes the complete frame. Happy path: a frame's header
- * (HEAD) selects a sink. Values that need no conversion are written by the frame reader straight into the caller's memory (its
- * target); other values are converted into that memory segment by segment; all else goes into the peer's body buffer. The end of
- * the frame calls window.c, pull.c, ask.c or connection.c. A request that ends in the middle of a frame takes the target away
- * first. Failure: a task's bytes are untrusted, so a violation of the protocol closes the connection, with one log line. */
+/* Frames from a task. Happy path: a frame's header (HEAD) selects where the frame's bytes go. Values that need no conversion go
+ * straight into the caller's memory (the reader's target). Other values are converted into that memory segment by segment. All
+ * other bytes go into the peer's body buffer. The end of the frame calls window.c, pull.c, ask.c or connection.c. A request that
+ * ends in the middle of a frame takes its memory away first. Failure: a task's bytes are untrusted, so a violation of the
+ * protocol closes the connection, with one log line. */
 #include "client.h"
 
 #include "common/form.h"
@@ -56,7 +56,7 @@ static ps_dtype wire_of(const struct psi_peer *peer)
     return (ps_dtype)peer->link->in.header.dtype;
 }
 
-/* Where in the request's memory the frame's next value goes, when sink_done bytes of values have come. */
+/* Address in the request's memory of the frame's next value; sink_done bytes of values have come. */
 static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;

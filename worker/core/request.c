@@ -17,7 +17,7 @@
 #define DELAY_MAX_MS 1000u
 #define EARLY_MAX_MS 250u
 
-/* Name of the call for error texts. k: the request's row of psi_kinds; psi_client_check() has a request without a client. */
+/* Name of the call for error texts. k: the request's row of psi_kinds; psi_kind_of() would need req->owner, which may be NULL. */
 static const char *name_of(const struct psi_request *req, const struct psi_kind *k)
 {
     return req->kind == PSI_REQ_ADD && req->scale < 0 ? "assign_sub" : k->name;
@@ -63,7 +63,7 @@ static ps_status check_bytes(const struct psi_request *req, const struct psi_kin
     return PS_OK;
 }
 
-/* Refuse bools other than 0 and 1, because a file with such values could not be imported (ps_import()). */
+/* Refuse bools other than 0 and 1, because ps_import() would refuse a file with such values. */
 static ps_status check_bools(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                              struct psi_err *err)
 {
@@ -88,7 +88,7 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                         v->dtype == PS_BOOL ? "bool" : "strings");
     }
     const bool lacks = ((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL);
-    /* a value without elements needs no memory, except that strings have offsets */
+    /* a value without elements needs no memory; but strings always need memory for their offsets */
     if (lacks && (v->dtype == PS_STRING || v->elements > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", name_of(req, k), v->name);
     }

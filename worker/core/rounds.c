@@ -217,7 +217,7 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     step_over(ask->req, step, taken, true);
 }
 
-/* psi_request.counter of a STEP. REJOINS: the member was lost, and JOIN is sent. counter2: 1 if the round took the gradient */
+/* psi_request.counter of a STEP. REJOINS: the member was taken for lost, so JOIN is sent. counter2: 1: the round took the push */
 enum { STEPS, REJOINS };
 
 static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
@@ -260,7 +260,7 @@ void psi_sync_step_go(struct psi_request *req)
     }
 }
 
-/* Answer to ROUNDS, which is sent when a STEP waits for long: log the members for which the round of this container waits. */
+/* Take the answer to ROUNDS, which is sent when a STEP waits for long: log the members that this container's round waits for. */
 static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;

@@ -118,7 +118,7 @@ static uint64_t different(const struct named *list, uint64_t count)
 static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list)
 {
     const uint64_t per = psi_rows_per_segment(psi_rows_unit(r->row_bytes)), row = r->row_bytes;
-    uint64_t k = UINT64_MAX; /* number of the row being written: rows of equal index have one number */
+    uint64_t k = UINT64_MAX; /* index of the output row that is being written; given rows of equal index share an output row */
     uint64_t in_segment = 0;
     uint8_t *segment = NULL, *place = NULL;
     for (uint64_t i = 0; i < g->count; i++) {
@@ -148,7 +148,7 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
     }
 }
 
-/* Fill r->indices with the given indices, each once. Unless list is NULL, r->places gets each given index's position there. */
+/* Fill r->indices with the given indices, each once; if list is not NULL, r->places with the position of each. */
 static void note(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list)
 {
     uint64_t k = UINT64_MAX;

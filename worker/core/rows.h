@@ -23,8 +23,8 @@ struct psi_rows_given {
     enum psi_rows_use use; /* SUM_READ: as SUM, and then as READ: the new values of the rows come back */
 };
 
-/* Rows in wire order: `src` of PSI_REQ_PUSH_ROWS, PSI_REQ_PUSH_PULL_ROWS, PSI_REQ_SCATTER and PSI_REQ_GATHER. What is
- * said of READ holds for SUM_READ too. */
+/* Rows in wire order: `src` of PSI_REQ_PUSH_ROWS, PSI_REQ_PUSH_PULL_ROWS, PSI_REQ_SCATTER and PSI_REQ_GATHER. READ below includes
+ * SUM_READ. */
 struct psi_rows {
     uint64_t count;   /* number of different rows */
     uint64_t highest; /* index of the last row; 0 without rows */
@@ -33,15 +33,15 @@ struct psi_rows {
     uint32_t how;      /* SCATTER: PS_SCATTER_* */
     uint8_t *segments; /* indices and rows as on the wire; segment k begins at k * PS_SEGMENT_BYTES */
     uint64_t *indices; /* READ: [count], rising */
-    uint32_t *places;  /* READ: [given] places[i]: where in `indices` the i-th given index is; NULL: at i */
+    uint32_t *places;  /* READ: [given] places[i]: position in `indices` of the i-th given index; NULL: i */
     uint64_t given;    /* number of indices that the program gave */
     uint64_t *at;      /* READ: [given] at[i]: row of `to` for the i-th given index; NULL: row i */
-    /* GATHER. came: memory for the answer, freed by psi_rows_free(); NULL: the answer is written to the caller's memory. to: the
-     * caller's memory, to which the rows are copied from `came`; NULL: no copy */
+    /* GATHER. came: memory for the answer, freed by psi_rows_free(); NULL: the answer goes straight to the caller's memory. to:
+     * the caller's memory, into which the rows are copied from `came`; NULL: nothing is copied */
     void *came, *to;
 };
 
-/** Check that each index is below `rows`: else OUT_OF_RANGE, with index and place. *out_rise: true if the indices rise. */
+/** Check that each index is below `rows`. OUT_OF_RANGE: err says which and where. *out_rise: true if the indices rise. */
 PSI_MUST ps_status psi_rows_indices_check(const struct psi_rows_given *given, uint64_t rows, bool *out_rise, struct psi_err *err);
 /**
  * Make *out from the program's rows. psi_rows_free() frees it.
