@@ -89,11 +89,11 @@ bool psi_session_mends(const struct psi_session *m, const struct psi_err *err)
         if (m->sync->on_worker_loss == PS_LOSS_FAIL && psi_reason(err->reason, err->code) == (ps_reason)PS_ABORTED) {
             return false; /* a worker was lost, and the policy ends all workers */
         }
-        /* CONFLICT, DISPLACED: two processes claim to be one task: with recoveries they would displace each other for ever */
+        /* CONFLICT, DISPLACED: two processes claim to be one task. If both recovered, each would displace the other for ever */
         return err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_DISPLACED;
     case PS_UNAVAILABLE:
         return err->reason != PS_REASON_OTHER_CLUSTER;
-    case PS_DATA_LOSS: /* a part of the model is lost: a chief that may not discard the rest (LEADS_HALF) fails */
+    case PS_DATA_LOSS: /* a part of the model is lost: the chief fails unless it may discard the rest (LEADS_HALF) */
         return m->leads != PSI_LEADS;
     case PS_DEADLINE_EXCEEDED:
         return err->reason == PS_REASON_NOT_CONNECTED;
@@ -224,7 +224,7 @@ static void drained(struct psi_session *m)
 
 bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, bool in_time)
 {
-    /* NO_ROUNDS: a restored checkpoint has ended the rounds, and the chief has not begun them again yet: worth another attempt */
+    /* NO_ROUNDS: a restored checkpoint has ended the rounds. The chief may begin new rounds soon, so try again */
     const bool asks = err->reason == PS_REASON_NO_ROUNDS && m->readiness == PSI_READY_ONCE;
     const bool mends = asks || psi_session_mends(m, err) || (err->code == PS_DEADLINE_EXCEEDED && !err->unreached);
     if (!mends || !in_time || m->end != PSI_SESSION_OPEN || psi_session_is_final(m)) {
@@ -235,8 +235,8 @@ bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, boo
     return true;
 }
 
-/* Break the present step off, because the model or client to which it pushed is gone. A step that has not pushed continues if the
- * recovering thread is the one that trains. */
+/* Break the present step off if it has pushed, because the model or client to which it pushed is gone. A step that has only
+ * pulled continues if the recovering thread is the thread that trains. */
 static void step_breaks(struct psi_session *m)
 {
     const bool by_trainer = m->trainer == 0 || m->trainer == m->recoverer;

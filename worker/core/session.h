@@ -76,7 +76,7 @@ enum psi_stuck {
 struct psi_who {
     uint64_t thread; /* number of the calling thread; 0: none */
     bool on_loop;    /* the caller is a callback of the session's loop, perhaps on the recovering thread */
-    /* 1 + psi_session.lives when the call pushed or ended a step: another value later shows that a recovery came between. 0: the
+    /* 1 + psi_session.lives when the call pushed or ended a step; another value of lives now: a recovery came between. 0: the
      * call has done neither */
     uint64_t life;
 };
@@ -91,24 +91,24 @@ struct psi_session {
     enum psi_readiness readiness;
     enum psi_leads leads;
     enum psi_stop stop;
-    bool monitored;                    /* false: every error ends the session */
-    uint32_t recoveries_max;           /* recoveries allowed in a row without a completed step */
-    const ps_sync_options *sync;       /* the session's options; kept, and owned by the caller */
-    struct psi_err error;              /* the first error, which all calls return */
-    struct psi_err cause;              /* the error that the last recovery mends; meanwhile calls of other threads return it */
-    uint32_t in_row;                   /* recoveries since the last completed step */
-    uint64_t lives;                    /* number of clients that recoveries have closed */
-    uint32_t deleting;                 /* running calls by which the program deletes a variable or queue */
-    uint64_t recoverer, trainer;       /* threads of the last recovery, and of the last READY, push or end of a step; 0: none */
-    uint64_t restorer, restoring;      /* thread in the restore function, and the chief number under which it restores; 0: none */
-    uint64_t chief_number;             /* chief number of the session in its last READY as chief; 0: it never was chief */
+    bool monitored;               /* false: every error ends the session */
+    uint32_t recoveries_max;      /* recoveries allowed in a row without a completed step */
+    const ps_sync_options *sync;  /* the session's options; kept, and owned by the caller */
+    struct psi_err error;         /* the first error, which all calls return */
+    struct psi_err cause;         /* why the last recovery began; during a recovery calls of other threads return this error */
+    uint32_t in_row;              /* recoveries since the last completed step */
+    uint64_t lives;               /* number of clients that recoveries have closed */
+    uint32_t deleting;            /* number of running calls by which the program deletes a variable or queue */
+    uint64_t recoverer, trainer;  /* threads of the last recovery, and of the last READY, push or end of a step; 0: none */
+    uint64_t restorer, restoring; /* thread in the restore function, and the chief number under which it restores; 0: none */
+    uint64_t chief_number;        /* chief number of the session in its last READY as chief; 0: it never was chief */
     uint64_t marks[PSI_SESSION_MARKS]; /* a bit for each transition that was taken: bit FROM * STATES + TO */
 };
 
 /** Set m to RUNNING, open and not monitored. sync: the session's options; m keeps the pointer. */
 void psi_session_init(struct psi_session *m, const ps_sync_options *sync);
 void psi_session_check_invariants(const struct psi_session *m);
-/** Write into out [64] the name of a transition that no session has taken. False: none. marks: psi_session.marks, ORed. */
+/** Write into out [64] the name of a transition that no session has taken. False: all were. marks: psi_session.marks, ORed. */
 bool psi_session_unmarked(const uint64_t marks[PSI_SESSION_MARKS], char out[64]);
 
 #define PSI_STEP_IS_BROKEN "the session was made anew in the middle of this step: it is made again"
@@ -123,8 +123,8 @@ bool psi_session_recovers(const struct psi_session *m);
 bool psi_session_is_final(const struct psi_session *m);
 /** True if this error is one from which the session may recover now. */
 bool psi_session_mends(const struct psi_session *m, const struct psi_err *err);
-/** True if `who` must not use the session, because another thread recovers it; *err, if not NULL, gets the cause. True also, with
- * ABORTED, if a recovery has closed the client with which the call of `who` has pushed or ended a step (who->life). */
+/** True if `who` must not use the session; *err, if not NULL, gets the reason. Either another thread recovers the session, or
+ * (with ABORTED) a recovery has closed the client with which the call of `who` has pushed or ended a step (who->life). */
 bool psi_session_bars(const struct psi_session *m, const struct psi_who *who, struct psi_err *err);
 /** The session's first error, or the error that keeps `who` from using it (psi_session_bars()); also in *err unless NULL. */
 ps_status psi_session_error(const struct psi_session *m, const struct psi_who *who, struct psi_err *err);
@@ -134,19 +134,19 @@ ps_status psi_session_may_start(const struct psi_session *m, const struct psi_wh
 bool psi_session_only_closes(const struct psi_session *m, const struct psi_err *err);
 /** Handle an error, and say what it means for the session. final: the session does not recover from it, whatever its code. */
 enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *who, const struct psi_err *err, bool final);
-/** Handle the error of a request of a queue. If *err tells a monitored session that the queue is lost, set it to ABORTED; or, if
- * the program itself deleted the queue while the request waited (deletes), to CANCELLED. True: the session recovers from the
- * loss, so psi_session_fails() must follow, unless the request is that of an earlier client. */
+/** Handle the error of a request of a queue. If *err says that a monitored session has lost the queue, its code becomes ABORTED,
+ * or, if the program itself deleted the queue while the request waited (deletes), CANCELLED. True: the session recovers from the
+ * loss; then call psi_session_fails(), unless the request was sent by an earlier client. */
 bool psi_session_loses_queue(const struct psi_session *m, bool deletes, struct psi_err *err);
-/** A recovery ends the old client's requests with DEADLINE_EXCEEDED: replace it in *err by the error that caused the recovery. */
+/** A recovery ends the old client's requests with DEADLINE_EXCEEDED: put the error that caused the recovery into *err instead. */
 void psi_session_cuts(const struct psi_session *m, struct psi_err *err);
 
 /** Call when an attempt to recover has failed with *err. in_time: there is time for another attempt. True: DRAINING again. */
 bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, bool in_time);
-/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error: an error that came
- * meanwhile and from which the session does not recover; the cause, if the session is being closed; or *err. */
+/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error. This is an error that
+ * came meanwhile and that ends the session; or the cause, if the session is being closed; or else *err. */
 const struct psi_err *psi_session_doomed(struct psi_session *m, const struct psi_err *err);
-/** Call when READY has ended. chief_number 0: the session was not chief. may_empty: it may discard a model that lacks values. */
+/** Call when READY has ended. chief_number 0: this session was not chief. may_empty: it may discard a model that lacks values. */
 void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty);
 
 /** Events and questions for psi_session_event(). Their comments say what `number` means, and which answer is not 0 or 1. */
@@ -157,7 +157,7 @@ enum psi_session_event {
     PSI_ON_MADE,      /* the recovery has succeeded */
     PSI_ON_BREAK_OFF, /* the recovery was interrupted */
     PSI_ON_GIVE_UP,   /* after psi_session_doomed() */
-    /* answer, given once: chief number under which the caller must discard a model that lacks values; 0: there is none */
+    /* answer, given once: chief number under which the caller must discard a model that lacks values; 0: no model lacks any */
     PSI_ON_TAKE_HALF,
     /* steps */
     PSI_ON_PULL, /* `who` reads parameters */
@@ -176,8 +176,8 @@ enum psi_session_event {
     PSI_ON_LEAVE,
     PSI_ON_CLOSE,
     PSI_ON_QUIET,      /* all calls have returned: if the session's error only says that the session closes, it is dropped */
-    PSI_IS_LOST,       /* asked after an error: 1 if the session can recover, so that the program may finish its step first */
-    PSI_MAY_RECOVER,   /* true if the session is lost, and the next call that can recover it will do so */
+    PSI_IS_LOST,       /* asked after an error. 1: the session can recover, and the program may finish its step first */
+    PSI_MAY_RECOVER,   /* answer 1: the session is lost, and the next call that can recover it will do so */
     PSI_IS_RECOVERING, /* psi_session_recovers() */
     PSI_IS_CHIEF       /* true if the session was chief in its last READY */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines about requests that wait for long. A step of a model with 100,000 variables whose task hangs causes one line, with
+/* Log lines about requests that wait for long. If a task hangs, a step of a model with 100,000 variables causes one line, with
  * the number of requests and one example. Requests that have waited for PSI_SLOW_MS are counted by task and kind, and logged at
  * most once in PSI_SLOW_MS. Tasks and kinds beyond GROUPS_MAX are counted in the last line. */
 #include "client.h"

@@ -265,8 +265,8 @@ static struct psi_training_param *present(const struct psi_training *t, struct p
     return call->at;
 }
 
-/* True if a read of p may begin: none is in flight, and no gradient of p is on its way from a device; such a gradient is pushed
- * first, so that the values include it. */
+/* True if a read of p may begin. Not while a read is in flight, nor while a device's gradient of p is being copied to the host:
+ * the gradient is pushed first, so that the values include it. */
 static bool may_read(const struct psi_training_param *p)
 {
     return p->read == PSI_READING_NONE && p->gradient != PSI_GRADIENT_FETCHING;
@@ -541,8 +541,8 @@ static enum psi_do adds(struct psi_training *t, struct psi_call *call, const str
     return step_over(t, call);
 }
 
-/* Count the step: in rounds the round has counted it; otherwise add one to the global step, or wait for the addition that an
- * interrupted call has begun. This comes last, so that a step that is broken off is not counted. */
+/* Count the step, unless its round has counted it: add one to the global step, or wait for the addition that an interrupted call
+ * has begun. Counting comes last, so that a step that is broken off does not count. */
 static enum psi_do count(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err)
 {
     if (call->rounds) {
@@ -595,7 +595,7 @@ static enum psi_do next_of_step(struct psi_training *t, struct psi_call *call, c
         call->stage = STEP_PUSHES;
         return PSI_DO_CHECK;
     case STEP_PUSHES:
-        /* an interrupt does not end the wait of a skipped step: CHECK skips a step once, so the next call would count the step */
+        /* an interrupt does not end the wait of a skipped step: CHECK skips a step once, and the next call would count the step */
         if (t->pushes > 0 && (call->skips || !now->interrupted)) {
             return PSI_DO_WAIT;
         }
@@ -631,8 +631,8 @@ static void step_did(struct psi_training *t, struct psi_call *call, bool ok)
     }
 }
 
-/* Give an interrupted call a gradient buffer that no push uses. It waits while a device's gradient is being copied into the
- * buffer, and while a push uses the buffer and there is no second one. */
+/* Give an interrupted call a gradient buffer that no push uses. The call waits while a device's gradient is being copied into the
+ * buffer, or while a push uses the only buffer. */
 static enum psi_do exchange(struct psi_training *t, struct psi_call *call)
 {
     struct psi_training_param *p = call->param;

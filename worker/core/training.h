@@ -26,7 +26,7 @@ enum psi_training_state {
     PSI_TRAINING_STATES
 };
 
-/* How far this session is as a member of rounds or bounded staleness, in which workers wait for each other. */
+/* Membership in a group of sessions that train in rounds or with bounded staleness, and so wait for each other. */
 enum psi_membership {
     PSI_MEMBER_NONE,    /* the session trains alone */
     PSI_MEMBER_JOINED,  /* the session has not ended a step yet: other workers may still have to start */
@@ -82,17 +82,17 @@ struct psi_training_param {
     enum psi_param_value value;
     enum psi_param_read read;
     enum psi_param_gradient gradient;
-    bool open;                      /* the variable was got; false: not yet, or the parameter is a dummy, made after a failure */
-    bool trained;                   /* the variable has an optimizer */
-    bool by_rows;                   /* an embedding: pulls skip the parameter, and the program reads its rows */
-    bool exact, next_exact;         /* true: all last read values (exact), or all in the second buffer, are of one version */
-    bool apart;                     /* the push in flight uses the second gradient buffer, and the program owns the first */
-    unsigned interrupts;            /* PSI_READING_HERE: how often the session had been interrupted when the reading call began */
+    bool open;              /* the variable was got; false: not yet, or the parameter is a dummy, made after a failure */
+    bool trained;           /* the variable has an optimizer */
+    bool by_rows;           /* an embedding: pulls skip the parameter, and the program reads its rows */
+    bool exact, next_exact; /* true: all values read last (exact), or in the second buffer (next_exact), are of one version */
+    bool apart;             /* the push in flight uses the second gradient buffer, and the program owns the first */
+    unsigned interrupts;    /* PSI_READING_HERE: how often the session had been interrupted when the reading call began */
     uint64_t version, next_version; /* versions of the last read values, and of those in the second buffer */
     uint64_t pushed_step;           /* rounds: training.step at the last push of this parameter; 0: none */
     uint64_t push_number;           /* number of this parameter's last push, counted from 1; 0: none */
-    /* training.pulls, the number of the newest pull, when the read in flight began (read_pull), and when the read of the present
-     * values began (value_pull). A pull with this number or a lower one began before that read, and takes its values */
+    /* values of training.pulls, the number of the newest pull. read_pull: when the read in flight began. value_pull: when the
+     * read of the present values began. A pull whose number is not higher began before that read, and takes its values */
     uint64_t read_pull, value_pull;
 };
 
@@ -114,7 +114,7 @@ struct psi_training {
     bool prefetch;           /* a pull reads the values for the next pull ahead */
     struct psi_call *ending; /* a STEP call that waits for pushes, or for its addition to the global step; NULL: none is noted */
     uint32_t pushes;         /* number of parameters whose gradient is not FREE */
-    uint32_t fetching;       /* number of a device's threads that still use the session, to push a gradient */
+    uint32_t fetching;       /* number of threads of a device that still use the session, to push a gradient */
     uint64_t pulls;          /* number of calls that pulled so far */
     uint64_t step;           /* 1 + number of steps that the session has ended as a member */
     uint64_t marks;          /* bits PSI_MARK_...: the transitions and rare paths that were taken */
@@ -138,11 +138,11 @@ enum psi_call_end {
     PSI_END_REFUSED /* psi_training_next() has failed, or psi_training_did() reported that the caller could not do its part */
 };
 
-/* What the caller does next: without the lock, and followed by psi_training_did(), except where a value's comment differs. */
+/* What the caller must do next. Unless a value's comment says otherwise: without the lock, and then psi_training_did(). */
 enum psi_do {
     PSI_DO_OVER, /* nothing: the call is over, see call->end; under the lock, no psi_training_did() */
     PSI_DO_WAIT, /* wait for an event, then ask again; under the lock, no psi_training_did() */
-    /* give the program call->at's values (if call->exchange: from the second buffer); locked, no psi_training_did() */
+    /* give the program the values of call->at, from the second buffer if call->exchange; under the lock, no psi_training_did() */
     PSI_DO_TAKE,
     PSI_DO_READ,  /* start to read call->at into its value buffer */
     PSI_DO_AHEAD, /* start to read call->at into its second buffer, which may have to be made */
@@ -169,7 +169,7 @@ struct psi_call {
     bool passed;   /* PULL: nothing is left to do at `at`; the stage continues with the next parameter */
     bool refused;  /* psi_training_did() had ok false: what psi_training_next() asked for was not done */
     bool exchange; /* TAKE: the values are in the second buffer, which becomes the value buffer */
-    bool first;    /* STEP: the session's first step since it joined: it waits longer for the other members */
+    bool first;    /* STEP: the session's first step since it joined, which waits longer for the other members */
     bool skips;    /* result of CHECK: a guard has skipped the step, which does not count */
     bool turn;     /* the call uses the session exclusively */
     bool rounds;   /* rounds count the step, so the call adds nothing to the global step */
@@ -225,7 +225,7 @@ void psi_training_left(struct psi_training *t);
 bool psi_training_is_pushed(const struct psi_training *t, const struct psi_training_param *p);
 /** Call in a recovery, when nothing is in flight: forgets values, pushes and additions, which were of the old model. */
 void psi_training_forget(struct psi_training *t);
-/** Write into out [64] the name of a transition that no call has taken. False: none. marks: psi_training.marks, ORed. */
+/** Write into out [64] the name of a transition that no call has taken. False: all were. marks: psi_training.marks, ORed. */
 bool psi_training_unmarked(uint64_t marks, char out[64]);
 void psi_training_check_invariants(const struct psi_training *t);
 

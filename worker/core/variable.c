@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Variables as this session knows them: get-or-create, OPEN at the owner, OPEN again after a restart of the owner, loss.
  *
- * Happy path: GET chooses the task (define.c); CREATE is sent to the directory (names that are pending together in one frame);
- * the answer names the owner; OPEN there gives handle and state. Failure: directory or owner is not ready: try again while a
- * request waits. The owner does not have the name (it came back empty): CREATE again. A variable that is opened again continues
- * only with its old incarnation and creation number. A restarted owner never has these: it draws both anew, also for values that
- * it loads from a checkpoint. So on_reopen() first ends the variable's sequence numbers (psi_window_lose()). psi_var_lost() then
- * decides what becomes of the variable. It is lost for good if the session has used it, or if it must exist (LOOKUP). Otherwise
- * it is got again when a request needs it. Used means: a mutation or a read of the variable ended with PS_OK, or a READY that
- * includes the variable; a queue is used once it is open. A push whose outcome is unknown does not make the variable used. */
+ * Happy path: GET chooses the task (define.c); CREATE goes to the directory, in one frame with other names that wait; the answer
+ * names the owner; OPEN at the owner gives handle and state. Failure: if directory or owner is not ready, the session tries again
+ * while a request waits. If the owner was restarted and does not have the name, CREATE is sent again.
+ *
+ * A variable that is opened again continues only with its old incarnation and creation number. A restarted owner draws both anew,
+ * also for values from a checkpoint, so on_reopen() ends the variable's mutations (psi_window_lose()). Then psi_var_lost()
+ * decides: a variable that the session has used, or that must exist (LOOKUP), is lost for good; another is got again when a
+ * request needs it. Used: a mutation, a read or a READY of the variable ended with PS_OK; for a queue: it was opened. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -71,7 +71,7 @@ void psi_var_get(struct psi_request *req)
     psi_var_want(req->owner, var);
 }
 
-/* Record why requests wait for var, for the error at their deadline: task `at` refused (st, text); PS_OK: it has not answered. */
+/* Note why requests wait for var, for the error at their deadline: task `at` refused (st, text), or did not answer (PS_OK). */
 static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, ps_reason reason, const char *text)
 {
     var->held_by = at != c->directory ? at : UINT32_MAX;
@@ -349,8 +349,8 @@ static bool parts_fit(const struct psi_ask *ask, const struct psi_var *var)
            ask->body.len + (size_t)var->part.count * CREATE_ITEM_BYTES_MAX <= PSI_BATCH_BYTES_MAX;
 }
 
-/* Append to a CREATE all parts of the variable of which var is a part, even open ones: the list says which task has which part.
- * Only parts that wait for it take the answer. *earliest: lowered to their first deadline. After an error nothing is appended. */
+/* Append all parts of the variable of which var is a part to a CREATE, also open parts, because the list says which task has
+ * which part. Parts that wait take the answer; *earliest is lowered to their first deadline. Error: nothing is appended. */
 static ps_status append_parts(struct psi_client *c, struct psi_ask *ask, struct psi_var *var, uint64_t *earliest)
 {
     struct psi_var *part = first_part(c, var);
@@ -582,7 +582,7 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
         give_up(var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
         hold(c, var, peer->index, PS_UNAVAILABLE, st == PS_NOT_FOUND ? PS_REASON_LOST : err.reason, err.text);
-        put_off(c, var, 0); /* CREATE is sent again, and makes a variable that is gone anew */
+        put_off(c, var, 0); /* CREATE is sent again: the directory makes the variable anew if it is gone */
     } else if (st != PS_OK) {
         give_up(var, st, err.reason, peer, err.text);
     } else {
@@ -692,7 +692,7 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
 }
 
-/* True if the task has forgotten the session, and the containers' keys that the session sent: its record has a new number. */
+/* True if the task has forgotten the session, and the keys that the session sent: its record has another number. */
 static bool is_unknown_there(const struct psi_peer *peer)
 {
     return peer->record != 0 && peer->record != peer->record_next;

@@ -2,7 +2,7 @@
 /* Sequence numbers of one session at one task: the window, replies, deadlines, reconnects.
  *
  * Happy path: a mutation gets the next number when its first byte is queued, its frames are sent (push.c), the reply ends it and
- * frees its place. A number stays in the window until its final outcome is known, even if no request waits for it any more
+ * frees its entry. A number stays in the window until its final outcome is known, even if no request waits for it any more
  * (abandoned: entry->req == NULL). So the task's record of 256 outcomes covers every number that may still be sent.
  *
  * Failure modes:
@@ -12,8 +12,7 @@
  *     restart   psi_window_lose() ends the numbers of each variable that was open, psi_window_settle() those of variables that
  *             this session had lost before: ABORTED, LOST; outcome unknown if a byte may have been sent, else nothing applied
  * An abandoned number has no request to end, and is freed. A number that was acknowledged is not in the window: if the restarted
- * task loads a checkpoint from before that push, the push is lost, though its request ended with PS_OK. docs/GLOSSARY.md: lost,
- * to settle. */
+ * task loads a checkpoint from before that push, the push is lost, though its request ended with PS_OK. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -98,8 +97,8 @@ static void entry_free(struct psi_entry *e)
     psi_client_kick(peer);
 }
 
-/* Call when the outcome is known, and no frame of the entry is in the queue: ends or repeats the request. It is not repeated, and
- * missing values are not read, if the variable was lost and another one has its name. */
+/* Call when the outcome is known, and no frame of the entry is in the queue: end the request, repeat it, or read missing values.
+ * If the variable was lost, perhaps replaced by another of its name, the request ends in any case. */
 static void finish(struct psi_entry *e)
 {
     struct psi_request *req = e->req;
@@ -202,7 +201,7 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
     }
     struct psi_entry *e = psi_window_find(peer, number);
     if (e == NULL || e->ending) {
-        return; /* the outcome is known: this is the later one of the reply and the answer to ABANDON */
+        return; /* the outcome is known: a reply and the answer to ABANDON have crossed, and this is the later one */
     }
     if (op == PS_OP_ABANDON) {
         if (e->req == NULL) {
@@ -445,7 +444,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
 bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
 {
     uint64_t last = 0;
-    uint64_t covered = peer->first; /* each number below was in the list, or had its outcome before this HELLO */
+    uint64_t covered = peer->first; /* numbers below were in the list, or had their outcome before this HELLO */
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_NumberItem m = ps_v1_NumberItem_init_zero;
         bool end = false;

@@ -41,8 +41,8 @@ struct look {
     ps_status error_status;
     int64_t looked_ms; /* when the tasks answered last, in ms; 0: never asked */
     double took_seconds;
-    int64_t uncertain_ms;   /* since when no task has answered, in ms; 0: the last answers were good */
-    ps_event_place *places; /* [c.task_count]: up to where each task's events were fetched */
+    int64_t uncertain_ms;   /* time in ms since which no task has answered; 0: a task answered last time */
+    ps_event_place *places; /* [c.task_count]: position in each task's events up to which they were fetched */
     struct exporter_event *events;
     size_t event_count; /* the oldest first */
 };

@@ -106,7 +106,7 @@ static unsigned digit(char c)
                                   : 64;
 }
 
-/* Decode base64 text into out [n], up to its end, the first character that is no base64, or when out is full. Returns how many
+/* Decode base64 text into out [n]. Stops at the first character that is not base64, or when out is full. Returns how many
  * bytes were decoded. */
 static size_t decode(const char *text, char *out, size_t n)
 {

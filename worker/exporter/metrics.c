@@ -444,8 +444,8 @@ static void put_variables(const struct look *l, FILE *to)
     free(all.of);
 }
 
-/* Read the number that is word `field` (0: the first) of a file in /proc; words count from behind the last character `after`, or
- * from the start if `after` is 0. Returns 0 if there is none. */
+/* Read the number that is word `field` of a file in /proc, counted from 0. after: the words begin behind the last such character;
+ * 0: at the start of the file. Returns 0 if there is no such number. */
 static uint64_t read_number(const char *path, char after, int field)
 {
     char text[1024];
@@ -464,9 +464,9 @@ static uint64_t read_number(const char *path, char after, int field)
     return strtoull(at, NULL, 10);
 }
 
-enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words for read_number(): in /proc/self/stat, behind its ')'; in statm */
+enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words, for read_number(): of /proc/self/stat behind ')'; of statm */
 
-/* When this process started, in Unix time (s): from its time since the boot. */
+/* Unix time in seconds when this process started, from its start time since the boot. */
 static double start_seconds(void)
 {
     static double known;

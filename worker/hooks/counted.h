@@ -11,12 +11,12 @@ struct psi_counted {
 };
 /** Get the learning rate in force of the first parameter with an optimizer. */
 bool psi_counted_rate(ps_session *s, double *out_rate);
-/** Get the mean age of the gradients applied since the last call: updates of a parameter between pull and push. */
+/** Get the mean age of the gradients applied since the last call. Age: number of a parameter's updates between pull and push. */
 bool psi_counted_age(ps_session *s, struct psi_counted *c, double *out_mean);
-/** With bounded staleness: by how many steps workers were ahead of the slowest one, on average since the last call. */
+/** With bounded staleness: get the mean lead of the workers since the last call. Lead: steps ahead of the slowest worker. */
 bool psi_counted_lead(ps_session *s, struct psi_counted *c, double *out_mean);
-/** Get the mean of the values counted since the last call. counts[i]: how often value i was counted; the last entry also has
- * larger values, which count as its index. Pure. */
+/** Get the mean of the values counted since the last call. counts[i]: how often value i was counted. The last entry also has
+ * all larger values, each counted as the entry's index. Pure. */
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean);
 
 #endif

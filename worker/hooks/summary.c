@@ -33,7 +33,7 @@ struct summary {
     bool begun, lost;       /* begun: on_created() was called before; lost: a write has failed, and no more summaries are made */
     bool theirs[OWN_COUNT]; /* the program reports the value itself */
     struct psi_counted ages, leads;
-    int64_t at_step; /* step of the last write; 0: none */
+    int64_t at_step; /* global step of the last write; 0: nothing was written */
     double at_s;
 };
 
