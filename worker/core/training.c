@@ -595,7 +595,7 @@ static enum psi_do next_of_step(struct psi_training *t, struct psi_call *call, c
         call->stage = STEP_PUSHES;
         return PSI_DO_CHECK;
     case STEP_PUSHES:
-        /* an interrupt does not end the wait of a skipped step: CHECK skips a step once, and the next call would count the step */
+        /* an interrupt does not end the wait of a skipped step: CHECK skips a step once; the next call would count the step */
         if (t->pushes > 0 && (call->skips || !now->interrupted)) {
             return PSI_DO_WAIT;
         }
