@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control requests ("asks") to one task: waits, lists and questions, which are sent again after a reconnect.
+ * Control requests ("asks") to one task, as opposed to pushes and reads of values. They are sent again after a reconnect.
  *
  * Happy path: an ask is built once, gets the next request number when it is sent, and its callback runs for each frame of the
  * answer. After psi_ask_drop() an answer that still comes is ignored.
  *
  * After a reconnect:
- *     waiting requests  are sent again with their number, and the task joins them to the waiting request; an ACK acknowledges
- *                       their end. These are CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, SYNC, JOIN, STEP,
- *                       requests of queues, and requests that make, delete or restore checkpoints
+ *     waiting requests  are sent again with their number, by which the task finds the request that waits there already; an ACK
+ *                       says that the answer has come. These are CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, SYNC,
+ *                       JOIN, STEP, requests of queues, and requests that make, delete or restore checkpoints
  *     other requests    are sent again under a new number
  *
  * Failure modes:
- *     outcome unknown   if the task may have carried the request out and has lost the session's record, for requests that must
+ *     outcome unknown   the task may have carried the request out, and does not know the session any more. For requests that must
  *                       not be carried out twice: RESET, DELETE, BARRIER, SHUTDOWN (also when the connection ends), CALL,
  *                       requests of queues, and requests for checkpoints (a restarted directory gives their numbers to others)
  *     ABORTED           for asks that name handles, which a restarted task does not know
@@ -23,8 +23,7 @@
 
 #include <string.h>
 
-/* Properties of the asks of each operation (enum ps_op). struct psi_ask explains the fields. Operations without a row have
- * none. */
+/* Properties of the asks of each operation (enum ps_op); struct psi_ask explains them. Operations without a row have none. */
 static const struct op_row {
     bool waits, once, handles, takes, fetches;
 } OPS[256] = {
@@ -235,9 +234,9 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     }
 }
 
-/* The task counts a request's timeout from the arrival of the frame. A request that was not sent at once, or is sent again, must
- * so lose the time that has passed since ask->time_ms. The timeout is field 1 of the meta; a CALL has none there, and stays. The
- * number keeps its length in bytes: decoders accept a varint that is longer than necessary. */
+/* The task counts a request's timeout from the arrival of the frame. So subtract the time since ask->time_ms from the timeout of
+ * a request that is sent late or again. The timeout is field 1 of the meta; a CALL has another first field, and keeps its
+ * timeout. The number keeps its length in bytes: decoders accept a varint that is longer than necessary. */
 static void let_time_pass(struct psi_ask *ask)
 {
     enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };

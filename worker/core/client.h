@@ -62,14 +62,14 @@ enum psi_peer_state {
     PSI_PEER_STATES
 };
 
-/* Stage of a request. A stage that has a list holds its requests there; only psi_request_move() changes the stage. */
+/* Stage of a request. Some stages have a list, which then has the request. Only psi_request_move() changes the stage. */
 enum psi_request_stage {
     PSI_STAGE_NONE,    /* not started, or being moved: in no list */
     PSI_STAGE_EARLY,   /* in client.early until the session knows the tasks of the cluster */
     PSI_STAGE_WAITING, /* var->waiting */
     /* is var->current, the variable's next request to be sent; in a ready list of its peer; chunks may be requested already */
     PSI_STAGE_TURN,
-    /* a mutation with a sequence number (its psi_entry: req->extra), some of whose frames are not queued yet; is var->current */
+    /* is var->current, a mutation that has a sequence number (req->extra is its psi_entry) and frames that are not queued yet */
     PSI_STAGE_SENDING,
     /* a mutation whose frames are all queued, or that is sent again after a reconnect (var->partial) */
     PSI_STAGE_WINDOW,
@@ -216,7 +216,7 @@ struct psi_chunk {
     uint64_t first;
     uint8_t op;        /* PS_OP_PULL or PS_OP_GATHER */
     uint32_t elements; /* number of elements (GATHER: rows) that the frame asks for; 0: an empty value, or all strings */
-    uint32_t covers;   /* number of elements (GATHER: rows) by which the read is further when the chunk has come; at least 1 */
+    uint32_t covers;   /* number of elements (GATHER: rows) that are done when the chunk has come; 1 for an empty value */
     uint64_t bytes;    /* bytes of payload; for strings the maximum */
     /* bytes that the chunk counts for in psi_peer.pull_bytes. Small reads: 0. Large reads: `bytes`, at least
      * PS_VALUES_FRAME_BYTES, so that they take at most half of the chunks */
@@ -306,7 +306,7 @@ struct psi_peer {
     bool key_refused;                  /* the task refused this session's key or certificate at the last dial */
     /* time when the task first refused this session because another process is its task (CONFLICT); 0: not refused now */
     uint64_t kept_out_ms;
-    /* number that the directory sent last on this connection (BeatAnswer.challenge), for the next beats to repeat; 0: none */
+    /* number in the directory's last answer to a beat on this connection (BeatAnswer.challenge); beats repeat it; 0: none */
     uint64_t challenge;
     ps_status refused; /* REFUSED: status and reason of the refusal */
     ps_reason refused_reason;
@@ -321,7 +321,7 @@ struct psi_peer {
 
     struct psi_entry *ring; /* [PS_WINDOW]; sequence number n has the entry n % PS_WINDOW; NULL before the first mutation */
     uint64_t first, next;   /* sequence numbers whose outcome is not known yet lie in [first, next) */
-    uint64_t resume_at;     /* no entry with a lower number must be sent again (psi_entry.unsent) */
+    uint64_t resume_at;     /* lowest number that may still have to be sent again (psi_entry.unsent) */
     uint32_t multi;         /* number of mutations in the ring that take several frames */
     uint32_t queued_multi;  /* number of mutations of several frames that have a frame in the send queue */
     uint32_t queued_bytes;  /* payload bytes in the send queue that belong to mutations of one frame */
@@ -468,7 +468,7 @@ void psi_client_kick(struct psi_peer *peer);
 void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const char *event, const struct psi_kv *kv,
                            size_t count);
 #define psi_client_log(c_, level_, event_, ...) psi_client_log_fields(c_, level_, event_, PSI_KVS(__VA_ARGS__))
-/* ---- request.c: stages of a request, from start to end; errors and tasks by name: base.c; psi_client_learn(): table.c ---- */
+/* ---- request.c: a request from start to end; errors and tasks by name are in base.c, psi_client_learn() is in table.c ---- */
 /** End the request with this status. format: as for printf; NULL with PS_OK. */
 void psi_request_end(struct psi_request *req, ps_status st, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -548,7 +548,7 @@ static inline uint64_t psi_request_bytes(const struct psi_request *req, uint64_t
 {
     return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(total, unit) : total * unit;
 }
-/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec, which becomes its task's; or NULL. */
+/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec, now its task's peer; NULL: none did. */
 ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
 /** Index of this task in the table of tasks; UINT32_MAX: the cluster has no such task. */
@@ -561,18 +561,17 @@ const char *psi_request_subject(const struct psi_request *req);
 
 /* ---- deadline.c: requests that end without an answer; psi_time_to_give(): request.c ---- */
 void psi_request_expire(struct psi_request *req);
-/** Log the long wait of a request whose kind has its own log line (psi_kind.slow). False: the kind has none. */
+/** Log the long wait of a request whose kind has its own log line (psi_kind.slow). False: psi_slow_tell() must log the wait. */
 bool psi_request_slow_itself(struct psi_request *req);
 /** Write one log line for `count` requests of req's kind and task; the oldest of them began at oldest_ms. */
 void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms);
 /** Timeout in ms to send with a request: the task answers at the timeout, and says who is missing. The timeout is shorter than
- * the time left until deadline_ms, so that the answer comes in time: by a tenth, within PSI_EARLY_MIN_MS and 250 ms, at most a
- * half. */
+ * the time left until deadline_ms by a tenth, within PSI_EARLY_MIN_MS and 250 ms, at most a half: so the answer comes in time. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
 /** Call when a task has refused this session for good (REFUSED): ends every request that waits for the task. */
 void psi_request_fail_peer(struct psi_peer *peer);
-/** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS end. With
- * fail_fast all its requests end, except those of PSI_KIND_STAYS. Without fail_fast other requests wait for the task. */
+/** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS for it end.
+ * With fail_fast all requests for the task end, except those of PSI_KIND_STAYS. Otherwise they wait for the task. */
 void psi_request_unreachable(struct psi_peer *peer);
 
 /* ---- slow.c: one log line for many requests that wait for long ---- */
@@ -723,9 +722,9 @@ typedef void psi_address_fn(struct psi_client *c, const ps_v1_TaskItem *item);
 /** Take a task's address from an item of an answer to HELLO. psi_address_learn(): the session does not know the cluster yet.
  * psi_address_take(): a later answer, from the directory. An item without an address changes nothing. */
 psi_address_fn psi_address_learn, psi_address_take;
-/** Call when all addresses in the directory's answer to HELLO are taken. version: the directory's number of this set. */
+/** Call when all addresses in the directory's answer to HELLO are taken. version: the directory's version of these addresses. */
 void psi_addresses_known(struct psi_client *c, uint64_t version);
-/** Call when the directory has answered a beat. version: its present version of the addresses; another one than known: asks. */
+/** Call when the directory has answered a beat. version: its version of the addresses; if it is new, they will be asked for. */
 void psi_addresses_beaten(struct psi_client *c, uint64_t version);
 /** Ask the directory for newer addresses, because a dial has failed, or no address is known. */
 void psi_addresses_ask(struct psi_client *c);
@@ -775,8 +774,8 @@ void psi_exchange_entry(struct psi_entry *e, struct ps_frame_header *h) __attrib
 void psi_exchange_chunk(const struct psi_peer *peer, struct psi_chunk *k, struct ps_frame_header *h) __attribute__((cold));
 /** Called before a frame of the exchange is queued. True: the frame must ask for the task's own times (flag TIMES). */
 bool psi_exchange_sent(const struct psi_peer *peer, uint64_t id) __attribute__((cold));
-/** Call when an exchange is answered: ends it. If the answer is the frame that is being received, with this number, its times at
- * the task are taken too. An ended exchange stays as it is. */
+/** Call when an exchange is answered: sets its end. If the frame that is being received is the answer with this number, the
+ * task's own times are taken from it. No effect if the exchange has an end already. */
 void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number, ps_status status) __attribute__((cold));
 
 /* ---- define.c ---- */
@@ -792,13 +791,14 @@ void psi_var_tick(struct psi_client *c);
 /** Set the dtype in which var's gradients and reads travel: `asked`; if that is PS_DTYPE_NONE, the session's choice for float32.
  * RESOURCE_EXHAUSTED: no memory. In define.c. */
 ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked, struct psi_err *err) PSI_MUST;
-/** Take the owner's answer to OPEN into var. Errors: the answer's; PS_NOT_FOUND: another variable has this name now;
+/** Take the owner's answer to OPEN into var. Returns the error in the answer; PS_NOT_FOUND: another variable has this name now;
  * INVALID_ARGUMENT: the answer is invalid, or its dtype or shape is not what the program asks for. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
 /** Send OPEN again for variables that were opened before the task was restarted, or before it forgot this session and the keys of
  * its containers. False: there are none. */
 bool psi_var_reopen(struct psi_peer *peer);
-/** Write an item of OPEN, or with `handles` a handle, for each of vars[from..] that fits in a frame. Returns the next index. */
+/** Write an item of OPEN, or with `handles` a handle, for each of vars[from..] that fits in a frame. Returns the index
+ * of the first that is not written. */
 uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
                       struct psi_err *err);
 
@@ -922,8 +922,8 @@ void psi_control_call(struct psi_client *c, struct psi_ask *ask, const struct ps
 const char *psi_control_call_name(const struct psi_request *req);
 /* ---- parts.c: ENQUEUE, DEQUEUE and CALL, whose bytes may take several frames ---- */
 uint64_t psi_parts_in_bytes(const struct psi_request *req);
-/** Call before psi_ask_start(), which sends the ask with the first part of its bytes: the ask borrows this part from the
- * caller's memory, and no byte counts as sent. */
+/** Call before psi_ask_start(). The first part of the request's bytes, in the caller's memory, becomes the ask's body; no byte
+ * counts as sent yet. */
 void psi_parts_begin(struct psi_ask *ask);
 /** True if an ENQUEUE or QUEUE_CLOSE must wait until an earlier ENQUEUE has sent all its bytes. */
 bool psi_parts_blocked(const struct psi_ask *ask);
@@ -931,7 +931,7 @@ bool psi_parts_blocked(const struct psi_ask *ask);
 bool psi_parts_lost(const struct psi_ask *ask);
 /** Call when the ask's frame is in the send queue: adds the bytes of input that the frame carries to those sent (req->offset). */
 void psi_parts_sent(struct psi_ask *ask);
-/** Send further parts of requests, as many as may be on their way. */
+/** Send further parts of requests, until PSI_PARTS_PER_REQUEST parts of each request have no answer. */
 void psi_parts_put(struct psi_peer *peer);
 /** Call after a disconnect: requests without an answer will be sent again from their first byte. */
 void psi_parts_disconnected(struct psi_peer *peer);

@@ -16,8 +16,7 @@ void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
     c->scan_ms = 0; /* the next tick examines all deadlines */
 }
 
-/* A request whose thread's call began before interrupt number `interrupts`, and that is not interrupted yet. NULL: there is
- * none. */
+/* A request that is not interrupted yet, and whose thread's call began before interrupt number `interrupts`; NULL: none. */
 static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts)
 {
     struct psi_list *it = NULL;

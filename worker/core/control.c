@@ -59,7 +59,7 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
         return;
     }
     const char *subject = psi_request_subject(req);
-    /* after DEADLINE_EXCEEDED the directory's text names the tasks that it waited for, so this text omits it */
+    /* the directory's text for DEADLINE_EXCEEDED names the tasks that it waited for: the directory is then not named */
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS);
     psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_request_name(req),
                        subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",

@@ -242,7 +242,7 @@ struct psi_var {
     uint64_t seed;
     bool pinned;
     bool must_exist; /* the variable is looked up (LOOKUP in place of GET), and not created */
-    bool found_only; /* must_exist, and the owner says what dtype, shape and optimizer the variable has */
+    bool found_only; /* with must_exist: the owner, not the program, says what dtype, shape and optimizer the variable has */
     uint32_t requested_task;
     uint64_t incarnation;
     bool created; /* this session's get-or-create has created the variable */
@@ -321,7 +321,7 @@ struct psi_request {
     uint64_t number;      /* sequence or request number; 0: none */
     uint64_t offset;  /* number of elements (GATHER: rows; ENQUEUE, DEQUEUE, CALL: bytes) for which a frame or part was made */
     uint64_t offset2; /* number of elements (GATHER: rows; DEQUEUE, CALL: bytes of output) that have come */
-    /* by kind. PUSH: round of the contribution; 0: none. PULL, GATHER: version of the first frame, and number of frames.
+    /* by kind. PUSH: round of the contribution; 0: none. PULL, GATHER: version of the first frame; counter2: number of frames.
      * GOODBYE: number of tasks without an answer. STEP: see rounds.c. ENQUEUE, DEQUEUE, CALL: see parts.c */
     uint64_t counter;
     uint64_t counter2;
@@ -336,12 +336,13 @@ struct psi_request {
 
 /** What the scopes that the program has entered (container, name prefix, device) say about a variable, besides its spec. */
 struct psi_var_scope {
-    const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
-    const char *name;                      /* the full name; NULL: the spec's */
-    bool must_exist;                       /* NOT_FOUND if the cluster has no such variable */
-    bool soft_placement;                   /* a device that its task does not have becomes CPU:0 */
-    const struct psi_request_place *place; /* place that the scopes ask for; NULL: none, and the spec's device is binding */
-    bool apart;                            /* psi_var.apart */
+    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;      /* the full name; NULL: the spec's */
+    bool must_exist;       /* NOT_FOUND if the cluster has no such variable */
+    bool soft_placement;   /* a device that its task does not have becomes CPU:0 */
+    const struct psi_request_place
+        *place; /* place that the scopes ask for; NULL: they ask for none, and the spec's device counts */
+    bool apart; /* psi_var.apart */
     /* [PSI_KEY_BYTES]: key of the container session/...; NULL: the session's own key. An executor works for several sessions at
      * once, so each variable that it opens has the key of the session for which it works */
     const uint8_t *key;
@@ -492,8 +493,8 @@ struct psi_list_sink {
  *   SET_STEP        src = const int64_t *, kept; result: i64, the step before
  *   READY           src = const struct psi_sync *: how to train with other sessions, copied; NULL: alone.
  *                   dst = struct psi_readied *, kept, filled also on failure, or NULL.
- *                   bytes != 0: end before any INIT if this session is the chief and no variable has a value. Variables that are
- *                   lost later are ABORTED, and not created again.
+ *                   bytes != 0: end before any INIT if this session is the chief and no variable has a trained value. Variables
+ *                   that are lost later are ABORTED, and not created again.
  *                   chief_number: chief number of a READY that ended before INIT: this READY keeps the values given under that
  *                   number, and initialises the rest; ABORTED, NEWER_CHIEF if the session has another number by now, or none
  *   ASSIGN, INIT_FROM  chief_number: chief number of a READY that ended before INIT: src is the chief's value for a variable that
@@ -504,8 +505,8 @@ struct psi_list_sink {
  *   STEP            dst = struct psi_stepped *
  *   LEAVE           bytes != 0: the session has finished, which is no loss of a worker
  *   RESET           src = name of the container, NULL: PSI_CONTAINER_DEFAULT; checked; kept
- *                   chief_number: chief number of the READY that found variables without value: no effect if there is a newer
- * chief DELETE          src = const struct psi_var_name *, kept with its texts
+ *                   chief_number: number of the READY that found variables without value: no effect if there is a newer chief
+ *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
 /* A range of bytes of a file of a task's checkpoint. */
 struct psi_saved_range {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State machine of a session's gets, by which the session finds or creates variables (gets.h). Happy path: a get is put aside; a
- * thread runs the get, and reports the result. Failure: a get that runs when the session is lost is LOST; the recovery runs it.
- */
+ * thread runs the get, and reports the result. Failure: a get that runs when the session is lost is LOST; a recovery runs it. */
 #include "gets.h"
 
 #include "ways.h"

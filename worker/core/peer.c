@@ -158,7 +158,7 @@ void psi_peer_undial(struct psi_peer *peer)
         peer->c->dial_count--;
     }
     if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        psi_peer_move(peer, PSI_PEER_IDLE); /* the shell cannot stop a dial that is under way; its result is ignored */
+        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is under way is not stopped, but its result is ignored */
     }
 }
 

@@ -10,7 +10,7 @@
 enum ready_step {
     READY_GET,    /* get variables that are not open; when all are open and the chief is known: STATUS */
     READY_DECIDE, /* STATUS is answered: choose one of the steps below, or end */
-    /* the chief number is known. No variable psi_var_is_live(), request's bytes != 0: end. Else SEAL if `complete`, else INIT */
+    /* the chief number is known: end if req->bytes != 0 and no variable psi_var_is_live(); else SEAL if `complete`; else INIT */
     READY_CHIEF,
     READY_INIT,   /* INITs are answered: SYNC if rounds are in force or requested, else SEAL */
     READY_SYNC,   /* SYNC is answered: SEAL */
@@ -42,7 +42,7 @@ struct psi_ready {
     bool nothing;    /* READY has ended before INIT: no variable has a trained value */
     bool half;       /* WAIT: at the last status some variables showed that a model exists, and others had no value */
     /* set by a chief that finds a sealed variable: an earlier chief had given all variables values. Those values that are not
-     * sealed count too, and are sealed before INIT */
+     * sealed are part of the model too, and are sealed before INIT */
     bool complete;
     bool retry;  /* send STATUS again, because a task asked for a pause, did not know a handle, or knew a newer chief */
     bool failed; /* err is the result */
