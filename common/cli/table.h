@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Size of the screen for a table; 0: unbounded. */
+/* Room for a table on the screen, in lines and characters; 0: no limit. */
 struct cli_room {
     int rows, columns;
 };

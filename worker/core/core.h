@@ -229,7 +229,7 @@ struct psi_var {
     struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */
     struct psi_list waiting;     /* requests of this variable with nothing on the wire yet, in call order */
     struct psi_request *current; /* core: the request in stage TURN or SENDING; NULL: none */
-    /* core: a mutation (struct psi_entry) that is sent again after a reconnect, before any frame of `current`; NULL: none */
+    /* core: a mutation (struct psi_entry) of which only some frames are queued; requests wait until all are. NULL: none */
     void *partial;
     uint64_t version;
     /* what this program asks for */
@@ -336,13 +336,12 @@ struct psi_request {
 
 /** What the scopes that the program has entered (container, name prefix, device) say about a variable, besides its spec. */
 struct psi_var_scope {
-    const char *container; /* NULL: PSI_CONTAINER_DEFAULT */
-    const char *name;      /* the full name; NULL: the spec's */
-    bool must_exist;       /* NOT_FOUND if the cluster has no such variable */
-    bool soft_placement;   /* a device that its task does not have becomes CPU:0 */
-    const struct psi_request_place
-        *place; /* place that the scopes ask for; NULL: they ask for none, and the spec's device counts */
-    bool apart; /* psi_var.apart */
+    const char *container;                 /* NULL: PSI_CONTAINER_DEFAULT */
+    const char *name;                      /* the full name; NULL: the spec's */
+    bool must_exist;                       /* NOT_FOUND if the cluster has no such variable */
+    bool soft_placement;                   /* a device that its task does not have becomes CPU:0 */
+    const struct psi_request_place *place; /* place that the scopes ask for; NULL: none, so that the spec's device counts */
+    bool apart;                            /* psi_var.apart */
     /* [PSI_KEY_BYTES]: key of the container session/...; NULL: the session's own key. An executor works for several sessions at
      * once, so each variable that it opens has the key of the session for which it works */
     const uint8_t *key;

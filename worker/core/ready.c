@@ -38,7 +38,7 @@ void psi_ready_free_all(struct psi_client *c)
     }
 }
 
-/* The container whose chief initialises the model: that of the global step, which all programs share; else the first variable's */
+/* The container whose chief initialises the model: the global step's, which all programs share; else the first variable's. */
 static const char *container_of(const struct psi_ready *r)
 {
     for (uint32_t i = 0; i < r->var_count; i++) {

@@ -92,11 +92,11 @@ struct psi_session {
     enum psi_leads leads;
     enum psi_stop stop;
     bool monitored;               /* false: every error ends the session */
-    uint32_t recoveries_max;      /* recoveries allowed in a row without a completed step */
+    uint32_t recoveries_max;      /* number of recoveries allowed in a row without a completed step */
     const ps_sync_options *sync;  /* the session's options; kept, and owned by the caller */
     struct psi_err error;         /* the first error, which all calls return */
     struct psi_err cause;         /* why the last recovery began; during a recovery calls of other threads return this error */
-    uint32_t in_row;              /* recoveries since the last completed step */
+    uint32_t in_row;              /* number of recoveries since the last completed step */
     uint64_t lives;               /* number of clients that recoveries have closed */
     uint32_t deleting;            /* number of running calls by which the program deletes a variable or queue */
     uint64_t recoverer, trainer;  /* threads of the last recovery, and of the last READY, push or end of a step; 0: none */
@@ -138,7 +138,7 @@ enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *wh
  * or, if the program itself deleted the queue while the request waited (deletes), CANCELLED. True: the session recovers from the
  * loss; then call psi_session_fails(), unless the request was sent by an earlier client. */
 bool psi_session_loses_queue(const struct psi_session *m, bool deletes, struct psi_err *err);
-/** A recovery ends the old client's requests with DEADLINE_EXCEEDED: put the error that caused the recovery into *err instead. */
+/** If *err is the DEADLINE_EXCEEDED by which a recovery ends requests, put the error that caused the recovery into *err. */
 void psi_session_cuts(const struct psi_session *m, struct psi_err *err);
 
 /** Call when an attempt to recover has failed with *err. in_time: there is time for another attempt. True: DRAINING again. */

@@ -112,7 +112,7 @@ struct psi_training {
     enum psi_membership member;
     ps_sync_mode mode;       /* mode of the membership; NONE: the session is no member */
     bool prefetch;           /* a pull reads the values for the next pull ahead */
-    struct psi_call *ending; /* a STEP call that waits for pushes, or for its addition to the global step; NULL: none is noted */
+    struct psi_call *ending; /* a STEP call that waits for pushes, or for its addition to the global step; NULL: none */
     uint32_t pushes;         /* number of parameters whose gradient is not FREE */
     uint32_t fetching;       /* number of threads of a device that still use the session, to push a gradient */
     uint64_t pulls;          /* number of calls that pulled so far */
@@ -189,12 +189,12 @@ struct psi_now {
 #define PSI_CALL_BLOCKS "a call that blocks cannot be made in a callback of the library"
 
 void psi_training_init(struct psi_training *t);
-/** Add p to the parameters. Before, p is zeroed except for name, open, trained and by_rows. */
+/** Add p to the parameters. The caller has zeroed p, then set name, open, trained and by_rows. */
 void psi_training_add(struct psi_training *t, struct psi_training_param *p);
 
 /** Continue a call. REFUSED: the reason is in *err, unless psi_training_did() has reported a failure. */
 enum psi_do psi_training_next(struct psi_training *t, struct psi_call *call, const struct psi_now *now, struct psi_err *err);
-/** Call when what psi_training_next() returned has been done; ok false: could not be done, and nothing of it is in flight. */
+/** Call when what psi_training_next() asked for is done. ok false: the caller could not do it, and nothing of it is in flight. */
 void psi_training_did(struct psi_training *t, struct psi_call *call, bool ok);
 /** Call when the thread that made the session ready has finished or failed: other threads may use the session again. */
 void psi_training_turn_over(struct psi_training *t);

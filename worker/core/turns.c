@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of the requests of one variable: they are sent in call order, each as a whole. Happy path: requests wait in
- * var->waiting; the first one becomes var->current and enters a ready list of its peer; when all its frames are on the wire, the
- * next request becomes current. Requests of other variables need not wait. A mutation that is sent again from its middle after a
+ * var->waiting; the first one becomes var->current and enters a ready list of its peer; when all its frames are queued, the next
+ * request becomes current. Requests of other variables need not wait. A mutation that is sent again from its middle after a
  * reconnect (var->partial) is sent first. Failure: if a variable is lost, its requests without a sequence number end ABORTED. */
 #include "client.h"
 

@@ -61,7 +61,7 @@ void psi_var_get(struct psi_request *req)
                            var->name);
         return;
     }
-    if (!psi_list_empty(&var->getters)) { /* if an earlier request has a reason for its wait, this one gets a copy */
+    if (!psi_list_empty(&var->getters)) { /* if an earlier request has a reason for its wait, req gets a copy */
         const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
         if (first->why != NULL) {
             psi_request_refused(req, first->why->code, first->why->reason, first->why->text);
@@ -282,7 +282,7 @@ static ps_status place_one(struct psi_client *c, struct psi_var *var, struct psi
         if (st != PS_OK) {
             return st;
         }
-        psi_peer_want(c->peers[it->requested_task]); /* connect to the task that will own it while the directory handles CREATE */
+        psi_peer_want(c->peers[it->requested_task]); /* connect to the future owner while the directory handles CREATE */
         it = i + 1 < count ? PSI_CONTAINER_OF(it->link.next, struct psi_var, link) : it;
     }
     return PS_OK;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    EXPORTER_VARIABLES_SHOWN = 100,   /* so many of the largest variables have samples of their own; the rest is summed */
+    EXPORTER_VARIABLES_SHOWN = 100,   /* how many of the largest variables have samples of their own; the others have a sum */
     EXPORTER_VARIABLES_ASKED = 20000, /* with more variables at all tasks together, no lists of variables are asked for */
     EXPORTER_EVENTS_KEPT = 200,       /* events that the page shows */
     EXPORTER_HOSTS_MAX = 16,
@@ -37,9 +37,9 @@ struct look {
     struct psctl c; /* what psctl's functions need; c.session NULL: no session is open */
     char *argv[1];  /* c.argv, without arguments */
     char when[40];
-    char error[1024]; /* why no session is open; "": one is */
+    char error[1024]; /* why no session is open; "": a session is open */
     ps_status error_status;
-    int64_t looked_ms; /* when the tasks answered last, in ms; 0: never asked */
+    int64_t looked_ms; /* time in ms when the tasks were asked last; 0: never */
     double took_seconds;
     int64_t uncertain_ms;   /* time in ms since which no task has answered; 0: a task answered last time */
     ps_event_place *places; /* [c.task_count]: position in each task's events up to which they were fetched */
@@ -48,7 +48,7 @@ struct look {
 };
 void look_init(struct look *l, const struct exporter_options *o);
 void look_fini(struct look *l);
-/** Ask all tasks for their state, unless they answered within o->every_ms. False: no session; l->error says why. */
+/** Ask all tasks for their state, unless they were asked within the last o->every_ms. False: no session; l->error says why. */
 bool look_at_tasks(struct look *l);
 /** Fetch from all tasks that are up the events since the last call, into l->events. */
 void look_at_events(struct look *l);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP, by libmicrohttpd: one thread answers, one request after the other.
  *
- * Happy path: GET or HEAD of /healthz, /readyz or, with the token if one is set, of /, /metrics, /api/status; with an allowed
- * Host header. Failure modes: other requests get 4xx; what is no HTTP gets 400 or no answer. Bounds: CONNECTIONS_MAX connections,
- * CONNECTIONS_OF_ONE of one address, each with CONNECTION_BYTES of memory, and closed after CONNECTION_SECONDS of silence; a body
- * is never read; the tasks are asked at most once in --every, and until then each request gets the last answer, so a flood of
- * requests costs the tasks nothing.
+ * Happy path: GET or HEAD of /healthz or /readyz; or, with the token if one is set, of /, /metrics or /api/status. The Host
+ * header must be allowed. Failure modes: other requests get 4xx; what is no HTTP gets 400 or no answer. Bounds: CONNECTIONS_MAX
+ * connections, CONNECTIONS_OF_ONE of one address, each with CONNECTION_BYTES of memory, and closed after CONNECTION_SECONDS of
+ * silence; a body is never read; the tasks are asked at most once in --every, and until then each request gets the last answer,
+ * so a flood of requests costs the tasks nothing.
  *
  * The Host header is checked because a page of somebody else's site may make a browser send requests to this program under that
  * site's name (DNS rebinding), and the page could read the answers. */
@@ -24,7 +24,7 @@
 
 enum {
     CONNECTIONS_MAX = 128,
-    CONNECTIONS_OF_ONE = 32, /* of one client address, so that no client can take all connections */
+    CONNECTIONS_OF_ONE = 32, /* limit for one client address, so that no client can take all connections */
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_SECONDS = 10,
     THREAD_BYTES = 512 << 10,

@@ -2,7 +2,7 @@
 /* /metrics: Prometheus' text format 0.0.4.
  *
  * Happy path: metrics_write() asks all tasks for their state, and writes one metric after the other, each with its samples of all
- * tasks. Lists (sessions, waits, rounds, ages, queues, variables) are asked for when their families are written. Failure modes: a
+ * tasks. Lists (sessions, waits, rounds, ages, queues, variables) are asked for when their metrics are written. Failure modes: a
  * task that does not answer has psd_up 0 and no other sample; a task that does not let the exporter in has psd_refused 1, and
  * psd_up 0 only if it is of the directory's job; without a session there is one psd_up 0 without a task; a list without an answer
  * is left out. Bounds: the EXPORTER_VARIABLES_SHOWN largest variables, and as many queues, have samples; other variables have one

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N. Records of TensorFlow's TFRecord: a length (u64,
+/* A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N. It has records as in a TFRecord: a length (u64,
  * little-endian), the masked CRC32C of these 8 bytes (u32), an Event (event.proto), and the masked CRC32C of the Event (u32);
  * masked: rotated right by 15, plus 0xa282ead8. The first Event has the text "brain.Event:2". Records gather in a buffer for one
  * write. Failure modes: the disk is full, or a limit on file sizes is reached; a record written in part is cut off. */
