@@ -24,7 +24,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 8,
-    /* a task's send queue has frames of at most so many mutations of several frames: with more, each mutation would end later */
+    /* limit for a task's send queue: how many mutations of several frames have a frame in it; with more, each would end later */
     PSI_QUEUED_MULTI_MAX = 2,
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
@@ -127,7 +127,7 @@ struct psi_kind {
     uint8_t to;                          /* enum psi_kind_to */
     uint16_t is;                         /* PSI_KIND_* */
     void (*go)(struct psi_request *req); /* starts the request, also after a delay */
-    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks beyond those of `is`; NULL: none */
+    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks more than `is` says; NULL: nothing */
     ps_status (*build)(struct psi_ask *ask, struct psi_err *err); /* writes list and meta of the ask; NULL: both empty */
     psi_ask_fn answer;                                            /* takes the ask's answer; NULL: there is no ask */
     const char *(*subject)(const struct psi_request *req);        /* name in messages; NULL: the variable's name */
@@ -266,7 +266,7 @@ struct psi_ask {
     /* memory of the caller that is sent in place of body, and kept until the request has ended; NULL: body is sent */
     const uint8_t *lent;
     size_t lent_bytes;
-    struct psi_out out;    /* frame with a large `lent`, sent from the caller's memory */
+    struct psi_out out;    /* frame of which a large `lent` is sent straight from the caller's memory */
     bool queued;           /* `out` is in the send queue */
     struct psi_buf answer; /* for the use of fn() */
     struct psi_var **vars; /* the variables of the list's items, in order; NULL: an item without a variable */
@@ -343,7 +343,7 @@ struct psi_peer {
     struct psi_list chunk_free, chunk_out, chunk_again;
     uint64_t pull_bytes; /* sum of psi_chunk.charge in chunk_out; at most about PSI_PULL_BYTES_MAX */
 
-    /* the frame that is being received */
+    /* fields about the frame that is being received */
     uint8_t *buffer; /* a segment that has not come completely */
     struct psi_reply reply;
     char reply_text[PSI_ERR_TEXT_MAX];
@@ -363,8 +363,8 @@ enum { PSI_RATES_TOLD_MAX = 8 };
 struct psi_addresses {
     uint64_t version; /* version of the known addresses, as counted by the directory */
     uint64_t newest;  /* while an answer is coming: highest version in its frames so far */
-    bool wanted;      /* the directory is to be asked for newer addresses */
-    bool asked;       /* an ask is queued or sent */
+    bool wanted;      /* ask the directory for newer addresses as soon as it is UP */
+    bool asked;       /* an ask for addresses is queued or sent, and not answered */
 };
 
 struct psi_client {
@@ -403,7 +403,7 @@ struct psi_client {
     uint64_t cluster_hash;
     struct psi_peer **peers;
     uint32_t peer_count;
-    uint32_t directory; /* index of the directory's task */
+    uint32_t directory; /* index in `peers` of the directory, the first ps task */
     struct psi_placement placement;
     struct psi_addresses addresses;
     bool chief_connected; /* the directory's answer to the last beat said that a chief is connected */
@@ -431,12 +431,12 @@ struct psi_client {
     struct psi_list all;   /* requests that are not done */
     uint32_t pending;
     bool overdue;               /* a request ends when a connection is closed (PSI_REQUEST_OVER): scan() must then look for it */
-    uint64_t scan_ms;           /* time of the earliest deadline or log line */
+    uint64_t scan_ms;           /* time when scan() must run next: earliest deadline or log line */
     uint64_t slow_ms;           /* earliest time of the next log line about long waits */
     bool lost_untold;           /* a task has lost variables, which are not logged yet (psi_peer.lost_count) */
     ps_reason cut_reason;       /* reason of interrupted requests (PSI_REQUEST_CUT) */
     const char *cut_why;        /* first words of the error texts of interrupted requests */
-    struct psi_list early;      /* requests that wait for the cluster */
+    struct psi_list early;      /* requests that wait until the cluster is known */
     struct psi_list delayed;    /* requests, sorted by again_ms */
     struct psi_list composites; /* struct psi_ready */
     struct psi_list variables;
@@ -586,7 +586,7 @@ void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *
 /** Called at the end of an event: write one line for each task that has lost variables, at most once a second. */
 void psi_lost_tell(struct psi_client *c);
 
-/* ---- peer.c: a task; psi_client_unreached_tick(): unreached.c ---- */
+/* ---- peer.c: one task, and frames to it; psi_client_unreached_tick() is in unreached.c ---- */
 struct psi_peer *psi_peer_new(struct psi_client *c, const char *address);
 void psi_peer_name(struct psi_peer *peer, const char *job, uint32_t task);
 /** Free the peer; its connection must be gone. */
@@ -909,7 +909,7 @@ void psi_sync_step_go(struct psi_request *req);
 bool psi_sync_step_slow(struct psi_request *req);
 void psi_sync_joined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_sync_left(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
-/* ---- control.c, for checkpoints and events, and call.c: functions in the table psi_kinds (kinds.c) ---- */
+/* ---- requests for checkpoints and events (control.c), and CALL (call.c): functions in the table psi_kinds (kinds.c) ---- */
 ps_status psi_control_range_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_range(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
@@ -942,7 +942,7 @@ void psi_parts_get(struct psi_ask *ask, uint64_t here);
 void psi_parts_refused(struct psi_ask *ask, const struct psi_reply *r);
 /** Call when the answer to a request in parts is invalid: ends the request. */
 void psi_parts_not_understood(struct psi_ask *ask, const char *what);
-/* ---- queue.c: functions in the table psi_kinds (kinds.c) ---- */
+/* ---- queue.c: requests of queues; functions in the table psi_kinds (kinds.c) ---- */
 ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 void psi_queue_go(struct psi_request *req);
 /** If var or the answer to OPEN is a queue, take the answer into var. INVALID_ARGUMENT: only one of the two is a queue. */

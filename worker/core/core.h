@@ -214,7 +214,7 @@ struct psi_queue {
  * psi_client_free(). Fields that every push and pull reads come first, for the cache. */
 struct psi_var {
     ps_dtype dtype;
-    ps_dtype wire;  /* dtype in which the variable's values travel */
+    ps_dtype wire;  /* dtype of the variable's values in frames; may be narrower than `dtype` */
     uint32_t owner; /* index of the owner in the table of tasks; UINT32_MAX: unknown */
     uint32_t handle;
     bool open; /* `handle` is valid at the owner while the owner runs as process number `life` */
@@ -290,9 +290,9 @@ struct psi_request {
     uint8_t stage;       /* core: enum psi_request_stage */
     uint8_t flags;       /* core: PSI_REQUEST_* */
     bool waited;         /* a thread waits for the end of the request; psi_client_interrupt() ends such requests */
-    struct psi_var *var; /* variable of the request; NULL: none */
-    const void *src;     /* PUSH, ASSIGN, ADD: kept until done() */
-    void *dst;           /* PULL, PUSH_PULL: kept until done(); INFO and others: the caller's struct */
+    struct psi_var *var; /* NULL: the request is not for a variable */
+    const void *src;     /* PUSH, ASSIGN, ADD: values to send; the caller keeps them until done() */
+    void *dst;           /* PULL, PUSH_PULL: memory for values, kept until done(); INFO and others: the caller's struct */
     uint64_t bytes;
     uint64_t part_first, part_elements; /* PULL: first element and number of elements to read; part_elements 0: all */
     /* PUSH, PUSH_PULL: 1 + version of the values from which the gradient comes; 0: unknown. ASSIGN to a slot: the slot's power,
@@ -431,7 +431,7 @@ struct psi_rate {
 };
 /* src of PSI_REQ_MAY, which asks whether an identity has these rights in the container. */
 struct psi_may {
-    const char *who, *role; /* for example "key:w0" and "worker" */
+    const char *who, *role; /* identity and role, for example "key:w0" and "worker" */
     const char *container;
     uint32_t rights; /* enum psi_right */
 };

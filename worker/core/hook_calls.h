@@ -82,7 +82,7 @@ enum psi_hook_event {
     PSI_IN_HOOK,         /* `who` is in a hook */
     PSI_IS_STEP_SKIPPED, /* a guard skips the step */
     PSI_IS_CREATED_LEFT, /* an interrupt has cut off the calls of PSI_HOOK_CREATED after a recovery: the rest must be called */
-    /* an interrupt has ended the calls of PSI_HOOK_AFTER_RUN: the step is counted, and the calls are due again. 0 in a hook */
+    /* an interrupt has ended the calls of PSI_HOOK_AFTER_RUN: they are due again, and the step is counted. 0 within a hook */
     PSI_IS_STEP_LEFT
 };
 uint64_t psi_hook_event(struct psi_hook_calls *m, const struct psi_who *who, enum psi_hook_event event);

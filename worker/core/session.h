@@ -163,7 +163,7 @@ enum psi_session_event {
     PSI_ON_PULL, /* `who` reads parameters */
     /* `who` pushes. Answer: psi_who.life for the rest of the call; 0: the step is broken off, and the call must do nothing */
     PSI_ON_PUSH,
-    PSI_ON_STEP,      /* `who` ends the step. Answer: as for PSI_ON_PUSH */
+    PSI_ON_STEP,      /* `who` ends the step. Answer: psi_who.life, or 0: the step is broken off (PSI_ON_PUSH) */
     PSI_ON_STEP_OVER, /* the step has ended, or another one begins; number 1: it was counted */
     /* ready, restore, deletion */
     PSI_ON_READY,     /* ps_session_ready() was called: from now on a recovery makes the session ready */

@@ -9,7 +9,7 @@
 enum { GROUPS_MAX = 16, SLOW_TOO_MS = 1000 };
 
 struct slow_group {
-    const struct psi_request *example; /* the request with the highest explains() */
+    const struct psi_request *example; /* the request that explains the wait best (explains()) */
     const struct psi_peer *peer;
     uint32_t count;
     uint64_t oldest_ms; /* start of the oldest request */

@@ -39,7 +39,7 @@ enum psi_membership {
 enum psi_param_value {
     PSI_VALUE_STALE,  /* nothing: the next ps_pull() reads the value from its task */
     PSI_VALUE_COMING, /* values of a push-pull, or of a read ahead (`prefetch`), are on their way into the second buffer */
-    PSI_VALUE_THERE,  /* values are in the second buffer */
+    PSI_VALUE_THERE,  /* the second buffer has values for the next ps_pull() */
     PSI_VALUES
 };
 
