@@ -18,7 +18,7 @@
 struct part {
     const char *text;
     size_t len;
-    uint32_t fields; /* 1 to 3; more is an unknown part */
+    uint32_t fields; /* 1 to 3; a string with more is refused */
     const char *field[3];
     size_t field_len[3];
 };
