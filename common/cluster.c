@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ClusterSpec. Jobs are sorted by name, tasks by index, addresses are normalised text. A function that fails leaves the
- * cluster unchanged. Refused are bad grammar, more than the limits, and an address given twice (a comparison of all pairs, once
- * per start). */
+ * cluster unchanged. Refused: bad grammar, too many entries, an address given twice (all pairs are compared). */
 #include "cluster.h"
 
 #include "cluster_internal.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 as two bytes. bfloat16: a float32 without its lower half. float16: sign, 5 bits of exponent (bias 15), 10 of fraction;
- * below 2^-14 multiples of 2^-24. Rounding adds half a unit of the last place, less one where the result is even already; a carry
- * into the exponent gives the right value. Loops without branches become vector code; arrays of float16 are converted by the F16C
- * instructions if the CPU has them. */
+/* float32 as two bytes. bfloat16 is a float32 without its lower half. float16 has a sign, 5 bits of exponent (bias 15) and 10 of
+ * fraction; values below 2^-14 are multiples of 2^-24. Rounding adds half a unit of the last kept bit, minus 1 if this bit is 0;
+ * a carry into the exponent gives the right value. The loops have no branches, so they become vector code. Arrays of float16 are
+ * converted by the F16C instructions if the CPU has them. */
 #include "half.h"
 
 #include "clones.h"
@@ -115,7 +115,8 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
     }
 }
 
-/* Convert elements [0, result) of n by the CPU's own instructions, if it has them: ten times as fast as the loops below. */
+/* narrow_f16c() and widen_f16c() use the CPU's own instructions: ten times as fast as the loops below. They return how many of
+ * the n elements they have converted; the loops convert the rest. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -126,7 +127,7 @@ enum { EIGHT = 8 };
 static bool has_f16c(void)
 {
     enum { NOT_ASKED, NO, YES };
-    static atomic_int answer; /* kept, because CPUID is slow on a virtual machine */
+    static atomic_int answer; /* asked once and kept, because CPUID is slow on a virtual machine */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
     if (known == NOT_ASKED) {
         unsigned a = 0;

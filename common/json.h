@@ -13,7 +13,7 @@
  * Errors  PS_INVALID_ARGUMENT with line and column (not JSON, a key twice, over PSI_JSON_BYTES_MAX), PS_RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_json_parse(const char *what, const char *text, size_t len, json_t **out, struct psi_err *err);
 /** Check that there are no more than `most` commas, colons and opening brackets outside of strings; nothing else is checked. For
- * each, jansson takes up to 140 bytes. Call it before a text that may be long is parsed. Errors: PS_INVALID_ARGUMENT. */
+ * each of them jansson takes up to 140 bytes, so call this before a long text is parsed. Errors: PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_json_bound(const char *what, const char *text, size_t len, size_t most, struct psi_err *err);
 /** A member of an object. key: NUL-terminated, valid during the call; a key that contains a NUL is given escaped, as in the
  * text. value: `bytes` of the text, without blanks around it. It was not parsed, and may be no JSON. */

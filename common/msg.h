@@ -41,8 +41,8 @@ PSI_MUST ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size
 #define PSI_BYTES_TEXT(field, dst, cap) psi_bytes_text((const pb_bytes_array_t *)(const void *)&(field), (dst), (cap))
 
 void psi_part_to_msg(const struct psi_part *from, ps_v1_PartOf *to);
-/** Read a part from a message. `there` false: the message has no part, and all fields of *to become 0. The caller checks the part
- * by psi_part_check(). */
+/** Read which part of a partitioned variable a message is about. `there` false: about no part, and all fields of *to become 0.
+ * The caller checks *to by psi_part_check(). */
 void psi_part_from_msg(const ps_v1_PartOf *from, bool there, struct psi_part *to);
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to);
 /** Read an optimizer from a message. Its struct_bytes becomes 0. The caller checks the hyperparameters by psi_optimizer_check().

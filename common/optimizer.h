@@ -95,7 +95,7 @@ const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 bool psi_optimizer_has_powers(uint32_t kind);
 /** True if a slot of this kind has one element for each row of the variable (common/rows.h): then a step needs whole rows. */
 bool psi_optimizer_is_by_row(uint32_t kind);
-/** The shape of a slot. shape: the variable's, which has passed psi_optimizer_check_shape(). */
+/** The shape of a slot. shape: that of its variable, which has passed psi_optimizer_check_shape(). */
 ps_shape psi_slot_shape(const struct psi_slot *slot, const ps_shape *shape);
 /** The slot of a moving average, which an optimizer of any kind may have behind its own slots. */
 extern const struct psi_slot psi_average_slot;
@@ -107,7 +107,7 @@ static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
     memcpy(&v, (const char *)opt + field, sizeof(v));
     return v;
 }
-/** The value of a hyperparameter in opt; of a switch 0 or 1. */
+/** The value of a hyperparameter in opt; 0 or 1 for a switch. */
 double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 void psi_hyper_set(ps_optimizer *opt, const struct psi_hyper *h, double value);
 /** True if texts and files leave the hyperparameter out: it is quiet, and has its standard value. */
@@ -121,7 +121,8 @@ ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
  * Errors  PS_INVALID_ARGUMENT  naming the optimizer, the parameter and its value. */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
 
-/** Check that the optimizer, which passed psi_optimizer_check(), fits the variable `name` of this shape (part: or a part of it).
+/** Check that the optimizer, which passed psi_optimizer_check(), fits the variable `name` of this shape. part: how the variable
+ * is a part of another.
  *
  * Errors  PS_INVALID_ARGUMENT  an optimizer with slots by row: the variable has no rows, rows without elements, rows larger than
  * PSI_ROW_BYTES_MAX, or is cut across its rows */
@@ -130,7 +131,7 @@ PSI_MUST ps_status psi_optimizer_check_shape(const ps_optimizer *opt, const char
 
 const char *psi_optimizer_name(uint32_t kind);
 const char *psi_range_text(enum psi_range range);
-/** True if v is within the range; for a list, if each number may be v. */
+/** True if v is within the range. PSI_RISING, PSI_RATES: if a number of the list may be v. */
 bool psi_range_has(enum psi_range range, double v);
 /** Write "; its standard value is 0.01", for the end of an error; "" if the parameter has none. Returns buf. */
 const char *psi_standard_text(const struct psi_hyper *h, char *buf, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How option values are shown to people. For common/options*.c only. */
+/* Texts about option values, for people. For common/options*.c only. */
 #ifndef PSI_OPTIONS_INTERNAL_H
 #define PSI_OPTIONS_INTERNAL_H
 
