@@ -121,11 +121,9 @@ uint32_t psi_cluster_task_number(const struct psi_cluster *c, const char *job, u
 const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n);
 /** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", "none"; cut with "...". n >= 32. Returns buf. */
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
-/** Find the directory: the first task of job ps; if there is none, the first task of the first job by name. False: no tasks.
- */
+/** Find the directory: the first task of job ps; if there is none, the first task of the first job by name. False: no tasks. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** Find the chief: the task of job chief or master; if there is none, task 0 of job worker, listed or not. False: no such tasks.
- */
+/** Find the chief: the task of job chief or master; if there is none, task 0 of job worker, listed or not. False: neither. */
 bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
 /** Append the spec string ("ps=a:1,b:1;worker=1@c:1"), which psi_cluster_parse reads back. */
 PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);

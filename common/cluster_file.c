@@ -23,8 +23,8 @@ ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_e
 {
     struct psi_buf content;
     if (text[0] != '@') {
-        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)),
-                                 err); /* a byte order mark at the begin is skipped: "$(cat FILE)" may have one */
+        /* skip a byte order mark, which "$(cat FILE)" may have */
+        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)), err);
     }
     ps_status st = psi_text_file_read(what, text + 1, PSI_CLUSTER_FILE_MAX, &content, err);
     if (st == PS_OK) {

@@ -93,9 +93,8 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uin
 {
     uint64_t b = 0;
     uint64_t c = 0;
-    const uint8_t *next =
-        p +
-        3 * block; /* prefetched: the streams are too short for the CPU's own prefetcher. A prefetch past the end is harmless */
+    /* prefetched: the streams are too short for the CPU's own prefetcher. A prefetch past the end does no harm */
+    const uint8_t *next = p + 3 * block;
     for (const uint8_t *end = p + block; p < end; p += 16, next += 48) {
         __builtin_prefetch(next);
         a = _mm_crc32_u64(a, load64(p));
@@ -145,8 +144,7 @@ __attribute__((target("avx"))) static void clear_upper_halves(void)
     _mm256_zeroupper();
 }
 
-/* FOLD_N has the constants of a fold over N bits: x^(N - 1) mod P for a lane's last eight bytes, x^(N + 63) mod P for its first
- */
+/* FOLD_N: constants of a fold over N bits, x^(N - 1) mod P for a lane's last eight bytes, x^(N + 63) mod P for its first */
 #define FOLD_2048 0x1426a815, 0xe9a5d8be
 #define FOLD_1536 0x31c94608, 0x7ccbbbf2
 #define FOLD_1024 0x7417153f, 0x6577b245

@@ -136,9 +136,8 @@ static ps_status check_request(const struct psi_form *form, const struct ps_fram
         return st;
     }
     bool no_id = (form->has & PSI_FORM_NO_ID) != 0;
-    if (no_id
-            ? h->id != 0
-            : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) { /* with SEQ the id is a sequence number, which is checked later */
+    /* with SEQ the id is a sequence number, which is checked later */
+    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) {
         return fail(err, form, "", no_id ? "id is not 0" : "id is 0");
     }
     if ((h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) || (h->dtype != 0 && (form->has & PSI_FORM_DTYPE) == 0) ||

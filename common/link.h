@@ -39,8 +39,7 @@ void psi_link_free(struct psi_link *link);
 /* Effects of a dirty link, in this order:
  *   closing               -> the shell closes; it calls nothing of the core for this link any more
  *   psi_outq_ready(out)   -> compose, write, psi_outq_accepted(); repeat while everything is taken, up to a bound per loop turn.
- *                         The hold that psi_outq_accepted() gives is written later; then come psi_outq_held_written() and the
- *                         core's writable event
+ *                         Once a hold is written: psi_outq_held_written() and the core's writable event
  *   paused                -> stop or start reading */
 
 #endif

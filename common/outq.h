@@ -65,8 +65,7 @@ struct psi_out_scratch {
 struct psi_outq {
     struct psi_list frames;
     struct psi_list late; /* large frames that later, small ones may overtake (psi_outq_push_late()) */
-    /* bytes queued since the first frame of `late` became first. When they reach the bytes of that frame, the frame moves to
-     * `frames` */
+    /* bytes queued since the first frame of `late` became first. At as many bytes as that frame has, it moves to `frames` */
     uint64_t overtaken;
     size_t queued_bytes; /* bytes of copied frames that wait; if they are too many, the connection is not read */
     uint32_t frame_count;

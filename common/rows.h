@@ -46,7 +46,7 @@ static inline uint64_t psi_rows_index(const uint8_t *indices, uint64_t i)
 
 /** Check `count` indices: each above the one before, the first one above `before`, and all below `rows`.
  *
- * first    number, within the operation, of the first of these indices, for the error's text.
+ * first    position of the first of these indices in the whole operation, for the error's text.
  * before   the index before the first one; UINT64_MAX: there is none.
  *
  * Errors   OUT_OF_RANGE, INVALID_ARGUMENT (not above the one before): which index, and where it stands. */

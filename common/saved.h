@@ -6,8 +6,8 @@
  * file, gives the variables and the CRCs of their values. psi_saved_values_read() reads each file of values once, from its
  * beginning on, and passes on what the caller wants. psi_saved_verify() does all of this, and goes on after a bad file. Failure:
  * DATA_LOSS: a file is not as it was written, and the text says where; FAILED_PRECONDITION: a newer psd or another cluster wrote
- * the checkpoint; errors of reading. Bytes that were read without an error have the CRCs of the manifest and the state file; a
- * file that was read whole has no other bytes. Any thread. */
+ * the checkpoint; errors of reading. Bytes that were read without an error have the CRCs that the manifest and the state file
+ * give; a whole file also has its size. Any thread. */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H
 

@@ -139,7 +139,7 @@ static double piecewise(const ps_optimizer *opt, double at)
     return rate;
 }
 
-/* Begin of period i, in units of first_decay_steps. */
+/* Returns where period i begins, in units of first_decay_steps. */
 static double begin_of(double t_mul, double i)
 {
     return t_mul == 1 ? i : (1 - psi_pow(t_mul, i)) / (1 - t_mul);

@@ -207,7 +207,7 @@ _Static_assert(sizeof(struct ps_dequeue_result) == 32, "dequeue result");
 struct ps_step_result {
     uint64_t round; /* synchronous rounds: the member's present round; bounded staleness: steps of the slowest member */
     uint64_t step;  /* synchronous rounds: the global step; bounded staleness: 0 */
-    uint32_t taken; /* 1: the values include the sender's contribution */
+    uint32_t taken; /* 1: the values include the sender's contribution; 0: they do not */
     uint32_t flags; /* PS_STEP_* */
 };
 _Static_assert(sizeof(struct ps_step_result) == 24, "step result");

@@ -121,8 +121,8 @@ static bool is_address(const char *text)
     return strchr(text, '/') == NULL && strchr(text, ':') != NULL;
 }
 
-/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, is there; other ranks have free ports and tell it
- * these. */
+/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, listens there; the other ranks take free ports and tell
+ * the directory. */
 static ps_status add_around(struct psi_resolver *r, const struct ranks *k)
 {
     struct psi_address address;
