@@ -71,8 +71,8 @@ static inline uint16_t f16_of(float x)
     /* a float16 from 2^-14 on is a normal number: the exponent's bias changes from 127 to 15 */
     uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
     normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
-    /* below 2^-14 a half is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
-    /* an exponent above 112 selects `normal` below and not `tiny`: the limit of 112 only keeps the shift at 14 or more */
+    /* below 2^-14 the result is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
+    /* 112 is the highest exponent below 2^-14; for higher ones `normal` is taken and `tiny` does not count */
     uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U;
     uint32_t shift = exponent > 101U ? 126U - exponent : 25U;
     uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);

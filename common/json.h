@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads JSON of users by jansson, with limits of its size, and errors that name the place. Any thread. */
+/* Reads JSON texts of users with jansson, up to a limit of size. Errors name line and column. Any thread. */
 #ifndef PSI_JSON_H
 #define PSI_JSON_H
 

@@ -43,12 +43,12 @@ enum {
     PS_INIT_AT_ONCE_BYTES = 16 << 20, /* a larger INIT (bytes of value and slots) is done in slices */
     PS_INIT_SLICE_BYTES = 64 << 10,   /* bytes that one slice of an INIT writes: some 2 ms */
     PS_ROUND_SLICE_BYTES = 8 << 20,   /* bytes in a slice of a synchronous round, or of a push for LAMB or LARS: some 2 ms */
-    PS_REST_BYTES_MAX = 1 << 20,  /* bytes kept that came behind a waiting request on its connection; more than one read brings */
-    PS_TICK_LOOKS = 256,          /* connections, sessions and sessions' containers that one tick examines: some 0.1 ms */
-    PS_LIST_SLICE_ROWS = 1024,    /* variables in one slice of a listing or of a SET_RATE: some 2 ms */
-    PS_RESET_SLICE_NAMES = 1024,  /* variables or names that one slice of a container's reset removes: some 0.6 ms */
-    PS_CUT_SLICE_BYTES = 1 << 19, /* bytes that one slice of a checkpoint copies or encodes: some 0.5 ms of small entries */
-    PS_CUT_PACE_BYTES = 48 << 20, /* bytes of a checkpoint written to disk each second while clients are served */
+    PS_REST_BYTES_MAX = 1 << 20, /* bytes kept that came behind a waiting request on its connection; more than one read brings */
+    PS_TICK_LOOKS = 256,         /* connections, sessions and their containers that one tick of the timer examines: some 0.1 ms */
+    PS_LIST_SLICE_ROWS = 1024,   /* variables in one slice of a listing or of a SET_RATE: some 2 ms */
+    PS_RESET_SLICE_NAMES = 1024, /* variables or names that one slice of a container's reset removes: some 0.6 ms */
+    PS_CUT_SLICE_BYTES = 1 << 19,  /* bytes that one slice of a checkpoint copies or encodes: some 0.5 ms of small entries */
+    PS_CUT_PACE_BYTES = 48 << 20,  /* bytes of a checkpoint written to disk each second while clients are served */
     PS_COPY_SLICE_BYTES = 1 << 18, /* bytes that one slice copies for the calls of a task: some 0.05 ms */
     PS_VARIABLES_MAX = 1 << 20     /* variables of a task */
 };

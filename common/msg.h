@@ -11,7 +11,8 @@
 /** The container of a program that names none. */
 #define PSI_CONTAINER_DEFAULT "localhost"
 
-/** Encode m, a message of type d, to dst. *out_bytes is its length without padding. Errors: PS_RESOURCE_EXHAUSTED (cap). */
+/** Encode m, a message of type d, to dst. *out_bytes is its length without padding. Errors: PS_RESOURCE_EXHAUSTED (longer than
+ * cap). */
 PSI_MUST ps_status psi_msg_encode(const pb_msgdesc_t *d, const void *m, uint8_t *dst, size_t cap, size_t *out_bytes,
                                   struct psi_err *err);
 /** Decode n bytes, of which at most 7 at the end are zero padding. m is valid on PS_OK only. Errors: PS_INVALID_ARGUMENT. */

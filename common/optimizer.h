@@ -60,7 +60,7 @@ struct psi_slot {
     bool by_row;            /* the slot has one element for each row of the variable: shape (rows, 1) */
     bool average;           /* the slot is a moving average of the variable, and begins as a copy of the variable */
     bool wide;              /* the power is a float64 also for a float32 variable */
-    const char *power;      /* name of the power in exported files; NULL: none */
+    const char *power;      /* name of the power in exported files; NULL: the slot has no power */
     size_t base;            /* offset of the field of ps_optimizer by which the power is multiplied */
 };
 /** A kind of optimizer (ps_opt_kind), without its update rule. Lists end with a NULL name; hypers[0] is the learning rate. */
@@ -151,7 +151,7 @@ const char *psi_optimizer_slots_text(const ps_optimizer *opt, char *buf, size_t 
 
 /** Check that an initializer fits a variable of dtype. All kinds except zeros, ones and constant need a floating-point dtype. A
  * constant is finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low <= high; stddev >= 0. A string
- * variable can only begin empty (zeros). Glorot's and He's need a known ps_fan. INVALID_ARGUMENT. */
+ * variable can only begin empty (zeros). Glorot's and He's need a known ps_fan. Errors: INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
 const char *psi_initializer_name(uint32_t kind);
 

@@ -54,7 +54,7 @@ typedef struct psd_call_row {
 typedef struct psd_call_read {
     size_t struct_bytes;   /* sizeof(psd_call_read) */
     const char *container; /* "": the default container; borrows until read() returns */
-    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES], secret key of a container session/...; NULL: any other container; borrows */
+    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES] secret key, needed if container is session/...; otherwise NULL; borrows */
     const char *name;      /* borrows */
     ps_dtype dtype;        /* dtype that the variable must have; not PS_STRING */
     void *dst;             /* [bytes] row-major, in the variable's dtype, host memory; keeps until done */
@@ -84,7 +84,7 @@ typedef void (*psd_call_read_fn)(void *ctx, const psd_call_read_result *result);
 typedef struct psd_call_draft {
     size_t struct_bytes;   /* sizeof(psd_call_draft) */
     const char *container; /* "": the default container; borrows until draft() returns */
-    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES], secret key of a container session/...; NULL: any other container; borrows */
+    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES] secret key, needed if container is session/...; otherwise NULL; borrows */
     const char *name;      /* borrows */
     ps_dtype dtype;        /* dtype that the variable must have; not PS_STRING */
     ps_shape shape;        /* shape that the variable must have */

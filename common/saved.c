@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks of each
+/* Reads the files of a checkpoint, in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks of each
  * value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of their block as
- * they come. Failure: the first error ends the reading of a file. */
+ * they come. The first error ends the reading of a file. */
 #include "saved.h"
 
 #include "crc32c.h"

@@ -72,7 +72,7 @@ static bool is_hex(const char *p, size_t n, bool upper_too)
     return true;
 }
 
-/* True if the word may be a secret or contain a part of one. */
+/* True if the word is very long or has many hexadecimal digits in a row, so that it may be a part of a secret. */
 static bool is_suspect(const struct word *w)
 {
     size_t digits = 0;
