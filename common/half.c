@@ -9,7 +9,7 @@
 #include "status.h"
 
 enum {
-    LINE = 16,         /* float32 values of a cache line */
+    LINE = 16,         /* number of float32 values in a cache line */
     AHEAD_BYTES = 4096 /* distance of prefetches from the value being narrowed. Values out of cache are then narrowed twice as
                         * fast: the CPU's own prefetchers stop at the end of each 4 KiB. A prefetch behind the end of an array
                         * does no harm */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const uint8_t HEAD[8] = {'p', 's', 'd', 'm', 'a', 'n', 'i', 1 /* format */};
-enum { SUM_BYTES = 4, FORMAT_AT = sizeof(HEAD) - 1, FORMAT_WITH_NOTES = 2 /* format with notes; older psds refuse it */ };
+enum { SUM_BYTES = 4, FORMAT_AT = sizeof(HEAD) - 1, FORMAT_WITH_NOTES = 2 /* older psds refuse a manifest with notes */ };
 
 void psi_manifest_init(struct psi_buf *b)
 {

@@ -478,10 +478,10 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
         }
         end = q->unit_end[i];
         if (end - n >= PS_SEGMENT_BYTES / 2) {
-            break; /* the hold has at least half a segment. Only to a smaller hold another unit is added, to save writes */
+            break; /* the hold has at least half a segment; a smaller hold gets another unit, to save writes */
         }
     }
-    PSI_ASSERT(end > n); /* a unit is at most a segment and its CRC */
+    PSI_ASSERT(end > n); /* one unit always fits: it is at most a segment and its CRC */
     copy_out(q, n, end, q->hold);
     q->hold_bytes = end - n;
     q->hold_left = q->hold_bytes;

@@ -9,7 +9,7 @@
 
 #include "state_code.h"
 
-/* A block: payload, and BLOCK_END of state_rows.h. An entry: ENTRY_HEAD, and as many bytes as its head says. */
+/* A block is its payload and a BLOCK_END (state_rows.h). An entry is an ENTRY_HEAD and as many bytes as this head says. */
 #define PSI_STATE_BLOCK_BYTES ((size_t)64 << 10)
 #define PSI_STATE_PAYLOAD_BYTES (PSI_STATE_BLOCK_BYTES - 8)
 #define PSI_STATE_ENTRY_HEAD_BYTES ((size_t)16)

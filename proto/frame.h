@@ -108,7 +108,7 @@ struct ps_contribute_meta {
     float scale;             /* multiplies the gradient; finite, > 0 */
     uint32_t reserved;
     uint64_t member; /* member id of the sender in the group, from JOIN's answer */
-    uint64_t round;  /* number of the synchronous round for which the gradient is */
+    uint64_t round;  /* number of the synchronous round to which the gradient belongs */
 };
 _Static_assert(sizeof(struct ps_contribute_meta) == 32, "contribute meta");
 /* Meta of the FIRST frame of CONTRIBUTE_ROWS. */
@@ -118,7 +118,7 @@ struct ps_contribute_rows_meta {
     float scale;      /* multiplies the gradients; finite, > 0 */
     uint32_t reserved;
     uint64_t member; /* member id of the sender in the group, from JOIN's answer */
-    uint64_t round;  /* number of the synchronous round for which the gradients are */
+    uint64_t round;  /* number of the synchronous round to which the gradients belong */
 };
 _Static_assert(sizeof(struct ps_contribute_rows_meta) == 40, "contribute rows meta");
 
@@ -264,7 +264,7 @@ enum ps_saved_state {
     /* the task has its part of the checkpoint, or is writing it, but does not know that the other parts are complete */
     PS_SAVED_UNDECIDED = 2,
     PS_SAVED_WHOLE = 3,
-    /* checkpoints up to this number must not bring back a container, because it was reset after they were saved */
+    /* a container was reset: checkpoints up to this number, which were saved before, must not bring it back */
     PS_SAVED_BAR = 4
 };
 
