@@ -5,7 +5,7 @@
 
 #include "cluster.h"
 
-/** Add a job, without tasks yet. *out_job: its index, until another job is begun: jobs are sorted by name. */
+/** Add a job, without tasks yet. *out_job: its index, valid until another job is begun, because jobs are sorted by name. */
 PSI_MUST ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t len, uint32_t *out_job,
                                          struct psi_err *err);
 PSI_MUST ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t job, uint32_t task, const char *text, size_t len,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems in the form of a control list, the
+/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems (each with its length before it), the
  * CRC32C of all these bytes. It names every file of every task. The checkpoint exists once the directory has its manifest. */
 #include "manifest.h"
 

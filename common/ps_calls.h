@@ -113,9 +113,9 @@ typedef struct psd_call_functions {
      * count as one. Any thread; never waits. Errors: FAILED_PRECONDITION (the call is finished already: nothing happens). */
     ps_status (*again)(psd_call *call);
     /** End a PENDING call with status st. Its result is the first out_bytes bytes of out if st is PS_OK, otherwise the text error
-     * (may be NULL). Any thread; waits for nothing but a cancel() of the call that runs on another thread. The call is over then:
-     * in, out, data and the call itself belong to the server. A status that does not exist, or more bytes than out has, ends the
-     * call INTERNAL with a text that says so, as does a run() that returns a status although the call was finished. Errors:
+     * (may be NULL). Any thread; waits only for a cancel() of this call, if another thread is in it. The call is over then: in,
+     * out, data and the call itself belong to the server. A status that does not exist, or more bytes than out has, ends the call
+     * INTERNAL with a text that says so, as does a run() that returns a status although the call was finished. Errors:
      * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server notices this only until it has begun
      * calls_max more calls: then a later call may have the address. */
     ps_status (*finish)(psd_call *call, ps_status st, size_t out_bytes, const char *error);
@@ -136,8 +136,8 @@ typedef struct psd_call_functions {
      *
      * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
      *          (in done)  NOT_FOUND (no such variable here), FAILED_PRECONDITION with PS_REASON_UNINITIALIZED, ABORTED with
-     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (not the container's key), INVALID_ARGUMENT (other
-     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
+     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other dtype or
+     *          size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*read)(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx);
     /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last reason that
@@ -158,10 +158,9 @@ typedef struct psd_call_functions {
      * done     called once if draft() returns PS_OK, otherwise never. A call may not be finished between a draft() and its done.
      *
      * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
-     *          (in done)  NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or not the
-     *          container's key), INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (synchronous rounds use it),
-     *          RESOURCE_EXHAUSTED (the budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is
-     *          cancelled, or the server ends)
+     *          (in done) NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or `key` is wrong),
+     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (synchronous rounds use it), RESOURCE_EXHAUSTED (the
+     *          budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*draft)(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx);
     /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: rows, formulas, checks, texts. See schedule.h.
+/* Schedules of learning rates: rows, formulas, checks, texts.
  *
  * Happy path: while the global step g < warmup_steps, the rate is that of the warm-up; later it is that of the kind, at step
  * s = g - warmup_steps. With r the learning rate and p = s / decay_steps, in float64:

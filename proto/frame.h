@@ -81,8 +81,8 @@ struct ps_push_meta {
     float scale;             /* factor for the gradient; finite, > 0. ASSIGN: 1; ADD: +1 or -1 */
     uint32_t assign_flags;   /* ASSIGN: PS_ASSIGN_*; otherwise 0 */
     /* PUSH, PUSHPULL: 1 + version of the values from which the gradient was computed; 0: unknown. ASSIGN: number of the chief
-     * (the session that may initialise the container); 0: the sender is not the chief. ASSIGN to an optimizer slot that holds a
-     * power: this power, as the bits of an f64 */
+     * (the session that may initialise the container); 0: the sender is not the chief. ASSIGN to an optimizer slot with a power
+     * (such as beta1^t of Adam): the power, as the bits of an f64 */
     uint64_t version;
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
@@ -234,7 +234,7 @@ enum {
     PS_FEATURES_KNOWN = 255 | 256 | 1024 | 2048 /* features of this version; other bits are of newer versions */
 };
 
-/* What HELLO's reply says about the outcome of a mutation whose reply the session did not get. */
+/* What HELLO's reply says about a change (a request with PS_FLAG_SEQ) whose own reply the session did not get. */
 enum ps_number_state {
     PS_NUMBER_NOT_RECEIVED = 0,
     PS_NUMBER_APPLIED = 1,

@@ -59,7 +59,7 @@ struct psi_uri {
     char user[PS_KEY_NAME_BYTES_MAX + 1]; /* name of a user, formed like a key's name; otherwise "" */
 };
 /** Read bytes [n] (no NUL needed) as a URI. Only the exact form of psi_uri_text() is accepted: no percent signs, no leading zero
- * in an index, no bytes at the end. So equal URIs have equal bytes. A job cannot be called "user".
+ * in an index, nothing after an index. So equal URIs have equal bytes. A job cannot be called "user".
  *
  * out     written only on success.
  *
