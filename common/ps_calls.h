@@ -116,8 +116,8 @@ typedef struct psd_call_functions {
      * (may be NULL). Any thread; waits only for a cancel() of this call, if another thread is in it. The call is over then: in,
      * out, data and the call itself belong to the server. A status that does not exist, or more bytes than out has, ends the call
      * INTERNAL with a text that says so, as does a run() that returns a status although the call was finished. Errors:
-     * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server notices this only until it has begun
-     * calls_max more calls: then a later call may have the address. */
+     * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server notices this only until a later call
+     * gets the address; the address that is free longest is used first. */
     ps_status (*finish)(psd_call *call, ps_status st, size_t out_bytes, const char *error);
     /** Returns the address of a pointer that the program may use as it likes. It is NULL at first; the server never uses it.
      * Valid until the call is over. Any thread; the program synchronises its own accesses. */
