@@ -205,8 +205,8 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
     return PS_OK;
 }
 
-/* True if the frame may have flag TIMES, which asks how long a request takes, or answers that: the first frame of a push, the
- * last frame of a list or a reply, or a request of one frame that has a reply. */
+/* True if flag TIMES may be set on the frame: the first frame of a push, the last frame of a list or a reply, or any other
+ * request that has a reply. The flag asks for the times that the request takes, or says that the reply has them. */
 static bool has_place_for_times(const struct psi_form *form, const struct ps_frame_header *h)
 {
     const bool in_parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
