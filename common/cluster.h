@@ -65,8 +65,8 @@ PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name,
 PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from,
                                     struct psi_err *err); /* `to` was initialised */
 
-/** Add a job with the tasks of a comma-separated list of addresses; task i is the i-th. Spaces around an entry do not count. "":
- * no tasks.
+/** Add a job with the tasks of a comma-separated list of addresses; task 0 has the first one. Spaces around an entry do not
+ * count. "": no tasks.
  * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, a bad address, an address given twice (both tasks are named), more
  * than one chief, more than PS_JOBS_MAX jobs or PS_TASKS_MAX tasks. PS_RESOURCE_EXHAUSTED: memory. c is unchanged then. */
 PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);
@@ -104,7 +104,7 @@ PSI_MUST ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char
 
 uint32_t psi_cluster_job_count(const struct psi_cluster *c);
 const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index);
-/** Index of a job among the jobs. -1: no such job. */
+/** Index of a job in the cluster's list of jobs, which is sorted by name. -1: no such job. */
 int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
 /** Number of tasks of a job. 0: no such job, or a job without tasks. */
 uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);

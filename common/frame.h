@@ -20,7 +20,7 @@ enum psi_piece {
     PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
 };
 
-/* Memory for bytes that are read next. */
+/* Memory into which the next bytes of the stream are read. */
 struct psi_space {
     void *base;
     size_t bytes;
@@ -35,8 +35,8 @@ enum {
 
 struct psi_reader {
     struct ps_frame_header header;
-    uint32_t meta_bytes;    /* meta of the current frame, with padding */
-    const uint8_t *payload; /* payload of the last SEGMENT; valid until the next call */
+    uint32_t meta_bytes;    /* length of the current frame's meta, with padding */
+    const uint8_t *payload; /* payload of the last SEGMENT; valid until the next psi_reader_next() */
     uint32_t payload_bytes; /* with padding, so a multiple of 8; without the CRC and the pull trailer */
     uint32_t body_left;
     uint32_t have;

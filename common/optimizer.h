@@ -13,7 +13,7 @@ struct psi_part;
 #define PSI_OPTIMIZER_SLOTS_TEXT_MAX 64
 enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
 
-/** X(field) for each double of ps_optimizer. The message that describes an optimizer has fields of these names for all kinds. */
+/** X(field) for each field of type double in ps_optimizer. The message that describes an optimizer has fields of these names. */
 #define PSI_OPTIMIZER_DOUBLES(X)                                                                                                 \
     X(learning_rate)                                                                                                             \
     X(momentum)                                                                                                                  \

@@ -20,7 +20,7 @@ typedef struct psd_call psd_call;
 /* What run() returns if the call goes on without a compute thread. It is no ps_status, so run() casts it. */
 enum { PSD_CALL_PENDING = 1000, PSD_CALL_KEY_BYTES = 16 };
 
-/** A function that clients may run on this task. All functions get the table's ctx. Texts go to error [error_bytes]. */
+/** A function that clients may run on this task. All functions get the table's ctx. Texts of errors go to error [error_bytes]. */
 typedef struct psd_call_row {
     const char *name; /* letters, digits and . _ - /, at most 63 bytes */
     /** Checks whether the call may run with this input. On the task's thread, before the call is queued; must neither wait nor

@@ -66,7 +66,7 @@ const char *psi_rights_names(unsigned rights, char *buf, size_t n);
  * cluster), as "allow key:w0 model read". For a peer without an identity: a text that says how to get one. Returns buf; n >=
  * PSI_RIGHTS_ROW_FOR_BYTES. */
 const char *psi_rights_row_for(const struct psi_identity *who, const char *container, unsigned rights, char *buf, size_t n);
-/* The task as which a peer wants to act, whether the cluster spec lists it or not. */
+/* The task that a peer says it is, whether the cluster spec lists the task or not. */
 struct psi_rights_task {
     const char *cluster, *job;
     uint32_t task;

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of the variables of one launcher. */
+/* Names of the environment variables that one launcher sets. */
 struct names {
-    /* at: variable with the number of the process on its host; job: with the job's unique name, NULL: the launcher has none */
+    /* `at` has the number of the process on its host, `job` the job's unique name; job NULL: the launcher has no such name */
     const char *rank, *ranks, *at, *job;
 };
 
