@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psi_struct_take() replaces the library's defaults by the caller's fields, as far as the library knows them. It fails if
- * struct_bytes is impossible, or if a field that only a newer caller knows is not zero, because the library cannot do what it
- * asks for. */
+/* psi_struct_take() replaces the library's defaults by those of the caller's fields that the library knows. It fails if
+ * struct_bytes is impossible, or if a field that only a newer header has is not zero: the library cannot do what it asks for. */
 #include "abi.h"
 
 #include <string.h>

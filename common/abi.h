@@ -16,8 +16,8 @@
  *          PS_UNIMPLEMENTED      a field that only the caller's header has is not zero */
 PSI_MUST ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err);
 
-/** Copy a struct to element `index` of a caller's array, whose elements have item_bytes, of an older or a newer header than the
- * library. Fields that the caller's header lacks are left out; fields that only the caller's header has become zero. */
+/** Copy `item` [own_bytes] to element `index` of a caller's array. item_bytes: size of the struct in the caller's header, which
+ * may be older or newer. Fields that the caller's header lacks are left out; fields that only this header has become zero. */
 void psi_struct_give(void *items, size_t item_bytes, size_t index, const void *item, size_t own_bytes);
 PSI_MUST ps_status psi_struct_bytes_check(size_t item_bytes, const char *call, struct psi_err *err);
 

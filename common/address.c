@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of tasks as text. Host names are checked for their characters only; the resolver decides the rest. Failure: a text
- * that has none of the allowed forms; the error quotes it and says why. */
+/* Addresses of tasks as text. Host names are checked for their characters only; whether a host exists shows when it is looked up.
+ * Failure: a text in none of the allowed forms; the error quotes the text and says why. */
 #include "cluster.h"
 
 #include "name.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: a blob's size is within bounds; its offsets rise from 0 to the number of string bytes. Else it is refused. */
+/* Checks of blobs: the size is within bounds, and the offsets never fall, from 0 to the number of bytes of all strings. */
 #include "blob.h"
 
 #include <string.h>

@@ -24,15 +24,15 @@ PSI_MUST ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const 
     __attribute__((format(printf, 3, 4)));
 /** The bytes with a NUL behind them, which len does not count. NULL: no memory for the NUL. */
 const char *psi_buf_text(struct psi_buf *b);
-/* For a byte sequence most of which lies in one buffer: a piece of it that lies elsewhere. */
+/* A piece of a byte sequence that lies outside the buffer which has the rest of the sequence. */
 struct psi_lent {
-    size_t at; /* offset of the first of these bytes in the sequence */
+    size_t at; /* offset of the piece in the sequence */
     const void *data;
     size_t bytes; /* at least 1 */
 };
-/** Find the byte at `offset` of a sequence of `end` bytes, and return its address. The sequence has the pieces lents [lent_count]
- * at their offsets `at`, which rise; the bytes between them lie at `plain` without gaps. *out_bytes: number of bytes of the
- * sequence, from the found one on, that lie side by side in memory. */
+/** Return the address of the byte at `offset` of a sequence of `end` bytes. The pieces lents [lent_count], in rising order of
+ * `at`, are parts of the sequence; all its other bytes lie at `plain` without gaps. *out_bytes: how many bytes of the sequence,
+ * from this byte on, lie side by side in memory. */
 const uint8_t *psi_lent_find(const void *plain, const struct psi_lent *lents, uint32_t lent_count, size_t offset, size_t end,
                              size_t *out_bytes);
 void psi_buf_check_invariants(const struct psi_buf *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ClusterSpec. Jobs are sorted by name, tasks by index, addresses are normalised text. A function that fails leaves the
- * cluster unchanged. Failure: grammar, limits, an address given twice (compared pairwise, once per start), memory. */
+ * cluster unchanged. Refused: bad grammar, too many entries, an address given twice (all pairs are compared). */
 #include "cluster.h"
 
 #include "cluster_internal.h"
@@ -65,7 +65,7 @@ const char *psi_task_name_format(char *buf, size_t n, const char *job, uint32_t 
     return buf;
 }
 
-/* Addresses are normalised, so equal ones differ at most in the case of a host name. */
+/* Addresses are normalised text, so two texts of one address differ at most in the case of the host name. */
 static bool same_address(const char *a, const char *b)
 {
     return strncmp(a, "unix:", 5) == 0 ? strcmp(a, b) == 0 : strcasecmp(a, b) == 0;

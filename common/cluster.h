@@ -36,7 +36,7 @@ PSI_MUST ps_status psi_address_parse_n(const char *text, size_t len, bool allow_
                                        struct psi_err *err);
 /** Write "host:port", "[v6]:port" or "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
 const char *psi_address_format(const struct psi_address *a, char *buf, size_t n);
-/** True if both name one place: the same Unix path, or the same port and host. Upper and lower case of host names are equal. */
+/** True if both addresses are equal: one Unix path, or one port and host. Upper and lower case of host names are equal. */
 bool psi_address_equal(const struct psi_address *a, const struct psi_address *b);
 
 struct psi_cluster_task {
@@ -56,8 +56,7 @@ struct psi_cluster {
 };
 
 /** True for the jobs worker, chief, master and evaluator: their tasks are training programs, and hold no variables unless the
- * program also serves. Tasks of all other jobs are ps tasks. (TensorFlow: all task types of tf.estimator.RunConfig except ps.)
- * psd_job_trains() is not true for evaluator. */
+ * program also serves. Tasks of all other jobs are ps tasks. psd_job_trains() differs: it is false for evaluator. */
 bool psi_job_trains(const char *job);
 
 void psi_cluster_init(struct psi_cluster *c);
@@ -66,8 +65,8 @@ PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name,
 PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from,
                                     struct psi_err *err); /* `to` was initialised */
 
-/** Add a job with the tasks of a comma-separated list of addresses; task i is the i-th. Spaces around an entry do not count. "":
- * no tasks.
+/** Add a job with the tasks of a comma-separated list of addresses; task 0 has the first one. Spaces around an entry do not
+ * count. "": no tasks.
  * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, a bad address, an address given twice (both tasks are named), more
  * than one chief, more than PS_JOBS_MAX jobs or PS_TASKS_MAX tasks. PS_RESOURCE_EXHAUSTED: memory. c is unchanged then. */
 PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);
@@ -105,7 +104,7 @@ PSI_MUST ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char
 
 uint32_t psi_cluster_job_count(const struct psi_cluster *c);
 const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index);
-/** Index of a job among the jobs. -1: no such job. */
+/** Index of a job in the cluster's list of jobs, which is sorted by name. -1: no such job. */
 int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
 /** Number of tasks of a job. 0: no such job, or a job without tasks. */
 uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
@@ -124,7 +123,7 @@ const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t 
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
 /** Find the directory: the first task of job ps; if there is none, the first task of the first job by name. False: no tasks. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** Find the chief: the task of job chief or master; if there is none, task 0 of job worker, even if not listed. False: none. */
+/** Find the chief: the task of job chief or master; if there is none, task 0 of job worker, listed or not. False: neither. */
 bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
 /** Append the spec string ("ps=a:1,b:1;worker=1@c:1"), which psi_cluster_parse reads back. */
 PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
@@ -132,7 +131,7 @@ PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_bu
 PSI_MUST ps_status psi_cluster_format_json(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
 /** True if jobs (also those without tasks), tasks and addresses are equal. The cluster's name does not count. */
 bool psi_cluster_equal(const struct psi_cluster *a, const struct psi_cluster *b);
-/** FNV-1a hash of the cluster's name, a zero byte and the number of ps tasks (u32 little-endian). HELLO compares it. */
+/** FNV-1a hash of the cluster's name, a zero byte and the number of ps tasks (u32 little-endian). Peers compare it in HELLO. */
 uint64_t psi_cluster_hash(const struct psi_cluster *c);
 /** Write the name of a task, "/job:ps/task:1". n >= PSI_TASK_NAME_MAX. Returns buf. */
 const char *psi_task_name_format(char *buf, size_t n, const char *job, uint32_t task);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ClusterSpec from a file, "@PATH"; no core calls it. Failure: errors of psi_text_file_read(), a zero byte, a bad spec. */
+/* Reads a ClusterSpec from a file, "@PATH". Refused are a zero byte in the file and a bad spec. */
 #include "cluster.h"
 
 #include "text_file.h"
@@ -23,8 +23,8 @@ ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_e
 {
     struct psi_buf content;
     if (text[0] != '@') {
-        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)), err); /* the text may begin with a byte order mark,
-                                                                                     * as in "$(cat FILE)" */
+        /* skip a byte order mark, which "$(cat FILE)" may have */
+        return psi_cluster_parse(c, text + psi_utf8_mark(text, strlen(text)), err);
     }
     ps_status st = psi_text_file_read(what, text + 1, PSI_CLUSTER_FILE_MAX, &content, err);
     if (st == PS_OK) {

@@ -10,7 +10,7 @@ PSI_MUST ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job,
                                          struct psi_err *err);
 PSI_MUST ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t job, uint32_t task, const char *text, size_t len,
                                        struct psi_err *err);
-/** Add the tasks of "HOST:PORT, N@HOST:PORT", len bytes of a spec string. *out_at: where an error is; len: no error. */
+/** Add the tasks of "HOST:PORT, N@HOST:PORT", len bytes of a spec string. *out_at: offset of an error in hosts. */
 PSI_MUST ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const char *hosts, size_t len, size_t *out_at,
                                             struct psi_err *err);
 bool psi_task_index_read(const char *p, size_t len, uint32_t *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of a ClusterSpec. Read: spec string "ps=a:1,b:1;worker=1@c:1" (jobs end with ';' or their line), or one object of
+/* The texts of a ClusterSpec. Read are a spec string "ps=a:1,b:1;worker=1@c:1" (';' or a newline ends a job), or one object of
  * JSON or Python: job -> list of addresses, or job -> {index: address}. A job without tasks is "worker=", [] or {}, and is
- * written as {}, as by TensorFlow's ClusterSpec.as_dict(). Failure: grammar, and what cluster.c refuses, with line and column. */
+ * written as {}, as by TensorFlow's ClusterSpec.as_dict(). An error has line and column. */
 #include "cluster_internal.h"
 #include "literal.h"
 #include "name.h"
@@ -109,7 +109,7 @@ static ps_status read_spec(struct psi_cluster *c, const char *text, struct psi_e
         line = lines ? end + 1 : line;
     }
     if (st == PS_OK && jobs == 0) {
-        st = read_job(c, at, at, &at, err); /* the text is empty: read_job() fails with an error that says what is missing */
+        st = read_job(c, at, at, &at, err); /* the text is empty: read_job() fails, and says what is missing */
     }
     if (st != PS_OK) {
         psi_err_prefix(err, "line %u, column %u", number, (uint32_t)(at - line) + 1);
@@ -151,7 +151,7 @@ static ps_status expected(struct reader *r, const char *what)
         r->err);
 }
 
-/* Read `close`, or ',' and the token behind it. */
+/* Read the token `close`, or a ',' and the token behind it. */
 static ps_status next_item(struct reader *r, char close, const char *what)
 {
     ps_status st = next(r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ long pieces go to ISA-L, if the build found it (65,536 bytes in cache: 3 times as
- * fast as three streams on a CPU with AVX-512, equally fast on one without). Short pieces, and all pieces without ISA-L, are
- * three independent streams, which hide the crc32 instruction's latency of three cycles; carry-less products join them. Other
- * CPUs use eight tables (slicing by 8), made at first use. No failure modes.
+/* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ long pieces go to ISA-L, if the build found it: with AVX-512 it is 3 times as fast
+ * as our own code. Short pieces, and all pieces without ISA-L, are cut into three independent streams, which hide the crc32
+ * instruction's latency of three cycles; carry-less products join the streams. Other CPUs use eight tables (slicing by 8), made
+ * at first use. No failure modes.
  *
  * Folding, on a CPU with AVX-512 and VPCLMULQDQ: four registers hold 256 bytes. Each step replaces them by 256 bytes that have an
  * equal effect on the CRC at a place 256 bytes further on, and adds the data that lie there. At the end the four registers become
@@ -66,10 +66,10 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 
 enum {
     ISAL_MIN_BYTES = 128, /* for fewer bytes, the call of ISA-L costs more than it saves */
-    LONG_BYTES = 5456,    /* bytes of each of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
+    LONG_BYTES = 5456,    /* bytes of each of three streams: 4 * 3 * 5456 + 64 are the 64 KiB of a frame's segment */
     SHORT_BYTES = 128
 };
-#define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) mod P */
+#define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) modulo the CRC's polynomial P */
 #define LONG_SHIFT_1 UINT64_C(0x5d4c91fc)
 #define SHORT_SHIFT_2 UINT64_C(0xb9e02b86)
 #define SHORT_SHIFT_1 UINT64_C(0x0d3b6092)
@@ -87,14 +87,14 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t shift(uint64_t c
     return (uint64_t)_mm_cvtsi128_si64(product);
 }
 
-/* The register after three neighbouring blocks of `block` bytes at p. a: the register before them. */
+/* Returns the CRC register after three neighbouring blocks of `block` bytes at p. a: the register before these blocks. */
 __attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uint64_t a, const uint8_t *p, size_t block,
                                                                              uint64_t shift2, uint64_t shift1)
 {
     uint64_t b = 0;
     uint64_t c = 0;
-    const uint8_t *next = p + 3 * block; /* prefetched: the streams are too short for the hardware's own prefetcher (a gradient in
-                                          * memory: 11 GB/s without). A prefetch past the end does no harm */
+    /* prefetched: the streams are too short for the CPU's own prefetcher. A prefetch past the end does no harm */
+    const uint8_t *next = p + 3 * block;
     for (const uint8_t *end = p + block; p < end; p += 16, next += 48) {
         __builtin_prefetch(next);
         a = _mm_crc32_u64(a, load64(p));
@@ -144,7 +144,7 @@ __attribute__((target("avx"))) static void clear_upper_halves(void)
     _mm256_zeroupper();
 }
 
-/* constants of a fold over so many bits: x^(bits - 1) mod P for a lane's last eight bytes, x^(bits + 63) mod P for its first */
+/* FOLD_N: constants of a fold over N bits, x^(N - 1) mod P for a lane's last eight bytes, x^(N + 63) mod P for its first */
 #define FOLD_2048 0x1426a815, 0xe9a5d8be
 #define FOLD_1536 0x31c94608, 0x7ccbbbf2
 #define FOLD_1024 0x7417153f, 0x6577b245
@@ -271,7 +271,7 @@ uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, 
 }
 
 #ifdef PSI_ISAL
-/* The type of ISA-L's crc32_iscsi(), which takes the CRC of the bytes before, and returns the new one, with all bits inverted. */
+/* Type of ISA-L's crc32_iscsi(). `inverted`, the CRC of the bytes before, and the returned CRC have all bits inverted. */
 typedef uint32_t isal_fn(unsigned char *p, int n, uint32_t inverted);
 
 static uint32_t isal_absent(unsigned char *p, int n, uint32_t inverted)

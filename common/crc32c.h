@@ -17,8 +17,8 @@ uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n);
 /** Compute psi_crc32c(), and in the same pass search p for numbers that have all of `bits` set, such as NaN and infinity.
  * *out_none true: there is none. False: there may be one; always false for short pieces and on CPUs without AVX-512.
  *
- * bits  a mask: the neighbouring bits of a float's exponent field in a number of 16, 32 or 64 bits, not the highest bit, repeated
- *       up to 64 bits. */
+ * bits  a mask: the exponent bits of a float of 16, 32 or 64 bits, repeated to fill 64 bits. A float's highest bit is not in the
+ *       mask. */
 uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, bool *out_none);
 uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device strings as TensorFlow 1.15 reads them: python/framework/device_spec.py DeviceSpecV1 (empty segments, no first '/', /cpu
- * and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one) and core/util/device_name_utils.cc
- * ParseFullName ("*", /device:TYPE without number). One difference: a field given twice is refused. Failure: an unknown part, a
- * bad name or number, two devices; the text quotes string and part, and *out is unchanged. */
+/* Device strings as TensorFlow 1.15 reads them. From python/framework/device_spec.py, DeviceSpecV1: empty segments, no first '/',
+ * /cpu and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one. From core/util/device_name_utils.cc,
+ * ParseFullName: "*", /device:TYPE without number. One difference: a field given twice is refused. An error quotes the string and
+ * the bad part. */
 #include "device.h"
 
 #include "name.h"
@@ -18,7 +18,7 @@
 struct part {
     const char *text;
     size_t len;
-    uint32_t fields; /* 1 to 3; more is an unknown part */
+    uint32_t fields; /* 1 to 3; a string with more is refused */
     const char *field[3];
     size_t field_len[3];
 };

@@ -10,7 +10,7 @@
 #define PSI_DEVICE_TYPE_BYTES_MAX 31
 #define PSI_DEVICE_NUMBER_MAX 2147483647u
 
-/** What a device string fixes. A field that it leaves open is 0 or "", and its has_ is false. */
+/** The fields of a device string. A field that the string leaves open is 0 or "", and its has_ flag is false. */
 struct psi_device {
     bool has_job, has_replica, has_task, has_type, has_index;
     char job[PS_JOB_BYTES_MAX + 1];
@@ -24,7 +24,7 @@ struct psi_device {
 PSI_MUST ps_status psi_device_parse(const char *text, struct psi_device *out, struct psi_err *err);
 /** Write the canonical form; type without index as ":*", index without type as "*:N". n >= PSI_DEVICE_BYTES. Returns buf. */
 const char *psi_device_format(const struct psi_device *d, char *buf, size_t n);
-/** tf.device(outer) around inner: for each field, inner wins if it fixes the field. out may be outer or inner. */
+/** Merge as tf.device(outer) around tf.device(inner): a field is inner's, if inner fixes it, else outer's. out may be either. */
 void psi_device_merge(const struct psi_device *outer, const struct psi_device *inner, struct psi_device *out);
 bool psi_device_is_empty(const struct psi_device *d);
 

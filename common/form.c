@@ -136,9 +136,8 @@ static ps_status check_request(const struct psi_form *form, const struct ps_fram
         return st;
     }
     bool no_id = (form->has & PSI_FORM_NO_ID) != 0;
-    if (no_id ? h->id != 0
-              : h->id == 0 && (form->must & PS_FLAG_SEQ) ==
-                                  0) { /* with SEQ the id is a sequence number, which the session's record checks */
+    /* with SEQ the id is a sequence number, which is checked later */
+    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) {
         return fail(err, form, "", no_id ? "id is not 0" : "id is 0");
     }
     if ((h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) || (h->dtype != 0 && (form->has & PSI_FORM_DTYPE) == 0) ||
@@ -206,8 +205,8 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
     return PS_OK;
 }
 
-/* Flag TIMES asks for the times of a request. True if the frame may have it: it begins a request that has a reply, or it is the
- * last frame of a list or a reply. */
+/* True if flag TIMES may be set on the frame: the first frame of a push, the last frame of a list or a reply, or any other
+ * request that has a reply. The flag asks for the times that the request takes, or says that the reply has them. */
 static bool has_place_for_times(const struct psi_form *form, const struct ps_frame_header *h)
 {
     const bool in_parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;

@@ -37,7 +37,7 @@ const char *psi_op_name(uint8_t op);
  * it. Errors: INVALID_ARGUMENT with the operation and what is wrong: close the connection. */
 PSI_MUST ps_status psi_form_check(const struct ps_frame_header *h, const uint8_t *meta, struct psi_err *err);
 
-/** Check that this side has all features that peer `who` requires in its HELLO. UNIMPLEMENTED (FEATURE) names unknown ones. */
+/** Check that this side has all features that peer `who` requires in its HELLO. UNIMPLEMENTED names unknown ones. */
 PSI_MUST ps_status psi_features_check(uint64_t needs, const char *who, struct psi_err *err);
 
 #endif

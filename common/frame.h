@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames: encode a header, and read frames out of bytes that arrive in any pieces. A segment that lies whole in the given bytes
  * is not copied. An incomplete header or meta is gathered inside the reader, an incomplete segment in a 64 KiB buffer that the
- * owner lends. Values may go straight to their place, which the owner names after a HEAD (psi_reader_target()): the shell reads
- * into it (psi_reader_places()), or the reader copies to it and computes the CRC on the way. A header is checked against the
- * limits before a byte of meta or body is taken. After an error the connection is closed. */
+ * owner lends. Values may go straight to memory that the owner names after a HEAD (psi_reader_target()): the shell, which reads
+ * the socket, reads into it (psi_reader_places()), or the reader copies the values there and computes the CRC on the way. A
+ * header is checked against the limits before a byte of meta or body is taken. After an error the connection is closed. */
 #ifndef PSI_FRAME_H
 #define PSI_FRAME_H
 
@@ -12,7 +12,7 @@
 #include "status.h"
 
 enum psi_piece {
-    PSI_PIECE_NONE,    /* all bytes are consumed, nothing is complete */
+    PSI_PIECE_NONE,    /* nothing is complete: more bytes or a buffer are needed (psi_reader_next()) */
     PSI_PIECE_HEAD,    /* header and meta of a new frame: r->header, r->meta */
     PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the body, CRC checked, with padding; with a target
                           r->payload has the values alone */
@@ -20,23 +20,23 @@ enum psi_piece {
     PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
 };
 
-/* Memory for bytes that are read next. */
+/* Memory into which the next bytes of the stream are read. */
 struct psi_space {
     void *base;
     size_t bytes;
 };
 enum {
-    PSI_PLACE_SEGMENTS = 4, /* segments read at a time: what was read is still in cache when its CRC is made */
+    PSI_PLACE_SEGMENTS = 4, /* most segments that one read takes, so that they are still in cache when their CRCs are computed */
     PSI_PLACES_MAX = 2 * PSI_PLACE_SEGMENTS,
-    /* bytes that one read may take beyond the places, after a frame with large values. Few, because they land in scratch memory:
-     * bytes of large values of the next frame must be copied from there to their place */
+    /* most bytes that one read takes beyond the places, behind a frame with large values. They land in other memory, from where
+     * values of the next frame must be copied, so they are few */
     PSI_REST_BYTES = 4096
 };
 
 struct psi_reader {
     struct ps_frame_header header;
-    uint32_t meta_bytes;    /* meta of the current frame, with padding */
-    const uint8_t *payload; /* payload of the last SEGMENT; valid until the next call */
+    uint32_t meta_bytes;    /* length of the current frame's meta, with padding */
+    const uint8_t *payload; /* payload of the last SEGMENT; valid until the next psi_reader_next() */
     uint32_t payload_bytes; /* with padding, so a multiple of 8; without the CRC and the pull trailer */
     uint32_t body_left;
     uint32_t have;
@@ -45,15 +45,15 @@ struct psi_reader {
     /* true: no number in the last SEGMENT has all bits of `watched`; false: a number may have them, or no search was made */
     bool none_watched;
     uint8_t state;
-    bool foreign;                   /* BAD, because the peer speaks another protocol: an error reply would mean nothing to it */
+    bool foreign;                   /* after BAD: the peer speaks another protocol, and would not understand an error reply */
     bool has_trailer;               /* the body of the current frame ends in a pull trailer */
-    struct ps_pull_trailer trailer; /* valid at END of such a frame */
+    struct ps_pull_trailer trailer; /* valid at PSI_PIECE_END, if has_trailer */
     uint8_t *buffer;                /* [PSI_READER_BUFFER_BYTES] memory that the owner lends; NULL: none is lent */
     /* The following fields are of a frame with a target (psi_reader_target()). */
-    bool targeted, large; /* targeted: the current frame has a target; large: the last frame with a target had a whole segment */
+    bool targeted, large; /* targeted: the current frame has a target; large: its target has PS_SEGMENT_BYTES or more */
     uint8_t tail;         /* index in tails of the current segment */
     uint8_t *target;      /* where the current segment's values go; NULL after psi_reader_release(): the values are dropped */
-    uint64_t target_left; /* bytes of values from target on; padding follows */
+    uint64_t target_left; /* bytes of values that are still to come, at `target` */
     size_t placed;        /* bytes that psi_reader_placed() reported and psi_reader_next() has not taken yet */
     uint32_t sum;         /* CRC of the values of the current segment so far */
     uint8_t tails[PSI_PLACE_SEGMENTS][16];
@@ -61,7 +61,7 @@ struct psi_reader {
 };
 #define PSI_READER_BUFFER_BYTES (PS_SEGMENT_BYTES + 32)
 
-/** Begin to read the frames of a stream. body_limit: most bytes of a body (UINT32_MAX: only the protocol's own limit). */
+/** Begin to read the frames of a stream. body_limit: most bytes of a body; UINT32_MAX: only the protocol's own limit holds. */
 void psi_reader_init(struct psi_reader *r, uint32_t body_limit);
 /** Meta of the current frame, meta_bytes long, 8-aligned. Valid until the next HEAD. */
 static inline const uint8_t *psi_reader_meta(const struct psi_reader *r)
@@ -88,7 +88,7 @@ void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes);
 /** Stop writing into the memory of psi_reader_target(): the rest of the frame is read, checked and dropped. If bytes of
  * psi_reader_placed() are not taken yet, the stream ends, because these bytes cannot be checked any more. */
 void psi_reader_release(struct psi_reader *r);
-/** Say where the next bytes of the stream belong. Returns the number of places, in order; 0: the shell reads to its own memory.
+/** Say to which places the shell may read the stream's next bytes. Returns their number; 0: the shell reads to its own memory.
  * Bytes that the shell reads beyond the places, at most *rest, go to its own memory as well, for psi_reader_next(). The places
  * are valid until the owner's next event. A shell may do without this function, and give all bytes to psi_reader_next(). */
 size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest);

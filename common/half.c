@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 as two bytes. bfloat16: a float32 without its lower half. float16: sign, 5 bits of exponent (bias 15), 10 of fraction;
- * below 2^-14 multiples of 2^-24. Rounding adds half a unit of the last place, less one where the result is even already; a carry
- * into the exponent gives the right value. Loops without branches become vector code; arrays of float16 are converted by the F16C
- * instructions if the CPU has them. */
+/* float32 as two bytes. bfloat16 is a float32 without its lower half. float16 has a sign, 5 bits of exponent (bias 15) and 10 of
+ * fraction; values below 2^-14 are multiples of 2^-24. Rounding adds half a unit of the last kept bit, minus 1 if this bit is 0;
+ * a carry into the exponent gives the right value. The loops have no branches, so they become vector code. Arrays of float16 are
+ * converted by the F16C instructions if the CPU has them. */
 #include "half.h"
 
 #include "clones.h"
 #include "status.h"
 
 enum {
-    LINE = 16,         /* float32 values of a cache line */
+    LINE = 16,         /* number of float32 values in a cache line */
     AHEAD_BYTES = 4096 /* distance of prefetches from the value being narrowed. Values out of cache are then narrowed twice as
                         * fast: the CPU's own prefetchers stop at the end of each 4 KiB. A prefetch behind the end of an array
                         * does no harm */
@@ -71,8 +71,8 @@ static inline uint16_t f16_of(float x)
     /* a float16 from 2^-14 on is a normal number: the exponent's bias changes from 127 to 15 */
     uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
     normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
-    /* below 2^-14 a half is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
-    /* an exponent above 112 selects `normal` below and not `tiny`: the limit of 112 only keeps the shift at 14 or more */
+    /* below 2^-14 the result is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
+    /* 112 is the highest exponent below 2^-14; for higher ones `normal` is taken and `tiny` does not count */
     uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U;
     uint32_t shift = exponent > 101U ? 126U - exponent : 25U;
     uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);
@@ -115,7 +115,7 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
     }
 }
 
-/* Convert elements [0, result) of n by the CPU's own instructions, if it has them: ten times as fast as the loops below. */
+/* narrow_f16c() and widen_f16c() use the CPU's instructions, ten times as fast as a loop. They return how many they did. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -126,7 +126,7 @@ enum { EIGHT = 8 };
 static bool has_f16c(void)
 {
     enum { NOT_ASKED, NO, YES };
-    static atomic_int answer; /* kept, because CPUID is slow on a virtual machine */
+    static atomic_int answer; /* asked once and kept, because CPUID is slow on a virtual machine */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
     if (known == NOT_ASKED) {
         unsigned a = 0;

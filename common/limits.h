@@ -8,7 +8,7 @@ enum {
     PS_NAME_BYTES_MAX = 255,     /* variable names */
     PS_CONTAINER_BYTES_MAX = 63, /* container names */
     PS_JOB_BYTES_MAX = 63,       /* job and cluster names */
-    /* names of keys; together with the longest cluster name and role an identity has 126 bytes in a message */
+    /* names of keys; with the longest cluster name and role, a key's name on the wire (psi_key_wire()) has 126 bytes */
     PS_KEY_NAME_BYTES_MAX = 40,
     PS_HOST_BYTES_MAX = 255,     /* host of an address */
     PS_ADDRESS_BYTES_MAX = 271,  /* host:port, unix:PATH */
@@ -23,10 +23,10 @@ enum {
     /* payload bytes of a frame that our library sends; smaller than the limit, so that other frames need not wait long */
     PS_VALUES_FRAME_BYTES = 1 << 20,
 #endif
-    PS_META_BYTES_MAX = 1024,              /* encoded meta of one frame, padding included */
-    PS_WINDOW = 256,                       /* outcomes of mutations that a task keeps for a session */
-    PS_MULTIFRAME_PUSHES_MAX = 8,          /* unfinished pushes of several frames that a session may have at a task */
-    PS_RESULT_BYTES_MAX = 64,              /* bytes of the value that a mutation's reply returns */
+    PS_META_BYTES_MAX = 1024,     /* encoded meta of one frame, padding included */
+    PS_WINDOW = 256,              /* outcomes of a session's last changes that a task keeps, for answers to repeated requests */
+    PS_MULTIFRAME_PUSHES_MAX = 8, /* unfinished pushes of several frames that a session may have at a task */
+    PS_RESULT_BYTES_MAX = 64,     /* bytes of the value that a mutation's reply returns */
     PS_CONTROL_BODY_MAX = 256 << 10,       /* body of a frame without tensor values; a longer list goes on in further frames */
     PS_LIST_ITEM_BYTES_MAX = 2048,         /* bytes of one entry of a list, without its length */
     PS_WAITS_PER_SESSION_MAX = 1024,       /* waiting requests that a session may have at a task */
@@ -38,15 +38,15 @@ enum {
     PS_SEGMENT_PROGRESS_BYTES = 1 << 10,   /* an incomplete segment must grow by so many bytes in each PS_SEGMENT_DEADLINE_MS */
     PS_SEGMENT_BUFFERS_MAX = 128,          /* incomplete segments at a time, on all connections of a task together */
     PS_PUSHES_IN_PROGRESS_MAX = 4096,      /* unfinished pushes at a task */
-    PS_CALLS_MAX = 64,                     /* calls that run or wait at a task */
+    PS_CALLS_MAX = 64,                     /* ps_call()s of clients that run or wait at a task */
     PS_COPIES_BYTES_MAX = 64 << 20,   /* bytes copied for replies that wait on one connection (strings, rows, atomic values) */
     PS_INIT_AT_ONCE_BYTES = 16 << 20, /* a larger INIT (bytes of value and slots) is done in slices */
     PS_INIT_SLICE_BYTES = 64 << 10,   /* bytes that one slice of an INIT writes: some 2 ms */
     PS_ROUND_SLICE_BYTES = 8 << 20,   /* bytes in a slice of a synchronous round, or of a push for LAMB or LARS: some 2 ms */
-    PS_REST_BYTES_MAX = 1 << 20,   /* bytes kept that came behind a waiting request on its connection; more than any one read */
-    PS_TICK_LOOKS = 256,           /* connections, sessions and sessions' containers that one tick examines: some 0.1 ms */
-    PS_LIST_SLICE_ROWS = 1024,     /* variables in one slice of a listing or of a SET_RATE: some 2 ms */
-    PS_RESET_SLICE_NAMES = 1024,   /* variables or names that one slice of a container's reset removes: some 0.6 ms */
+    PS_REST_BYTES_MAX = 1 << 20, /* bytes kept that came behind a waiting request on its connection; more than one read brings */
+    PS_TICK_LOOKS = 256,         /* connections, sessions and their containers that one tick of the timer examines: some 0.1 ms */
+    PS_LIST_SLICE_ROWS = 1024,   /* variables in one slice of a listing or of a SET_RATE: some 2 ms */
+    PS_RESET_SLICE_NAMES = 1024, /* variables or names that one slice of a container's reset removes: some 0.6 ms */
     PS_CUT_SLICE_BYTES = 1 << 19,  /* bytes that one slice of a checkpoint copies or encodes: some 0.5 ms of small entries */
     PS_CUT_PACE_BYTES = 48 << 20,  /* bytes of a checkpoint written to disk each second while clients are served */
     PS_COPY_SLICE_BYTES = 1 << 18, /* bytes that one slice copies for the calls of a task: some 0.05 ms */

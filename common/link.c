@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links are made and freed here; link.h says what a link is. */
+/* Makes and frees links: a link is one connection, with its reader and its queue of frames to send. */
 #include "link.h"
 
 #include "mem.h"

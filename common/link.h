@@ -17,7 +17,7 @@
 struct psi_link {
     struct psi_reader in;
     struct psi_outq out;
-    struct psi_list dirty; /* in the core's list of dirty links: those for which the shell must do something */
+    struct psi_list dirty; /* place in the core's list of dirty links: the shell must do something for each of them */
     void *shell;           /* the shell's connection; the core never uses it */
     void *owner;           /* the core's object for this connection */
     uint64_t name;         /* number of the link, for logs and replay; newer links have higher numbers */
@@ -27,19 +27,19 @@ struct psi_link {
                      closed */
     bool close_after_flush; /* with `closing`: first send the queue, for at most PSI_LINK_LINGER_MS */
     bool paused;            /* effect: do not read (true) or read (false) */
-    bool want_buffer;       /* one reason of `paused`: no segment buffer is free */
+    bool want_buffer;       /* one reason for `paused`: the reader needs a segment buffer, and none is free */
 };
 enum { PSI_LINK_LINGER_MS = 1000 };
 
 /** Make a link with an empty queue, which refuses frames whose body has more than body_limit bytes. NULL: no memory. */
 struct psi_link *psi_link_new(void *shell, uint64_t name, uint32_t body_limit);
-/** Drop the queue and free; NULL is fine. */
+/** Drop the queue and free the link; NULL is fine. */
 void psi_link_free(struct psi_link *link);
 
 /* Effects of a dirty link, in this order:
  *   closing               -> the shell closes; it calls nothing of the core for this link any more
  *   psi_outq_ready(out)   -> compose, write, psi_outq_accepted(); repeat while everything is taken, up to a bound per loop turn.
- *                         A hold is written later; then psi_outq_held_written() and the core's writable event
+ *                         Once a hold is written: psi_outq_held_written() and the core's writable event
  *   paused                -> stop or start reading */
 
 #endif

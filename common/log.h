@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". The program's functions give the time and the
- * output. */
+/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". The program's functions give time and output. */
 #ifndef PSI_LOG_H
 #define PSI_LOG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems in the form of a control list, the
+/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems (each with its length before it), the
  * CRC32C of all these bytes. It names every file of every task. The checkpoint exists once the directory has its manifest. */
 #include "manifest.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const uint8_t HEAD[8] = {'p', 's', 'd', 'm', 'a', 'n', 'i', 1 /* format */};
-enum { SUM_BYTES = 4, FORMAT_AT = sizeof(HEAD) - 1, FORMAT_WITH_NOTES = 2 /* format with notes; older psds refuse it */ };
+enum { SUM_BYTES = 4, FORMAT_AT = sizeof(HEAD) - 1, FORMAT_WITH_NOTES = 2 /* older psds refuse a manifest with notes */ };
 
 void psi_manifest_init(struct psi_buf *b)
 {

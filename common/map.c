@@ -21,7 +21,7 @@ enum {
     KEPT_SLOTS = 256, /* an index with at most so many slots is never made smaller */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64,
-    FORGET_AT_ONCE = 4096 /* how many moved entries' memory is given back to the system at a time: 32 pages */
+    FORGET_AT_ONCE = 4096 /* the memory of so many moved entries is given back to the system at a time: 32 pages */
 };
 
 struct psi_map_entry {
@@ -42,12 +42,12 @@ struct psi_map_move {
     uint32_t slot_count, entry_count;
     uint32_t at;
     uint32_t placed; /* how many entries were moved; the next one goes to this index of the new array */
-    uint32_t room;   /* how many places the new array keeps at its front for old entries: all that lived when the move began */
+    uint32_t room;   /* entries that the map had when the move began; the new array keeps so many places for them at its front */
 };
 
 enum { REMOVED = 1 /* key_bytes of an entry that was removed during the move, before it was moved: it is moved as a hole */ };
 _Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
-/* right after growing a table is 3/8 full: 8/3 slots for each entry, with 4 bytes of index each */
+/* a table that has just grown is 3/8 full: each entry has a share of 8/3 slots, of 4 bytes each */
 _Static_assert(PSI_MAP_ENTRY_BYTES > sizeof(struct psi_map_entry) + sizeof(uint32_t) * 8 / 3, "an entry with its share");
 _Static_assert(PSI_MAP_LEAST_BYTES >= FIRST_SLOTS / 4 * 3 * sizeof(struct psi_map_entry) + FIRST_SLOTS * sizeof(uint32_t),
                "the first tables");
@@ -244,7 +244,7 @@ static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_
     return true;
 }
 
-/* Make room for one more entry: copy the live entries into fitting tables, without holes. Many entries are moved later. */
+/* Make room for one more entry: copy the live entries into fitting tables. If they are many, they move step by step. */
 static ps_status refit(struct psi_map *m, struct psi_err *err)
 {
     uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;

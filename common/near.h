@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/** About how many characters of `given` must change to become a known name. 0: none; - and _ count as equal. SIZE_MAX: too many.
- * Of all known names, the one with the lowest result was likely meant. */
+/** Returns about how many characters of `given` must change to become `name`; - and _ count as equal. SIZE_MAX: too many. Of all
+ * known names, the one with the lowest result was likely meant. */
 size_t psi_near(const char *given, const char *name);
 /** psi_near() of given [len], which need not be NUL-terminated. */
 size_t psi_near_bytes(const char *given, size_t len, const char *name);

@@ -13,7 +13,7 @@ struct psi_part;
 #define PSI_OPTIMIZER_SLOTS_TEXT_MAX 64
 enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
 
-/** X(field) for each double of ps_optimizer. The message that describes an optimizer has fields of these names for all kinds. */
+/** X(field) for each field of type double in ps_optimizer. The message that describes an optimizer has fields of these names. */
 #define PSI_OPTIMIZER_DOUBLES(X)                                                                                                 \
     X(learning_rate)                                                                                                             \
     X(momentum)                                                                                                                  \
@@ -60,7 +60,7 @@ struct psi_slot {
     bool by_row;            /* the slot has one element for each row of the variable: shape (rows, 1) */
     bool average;           /* the slot is a moving average of the variable, and begins as a copy of the variable */
     bool wide;              /* the power is a float64 also for a float32 variable */
-    const char *power;      /* name of the power in exported files; NULL: none */
+    const char *power;      /* name of the power in exported files; NULL: the slot has no power */
     size_t base;            /* offset of the field of ps_optimizer by which the power is multiplied */
 };
 /** A kind of optimizer (ps_opt_kind), without its update rule. Lists end with a NULL name; hypers[0] is the learning rate. */
@@ -95,7 +95,7 @@ const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 bool psi_optimizer_has_powers(uint32_t kind);
 /** True if a slot of this kind has one element for each row of the variable (common/rows.h): then a step needs whole rows. */
 bool psi_optimizer_is_by_row(uint32_t kind);
-/** The shape of a slot. shape: the variable's, which has passed psi_optimizer_check_shape(). */
+/** The shape of a slot. shape: that of its variable, which has passed psi_optimizer_check_shape(). */
 ps_shape psi_slot_shape(const struct psi_slot *slot, const ps_shape *shape);
 /** The slot of a moving average, which an optimizer of any kind may have behind its own slots. */
 extern const struct psi_slot psi_average_slot;
@@ -107,7 +107,7 @@ static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
     memcpy(&v, (const char *)opt + field, sizeof(v));
     return v;
 }
-/** The value of a hyperparameter in opt; of a switch 0 or 1. */
+/** The value of a hyperparameter in opt; 0 or 1 for a switch. */
 double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 void psi_hyper_set(ps_optimizer *opt, const struct psi_hyper *h, double value);
 /** True if texts and files leave the hyperparameter out: it is quiet, and has its standard value. */
@@ -121,7 +121,7 @@ ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
  * Errors  PS_INVALID_ARGUMENT  naming the optimizer, the parameter and its value. */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
 
-/** Check that the optimizer, which passed psi_optimizer_check(), fits the variable `name` of this shape (part: or a part of it).
+/** Check that the optimizer, which passed psi_optimizer_check(), fits a variable: its name and shape, and how it is a part.
  *
  * Errors  PS_INVALID_ARGUMENT  an optimizer with slots by row: the variable has no rows, rows without elements, rows larger than
  * PSI_ROW_BYTES_MAX, or is cut across its rows */
@@ -130,7 +130,7 @@ PSI_MUST ps_status psi_optimizer_check_shape(const ps_optimizer *opt, const char
 
 const char *psi_optimizer_name(uint32_t kind);
 const char *psi_range_text(enum psi_range range);
-/** True if v is within the range; for a list, if each number may be v. */
+/** True if v is within the range. PSI_RISING, PSI_RATES: if a number of the list may be v. */
 bool psi_range_has(enum psi_range range, double v);
 /** Write "; its standard value is 0.01", for the end of an error; "" if the parameter has none. Returns buf. */
 const char *psi_standard_text(const struct psi_hyper *h, char *buf, size_t n);
@@ -151,7 +151,7 @@ const char *psi_optimizer_slots_text(const ps_optimizer *opt, char *buf, size_t 
 
 /** Check that an initializer fits a variable of dtype. All kinds except zeros, ones and constant need a floating-point dtype. A
  * constant is finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low <= high; stddev >= 0. A string
- * variable can only begin empty (zeros). Glorot's and He's need a known ps_fan. INVALID_ARGUMENT. */
+ * variable can only begin empty (zeros). Glorot's and He's need a known ps_fan. Errors: INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
 const char *psi_initializer_name(uint32_t kind);
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* HYPER(name, field of ps_optimizer, range, standard value or NAN, what it is) */
+/* HYPER(name, field of ps_optimizer, range, standard value or NAN for none, text for users) */
 #define HYPER(name_, field_, range_, standard_, text_)                                                                           \
     {                                                                                                                            \
         .name = (name_), .field = offsetof(ps_optimizer, field_), .range = PSI_##range_, .standard = (standard_),                \

@@ -283,11 +283,11 @@ struct file_state {
     struct psi_options *o;
     const char *name;
     const char *text;
-    size_t len, at; /* length of the text; how far it is read */
+    size_t len, at; /* len: length of the text; at: bytes of the text that are read */
     int line;
     bool indented; /* the present line begins with a blank, so it continues the value of the line before (inih's rule) */
-    int *seen;     /* [row], line that set the row */
-    int32_t begun; /* the row whose value the next line may continue; -1: none */
+    int *seen;     /* [row] number of the line that set the row; 0: no line has */
+    int32_t begun; /* index of the row whose value the next line may continue; -1: no row */
     struct psi_buf so_far;
     ps_status st;
     struct psi_err *err;

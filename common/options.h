@@ -33,7 +33,7 @@ struct psi_option {
     /* INT: unit shown in --help, or NULL; DURATION: "ms" or "s", the unit of a number without a unit */
     const char *unit;
     int64_t min, max;           /* range of the stored value; STRING, WAYS: range of its length in bytes */
-    const char *default_text;   /* as a user would write it; NULL: 0 or empty */
+    const char *default_text;   /* the default as a user would write it; NULL: 0, or an empty text */
     const char *bare;           /* value of a flag that stands alone, without a value; NULL: a value must follow */
     const char *const *choices; /* ENUM, WAYS: NULL-terminated names */
     bool reloadable;            /* the value may change while the program runs */
@@ -45,7 +45,7 @@ struct psi_option {
     char letter;         /* short flag, as t in "-t VALUE"; 0: none */
     const char *group;   /* heading above this row in --help; NULL: no new section */
     unsigned tag;        /* for the program that owns the table; this module does not use it */
-    const char *metavar; /* name for the value in --help ("HOST:PORT,..."); NULL: by type */
+    const char *metavar; /* name for the value in --help ("HOST:PORT,..."); NULL: a name for its type */
     const char *help;
     size_t offset, size;
 };
@@ -98,8 +98,8 @@ const char *psi_options_format_value(const struct psi_options *o, size_t row, ch
 /** Append an entry for each row, "  --name VALUE   help (unit, range; default)", wrapped at 100 columns. */
 PSI_MUST ps_status psi_options_help(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
 PSI_MUST ps_status psi_option_help(const struct psi_option *row, struct psi_buf *out, struct psi_err *err);
-/** Append a configuration file: for each row that is not flag_only its help as comments and "#name = default", commented out
- * unless the value is not the default. psi_options_parse_file() reads it, also with every # before a name removed. */
+/** Append a configuration file: for each row that is not flag_only its help as comments and "#name = default", commented out if
+ * the value is the default. psi_options_parse_file() reads the file, also with every # before a name removed. */
 PSI_MUST ps_status psi_options_file(const struct psi_options *o, struct psi_buf *out, struct psi_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queue: frames in order (late frames may be overtaken), composed unit by unit; no unit is ever torn. Happy path:
- * compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in all; the kernel
- * takes everything; accepted() pops the frames. If the kernel takes less, the rest of the unit it stopped in (or the next unit,
- * if it stopped at an end) is copied to the hold. The other composed units are dropped, and composed again later, with the values
- * of that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner closes the connection. */
+/* The send queue. Frames go in order, except that late frames may be overtaken. A unit is a 64 KiB segment of a frame, the first
+ * one with the frame's head, the last one with the trailer. Happy path: compose() offers units of the first frames, about 256
+ * KiB; the kernel takes all; accepted() drops the sent frames. If the kernel takes less, the rest of the unit that it stopped in
+ * (the next unit, if it stopped at an end) is copied to the hold. The other units are composed again later, with the values of
+ * that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner closes the connection. */
 #include "outq.h"
 
 #include "crc32c.h"
@@ -321,7 +321,7 @@ static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uin
     return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_far(0, at, bytes);
 }
 
-/* Write the frame's trailer, with the version of now. Returns its length; 0: the frame has none. */
+/* Write the frame's trailer, with the variable's present version. Returns its length; 0: the frame has none. */
 static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
 {
     if (out->ops->trailer == NULL) {
@@ -478,10 +478,10 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
         }
         end = q->unit_end[i];
         if (end - n >= PS_SEGMENT_BYTES / 2) {
-            break; /* the hold has at least half a segment; only smaller ones are joined, to save writes */
+            break; /* the hold has at least half a segment; a smaller hold gets another unit, to save writes */
         }
     }
-    PSI_ASSERT(end > n); /* a unit is at most a segment and its CRC */
+    PSI_ASSERT(end > n); /* one unit always fits: it is at most a segment and its CRC */
     copy_out(q, n, end, q->hold);
     q->hold_bytes = end - n;
     q->hold_left = q->hold_bytes;
@@ -494,7 +494,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
 
 void psi_outq_held_left(struct psi_outq *q, size_t left)
 {
-    /* without a hold, `left` counts what the transport still has, at most all bytes that it was ever given */
+    /* without a hold, `left` counts bytes that the transport has not passed to the kernel yet, at most all that it ever got */
     uint64_t most = q->hold_bytes > 0 ? q->hold_bytes : q->sent_bytes;
     q->hold_left = left < most ? left : (size_t)most;
 }

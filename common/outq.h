@@ -3,8 +3,8 @@
  *
  * A small frame is copied into the queue. A large one (pull reply, push) points at memory that may change until its bytes are
  * taken: its CRCs, version fields and payload are composed at the moment of the write, 64 KiB at a time. If the kernel takes
- * part of a 64 KiB segment, the rest of the segment is copied at once (the hold). So no segment is ever torn, and only memory
- * that cannot change is handed to the operating system for later.
+ * part of a 64 KiB segment, the rest of the segment is copied at once (the hold). So a sent segment never mixes values of two
+ * moments, and the operating system never keeps a pointer to memory that may change.
  *
  *   compose() -> pieces; try to write them; accepted(n) -> maybe a hold; write the hold (any time later); held_written() */
 #ifndef PSI_OUTQ_H
@@ -65,14 +65,14 @@ struct psi_out_scratch {
 struct psi_outq {
     struct psi_list frames;
     struct psi_list late; /* large frames that later, small ones may overtake (psi_outq_push_late()) */
-    /* bytes queued since the first frame of `late` became first. When they exceed that frame's bytes, it moves to `frames` */
+    /* bytes queued since the first frame of `late` became first. At as many bytes as that frame has, it moves to `frames` */
     uint64_t overtaken;
     size_t queued_bytes; /* bytes of copied frames that wait; if they are too many, the connection is not read */
     uint32_t frame_count;
     uint32_t spare_count[PSI_OUT_SPARES]; /* how many freed frames are kept for reuse, by size */
     struct psi_list spare[PSI_OUT_SPARES];
-    uint64_t sent_bytes; /* bytes so far that were given to the transport or moved to the hold */
-    /* bytes of the first frame that were given to the transport or moved to the hold; only whole units */
+    uint64_t sent_bytes; /* bytes so far that the transport (a socket, or TLS on it) has taken, or that were moved to the hold */
+    /* bytes of the first frame that the transport has taken or that were moved to the hold; only whole units */
     uint64_t first_sent;
     struct psi_out_scratch *scratch; /* memory shared with other queues; may be NULL while no frame needs convert() */
     /* The hold: bytes that the operating system writes later. */
@@ -109,8 +109,8 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
 /** Queue a streamed frame. out->head must be complete except for what begin() fills in; the queue sets body_bytes, PS_FLAG_CRC
  * and the CRC of the header. begin, payload and trailer are called again if offered bytes were not taken. */
 void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out);
-/** Queue a large streamed frame that later, small frames may overtake, until no other frame waits or until they have as many
- * bytes as it has (counted from when it became the first late frame). Late frames keep their order. */
+/** Queue a large streamed frame that later, small frames may overtake, until no other frame waits, or until the small frames
+ * since it became the first late one have as many bytes as it has. Late frames keep their order. */
 void psi_outq_push_late(struct psi_outq *q, struct psi_out *out);
 bool psi_outq_ready(const struct psi_outq *q);
 /** Offer bytes for one write, about max_bytes (PS_SEND_TRY_BYTES; at least one unit). Returns the number of pieces, at most
@@ -119,9 +119,9 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
 /** Report that the operating system took the first n offered bytes. If it took only a part (or n == 0), *hold [*hold_bytes] must
  * be sent next, whole, by a later write; otherwise *hold_bytes is 0. RESOURCE_EXHAUSTED: no memory for the hold. */
 ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, size_t *hold_bytes) PSI_MUST;
-/** Report that the kernel has taken the hold but for its last `left` bytes. Without a hold: the transport still keeps `left`. */
+/** Report that the kernel has taken all but the last `left` bytes of the hold, or, without a hold, of what the transport has. */
 void psi_outq_held_left(struct psi_outq *q, size_t left);
-/** Report that the hold, or all that the transport kept, was sent: psi_outq_compose() may be called again. */
+/** Report that the hold, or all that the transport had, was sent: psi_outq_compose() may be called again. */
 void psi_outq_held_written(struct psi_outq *q);
 /** How many bytes of this connection the kernel has taken so far, those of the hold included. */
 uint64_t psi_outq_taken_bytes(const struct psi_outq *q);

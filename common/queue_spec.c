@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: each field is checked on its own, then against the kind. Failure: the error names the first field that does not
- * fit, and its value. For two specs that differ it names the first such field, and both values. */
+/* Checks and compares specs of queues. Each field is checked on its own, then against the kind; an error names the first field
+ * that does not fit, and its value. For two specs that differ the error names the first such field, and both values. */
 #include "queue_spec.h"
 
 #include "rows.h"

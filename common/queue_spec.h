@@ -26,7 +26,7 @@ enum psi_reduction {
     PSI_REDUCTION_SUM = 2,
     PSI_REDUCTION_MEAN_OF_ALL = 3 /* SPARSE_ACCUMULATOR only: each row is divided by the number of all gradients */
 };
-/** An accumulator's global step cannot be set higher; it can still rise beyond. */
+/** Highest number to which a program can set an accumulator's global step; by itself the step can rise beyond. */
 #define PSI_STEP_MAX (INT64_C(1) << 62)
 
 struct psi_queue_component {
@@ -54,9 +54,9 @@ static inline bool psi_queue_accumulates(uint32_t kind)
     return kind == PSI_QUEUE_ACCUMULATOR || kind == PSI_QUEUE_SPARSE_ACCUMULATOR;
 }
 /** Check that a queue of this spec can be made: kind known, capacity not 0, 1 to PSI_QUEUE_COMPONENTS_MAX components that
- * variables could have, fields of other kinds 0, min_after_dequeue below the capacity; WORK: unbounded, one string without
- * dimensions; accumulators: unbounded, one float32 or float64 of a declared shape; SPARSE_ACCUMULATOR: that shape
- * has rows, as of a variable (rows.h). Errors: PS_INVALID_ARGUMENT, naming the field. */
+ * variables could have, fields that only other kinds use 0, min_after_dequeue below the capacity; WORK: unbounded, one string
+ * without dimensions; accumulators: unbounded, one float32 or float64 of a declared shape; SPARSE_ACCUMULATOR: that shape has
+ * rows, as of a variable (rows.h). Errors: PS_INVALID_ARGUMENT, naming the field. */
 PSI_MUST ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err);
 /** True if all fields are equal; negative capacities all mean "unbounded" and are equal. */
 bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue_spec *b);

@@ -49,13 +49,13 @@ static ps_status fail_index(const uint8_t *indices, uint64_t count, uint64_t fir
 ps_status psi_rows_check(const uint8_t *indices, uint64_t count, uint64_t first, uint64_t before, uint64_t rows,
                          struct psi_err *err)
 {
-    uint64_t next = before + 1; /* least index that may come; before UINT64_MAX (there is none before) gives 0 */
+    uint64_t next = before + 1; /* lowest index that may come; 0 if `before` is UINT64_MAX: there is no index before */
     bool good = true;
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t index = psi_rows_index(indices, i);
         good = good && index >= next;
         next = index + 1;
     }
-    /* the indices rise, so the last one, next - 1, is the highest; next is 0 if it was UINT64_MAX */
+    /* the indices rise, so the last one, next - 1, is the highest; next is 0 if the last one is UINT64_MAX */
     return count == 0 || (good && next != 0 && next <= rows) ? PS_OK : fail_index(indices, count, first, before, rows, err);
 }

@@ -3,7 +3,7 @@
  * number of rows; the other dimensions are the shape of a row. Pure, any thread. The payload of a frame of rows is a list of
  * segments. A segment has the indices of its rows, u64 each, and behind them the rows, in the same order. Each segment but the
  * last one of the operation has as many whole rows as fit 64 KiB, and zeros behind them up to 64 KiB. So a segment can be checked
- * whole before a row is touched, and row k of the operation has one place. */
+ * whole before a row is touched, and the place of row k follows from k. */
 #ifndef PSI_ROWS_H
 #define PSI_ROWS_H
 
@@ -46,7 +46,7 @@ static inline uint64_t psi_rows_index(const uint8_t *indices, uint64_t i)
 
 /** Check `count` indices: each above the one before, the first one above `before`, and all below `rows`.
  *
- * first    number, within the operation, of the first of these indices, for the error's text.
+ * first    position of the first of these indices in the whole operation, for the error's text.
  * before   the index before the first one; UINT64_MAX: there is none.
  *
  * Errors   OUT_OF_RANGE, INVALID_ARGUMENT (not above the one before): which index, and where it stands. */

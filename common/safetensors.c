@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Safetensors headers through jansson. Reading: length -> entries, one by one -> for each wanted entry a new name, dtype, shape,
- * offsets -> sorted by offset, wanted values cover the file without holes, or, beside unwanted ones, do not overlap. Failure: a
- * wanted entry that the format does not allow, or that overflows; the error names the tensor. No number is used before it was
- * compared with the file's size. Writing: offsets are dealt out, the header is padded with blanks to a multiple of 8. */
+ * offsets -> sorted by offset, the values do not overlap, and cover the file if no entry is unwanted. Failure: a wanted entry
+ * that the format does not allow, or that overflows; the error names the tensor. No number is used before it was compared with
+ * the file's size. Writing: each tensor gets its offsets, and the header is padded with blanks to a multiple of 8. */
 #include "safetensors.h"
 
 #include "json.h"

@@ -30,7 +30,7 @@ const struct psi_tensor_type *psi_tensor_type_find(const char *name);
 const struct psi_tensor_type *psi_tensor_type_of(ps_dtype dtype);
 
 struct psi_tensor {
-    char *name; /* NUL-terminated; freed with a decoded table */
+    char *name; /* NUL-terminated; psi_safetensors_fini() frees the name of a decoded table */
     const struct psi_tensor_type *type;
     ps_shape shape;      /* in files of other programs a dimension may be 0 */
     uint64_t begin, end; /* first byte, and the byte after the last one, counted from the end of the header */
@@ -69,7 +69,7 @@ PSI_MUST ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_P
                                           uint64_t *out_header_bytes, struct psi_err *err);
 /** Read a header of header_bytes, which psi_safetensors_length() has allowed, and check all wanted tensors, against each other
  * and the file. If all are wanted, their values cover the file without holes; otherwise the values of the wanted ones do not
- * overlap. Memory: the table, and PSI_SAFETENSORS_MARKS_MAX.
+ * overlap. Memory: the table, and one entry (PSI_SAFETENSORS_MARKS_MAX).
  *
  * reader      NULL: all tensors are wanted, with any names, and the first fault ends decoding.
  * out         zeroed before; gets the wanted tensors. Free it with psi_safetensors_fini(). Zeroed again on failure.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks
- * of each value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of their
- * block as they come. Failure: the first error ends the reading of a file. */
+/* Reads the files of a checkpoint, in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks of each
+ * value. The header of a file of values says which bytes belong to which variable; the bytes are fed to the CRC of their block as
+ * they come. The first error ends the reading of a file. */
 #include "saved.h"
 
 #include "crc32c.h"
@@ -351,7 +351,7 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
     case PSI_STATE_SUMS:
         st = take_sums(r, &k, err);
         break;
-    default: /* neither psctl nor an export needs these kinds of entries */
+    default: /* psctl, which verifies and exports, needs no other kinds of entries */
         return psi_state_kind_known(e->kind) ? PS_OK : lost(err, "an entry of a kind that is not known");
     }
     psi_code_over(&k);
@@ -513,7 +513,7 @@ struct values_reading {
     struct tensor *tensors;
     size_t count, next;
     uint64_t at;
-    uint64_t run_end; /* how far can be read without a gap; then next_run() finds the next part */
+    uint64_t run_end; /* end of the range that is read without a gap; then next_run() finds the next range */
     psi_saved_wanted_fn wanted;
     psi_saved_sink_fn sink;
     void *ctx;

@@ -6,8 +6,8 @@
  * file, gives the variables and the CRCs of their values. psi_saved_values_read() reads each file of values once, from its
  * beginning on, and passes on what the caller wants. psi_saved_verify() does all of this, and goes on after a bad file. Failure:
  * DATA_LOSS: a file is not as it was written, and the text says where; FAILED_PRECONDITION: a newer psd or another cluster wrote
- * the checkpoint; errors of reading. Bytes that were read without an error have the CRCs of the manifest and the state file; a
- * file that was read whole has no other bytes. Any thread. */
+ * the checkpoint; errors of reading. Bytes that were read without an error have the CRCs that the manifest and the state file
+ * give; a whole file also has its size. Any thread. */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H
 
@@ -22,7 +22,7 @@ struct psi_saved_file {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     uint32_t kind;  /* enum ps_file_kind */
-    uint32_t index; /* file of values: its number among the files of its container */
+    uint32_t index; /* file of values: its number among the files of values of its container */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t bytes; /* size of the file in bytes; 0 for the manifest, whose size is not known */
     uint32_t sum;

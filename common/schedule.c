@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules: rows, formulas, checks, texts. See schedule.h.
+/* Schedules of learning rates: rows, formulas, checks, texts.
  *
  * Happy path: while the global step g < warmup_steps, the rate is that of the warm-up; later it is that of the kind, at step
  * s = g - warmup_steps. With r the learning rate and p = s / decay_steps, in float64:
@@ -139,7 +139,7 @@ static double piecewise(const ps_optimizer *opt, double at)
     return rate;
 }
 
-/* Begin of period i, in units of first_decay_steps. */
+/* Returns where period i begins, in units of first_decay_steps. */
 static double begin_of(double t_mul, double i)
 {
     return t_mul == 1 ? i : (1 - psi_pow(t_mul, i)) / (1 - t_mul);

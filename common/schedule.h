@@ -21,7 +21,7 @@ struct psi_schedule_row {
 /** The row of a kind; NULL: the kind is unknown. The row of PS_SCHEDULE_NONE is named "none", and has no parameters. */
 const struct psi_schedule_row *psi_schedule_row(uint32_t kind);
 
-/** The learning rate at this global step of opt, which has passed psi_optimizer_check(). */
+/** The learning rate of opt at global step `step`. opt has passed psi_optimizer_check(). */
 double psi_schedule_rate(const ps_optimizer *opt, uint64_t step);
 /** Check that the parameters are within their ranges, that boundaries rise, and that no unused parameter is set. dtype: of the
  * variable, in which no rate may be infinite. Errors PS_INVALID_ARGUMENT naming the schedule, the parameter and its value. */

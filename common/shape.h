@@ -23,8 +23,8 @@ bool psi_shape_equal(const ps_shape *a, const ps_shape *b);
 /** Write the shape as NumPy does: "()", "(10,)", "(64, 10)". A rank over the limit gives "(invalid rank N)". Returns buf. */
 const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n);
 
-/** Check that a variable can have this dtype and shape: also not too many strings (PS_STRING_ELEMENTS_MAX), and not too large a
- * size if it is atomic. Errors: PS_INVALID_ARGUMENT. */
+/** Check that a variable can have this dtype and shape: psi_shape_check(); at most PS_STRING_ELEMENTS_MAX strings; if atomic, a
+ * value of at most PS_ATOMIC_BYTES_MAX. Errors: PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_variable_check(ps_dtype dtype, const ps_shape *shape, bool atomic, struct psi_err *err);
 
 /** True if `number`, from the network or a file, is a dtype. PS_DTYPE_NONE is none. */
@@ -33,10 +33,10 @@ bool psi_dtype_known(uint32_t number);
 uint32_t psi_wire_unit(ps_dtype dtype);
 /** True if values of `dtype` may be sent as `wire`: as they are, or float32 as float16 or bfloat16. */
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
-/** The reason for the error that an existing variable differs from the requested one: in dtype or shape if !same_shape; otherwise
- * in the kind of optimizer if !same_optimizer; otherwise in `atomic`. */
+/** Returns the reason of the error that an existing variable differs from the requested one: in dtype or shape if !same_shape;
+ * otherwise in the kind of optimizer if !same_optimizer; otherwise in `atomic`. */
 ps_reason psi_mismatch(bool same_shape, bool same_optimizer);
-/** End of the error's text: what the user can do. */
+/** End of the text of the psi_mismatch() error: what the user can do. */
 #define PSI_MISMATCH_REMEDY "; another --container keeps the two apart, `psctl reset` takes the old one away"
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: the components are taken out of the element, their shapes fit each other and the accumulator's, indices rise.
- * Failure: the error names the component, or the row and its number in the list. */
+/* The check of an element: its components are taken out, their shapes fit each other and the accumulator's, and the indices rise.
+ * An error names the component, or the row and its number in the list. */
 #include "sparse.h"
 
 #include <inttypes.h>

@@ -64,8 +64,8 @@ static void code_flag(struct psi_code *k, bool *x)
     *x = byte == 1;
 }
 
-/* Write the n things of `each` bytes at p, or read n things, which are not copied. Returns their address; when reading, they lie
- * in the memory of k->in. NULL: k has failed. */
+/* Write the n items of `each` bytes at p, or read n items, which are not copied. Returns their address; when reading, they lie in
+ * the memory of k->in. NULL: k has failed. */
 static const void *code_array(struct psi_code *k, const void *p, uint64_t n, size_t each)
 {
     if (k->st != PS_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: the CRC of a block is compared, its payload is appended to the incomplete entry of the blocks before, and whole
- * entries go to the caller. Failure: DATA_LOSS, which says what is wrong where. */
+/* Reads and seals blocks of a state file. The CRC of a block is compared, its payload is appended to the incomplete entry of the
+ * blocks before, and whole entries go to the caller. DATA_LOSS says what is wrong where. */
 #include "state_file.h"
 
 #include "crc32c.h"

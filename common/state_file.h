@@ -9,7 +9,7 @@
 
 #include "state_code.h"
 
-/* A block: payload, and BLOCK_END of state_rows.h. An entry: ENTRY_HEAD, and as many bytes as its head says. */
+/* A block is its payload and a BLOCK_END (state_rows.h). An entry is an ENTRY_HEAD and as many bytes as this head says. */
 #define PSI_STATE_BLOCK_BYTES ((size_t)64 << 10)
 #define PSI_STATE_PAYLOAD_BYTES (PSI_STATE_BLOCK_BYTES - 8)
 #define PSI_STATE_ENTRY_HEAD_BYTES ((size_t)16)
@@ -56,7 +56,7 @@ ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_
                           struct psi_err *err) PSI_MUST;
 /** Finish a block whose payload has been written: write its number and its CRC behind the payload. */
 void psi_state_seal(uint8_t *block, uint32_t number);
-/** Write the head of an entry to the PSI_STATE_ENTRY_HEAD_BYTES at `entry`, which `bytes` bytes of the entry follow. */
+/** Write an entry's head to `entry` [PSI_STATE_ENTRY_HEAD_BYTES]. bytes: length of what follows the head. */
 void psi_state_entry_begin(uint8_t *entry, uint64_t bytes, enum psi_state_kind kind);
 /** True if all blocks of the file were read, and were good. */
 bool psi_state_is_over(const struct psi_state_reader *r);

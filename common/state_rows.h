@@ -4,9 +4,9 @@
  * (psd/store/entry_load.c, saved.c) work. scripts/state makes of them the tables of DURABILITY.
  *
  * R(type, member, bound, there, what it is). The types:
- *   U8 to U64, I64, F32, F64   a number, little-endian; bound: the largest one that an unsigned one may be, 0: any
+ *   U8 to U64, I64, F32, F64 a number, little-endian; bound: highest value of an unsigned number, 0: any value
  *   FLAG                       a byte, 0 or 1
- *   NAME, TEXT                 u16 length, at most bound, the bytes and a NUL; a TEXT may be none: length 65535, and nothing
+ *   NAME, TEXT                 u16 length, at most bound, the bytes and a NUL; a TEXT may be NULL: length 65535, no bytes
  *   ID                         `bound` bytes as they are
  *   COUNTED                    u32 count, at most `bound`, of the NUMBERs behind it; formats 1 to 3: no count, `member` NUMBERs
  *   NUMBER                     f64; 0 if the count ends before it. COUNTED_END: no NUMBER follows
@@ -16,7 +16,7 @@
  *   COMPONENTS                 as many COMPONENT groups as member `bound` says
  *   COUNT, COUNT64             u32, u64: how many groups of the next kind follow; at most `bound`, 0: any
  *   anything else              the rows of that group
- * there: ALL; SINCE(n), BEFORE(n): in formats from n on, or below n; OF(flag): where that member is true.
+ * there: ALL; SINCE(n), BEFORE(n): in formats from n on, or below n; OF(flag): only where member `flag` is true.
  *
  * To add a row: put it at the end of its group with SINCE() of the next format, raise PSI_STATE_VERSION, and add a file to
  * tests/golden/state. A NUMBER behind the last one needs no new format: raise the bound of its COUNTED. */

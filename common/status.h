@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Status and error detail. A function that can fail returns ps_status and fills in a caller's psi_err (may be NULL). Each layer
- * puts its context before the text, and changes nothing else. Errors are sent to clients unchanged. */
+/* Status and error detail. A function that can fail returns ps_status and fills in a caller's psi_err (may be NULL). A caller may
+ * put its context before the text (psi_err_prefix()), and changes nothing else. A task sends its errors to clients. */
 #ifndef PSI_STATUS_H
 #define PSI_STATUS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: open, read to the end, skip a byte order mark. Failure: no such file, not readable, UTF-16, too long; memory. */
+/* Reads a file to its end, in steps: the size that the system gives is wrong for pipes and files of /proc. */
 #include "text_file.h"
 
 #include "utf8.h"

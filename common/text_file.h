@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a whole text file of limited size. The pure cores read no files: programs call this function, or psi_cluster_load(). */
+/* Reads a whole text file of limited size. Only code that may wait for the disk calls this function. */
 #ifndef PSI_TEXT_FILE_H
 #define PSI_TEXT_FILE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: the size that a component claims fits its queue's declaration and the bytes that are left. Failure: no size is
- * used before it was compared; the error names the component. */
+/* Checks of elements. The size that a component claims is compared with the queue's declaration and with the bytes that are left
+ * before it is used. An error names the component. */
 #include "tuple.h"
 
 #include "blob.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A choice by container: see ways.h. Every function reads the text anew, one part after the other. Failure: a bad text. */
+/* Settings that choose a word for each container. Every function reads the whole text again, one part after the other. */
 #include "ways.h"
 
 #include "name.h"

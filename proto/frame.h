@@ -81,8 +81,8 @@ struct ps_push_meta {
     float scale;             /* factor for the gradient; finite, > 0. ASSIGN: 1; ADD: +1 or -1 */
     uint32_t assign_flags;   /* ASSIGN: PS_ASSIGN_*; otherwise 0 */
     /* PUSH, PUSHPULL: 1 + version of the values from which the gradient was computed; 0: unknown. ASSIGN: number of the chief
-     * (the session that may initialise the container); 0: the sender is not the chief. ASSIGN to an optimizer slot that holds a
-     * power: this power, as the bits of an f64 */
+     * (the session that may initialise the container); 0: the sender is not the chief. ASSIGN to an optimizer slot with a power
+     * (such as beta1^t of Adam): the power, as the bits of an f64 */
     uint64_t version;
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
@@ -108,7 +108,7 @@ struct ps_contribute_meta {
     float scale;             /* multiplies the gradient; finite, > 0 */
     uint32_t reserved;
     uint64_t member; /* member id of the sender in the group, from JOIN's answer */
-    uint64_t round;  /* number of the synchronous round for which the gradient is */
+    uint64_t round;  /* number of the synchronous round to which the gradient belongs */
 };
 _Static_assert(sizeof(struct ps_contribute_meta) == 32, "contribute meta");
 /* Meta of the FIRST frame of CONTRIBUTE_ROWS. */
@@ -118,7 +118,7 @@ struct ps_contribute_rows_meta {
     float scale;      /* multiplies the gradients; finite, > 0 */
     uint32_t reserved;
     uint64_t member; /* member id of the sender in the group, from JOIN's answer */
-    uint64_t round;  /* number of the synchronous round for which the gradients are */
+    uint64_t round;  /* number of the synchronous round to which the gradients belong */
 };
 _Static_assert(sizeof(struct ps_contribute_rows_meta) == 40, "contribute rows meta");
 
@@ -207,7 +207,7 @@ _Static_assert(sizeof(struct ps_dequeue_result) == 32, "dequeue result");
 struct ps_step_result {
     uint64_t round; /* synchronous rounds: the member's present round; bounded staleness: steps of the slowest member */
     uint64_t step;  /* synchronous rounds: the global step; bounded staleness: 0 */
-    uint32_t taken; /* 1: the values include the sender's contribution */
+    uint32_t taken; /* 1: the values include the sender's contribution; 0: they do not */
     uint32_t flags; /* PS_STEP_* */
 };
 _Static_assert(sizeof(struct ps_step_result) == 24, "step result");
@@ -234,7 +234,7 @@ enum {
     PS_FEATURES_KNOWN = 255 | 256 | 1024 | 2048 /* features of this version; other bits are of newer versions */
 };
 
-/* What HELLO's reply says about the outcome of a mutation whose reply the session did not get. */
+/* What HELLO's reply says about a change (a request with PS_FLAG_SEQ) whose own reply the session did not get. */
 enum ps_number_state {
     PS_NUMBER_NOT_RECEIVED = 0,
     PS_NUMBER_APPLIED = 1,
@@ -264,7 +264,7 @@ enum ps_saved_state {
     /* the task has its part of the checkpoint, or is writing it, but does not know that the other parts are complete */
     PS_SAVED_UNDECIDED = 2,
     PS_SAVED_WHOLE = 3,
-    /* checkpoints up to this number must not bring back a container, because it was reset after they were saved */
+    /* a container was reset: checkpoints up to this number, which were saved before, must not bring it back */
     PS_SAVED_BAR = 4
 };
 

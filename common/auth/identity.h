@@ -14,22 +14,22 @@ enum {
     PSI_IDENTITY_BYTES_MAX = 128, /* longest name of an identity: a key's name, a URI or a uid in decimal */
     PSI_ROLE_BYTES_MAX = 15,
     PSI_KEY_ID_BYTES = 8,                                /* lower-case hexadecimal digits of a key id */
-    PSI_IDENTITY_TEXT_BYTES = PSI_IDENTITY_BYTES_MAX + 6 /* room for psi_identity_text(), with "cert:" and NUL */
+    PSI_IDENTITY_TEXT_BYTES = PSI_IDENTITY_BYTES_MAX + 6 /* room for the longest psi_identity_text(), with "cert:" and NUL */
 };
 
 enum psi_identity_kind { PSI_IDENTITY_ANYBODY, PSI_IDENTITY_KEY, PSI_IDENTITY_CERT, PSI_IDENTITY_UID };
 struct psi_identity {
     enum psi_identity_kind kind;
     char name[PSI_IDENTITY_BYTES_MAX + 1]; /* KEY: the key's name; CERT: the URI; UID: the uid in decimal; ANYBODY: "" */
-    /* KEY: role in the key's line. UID of this process itself: "admin". ANYBODY on a Unix socket whose uid this user namespace
-     * lacks: "unmapped". Otherwise "" */
+    /* KEY: role in the key's line. UID of this process itself: "admin". ANYBODY on a Unix socket: "unmapped" if the peer's uid
+     * has no number in this user namespace. Otherwise "" */
     char role[PSI_ROLE_BYTES_MAX + 1];
     char key_id[PSI_KEY_ID_BYTES + 1]; /* KEY: key id of the line whose key was used; otherwise "" */
 };
 
 /* TLS handshakes of accepted connections. */
 struct psi_handshakes {
-    /* numbers of handshakes since the process began to use TLS; refused includes those that the peer broke off */
+    /* done: completed handshakes since the process began to use TLS; refused: failed ones, also if the peer broke them off */
     uint64_t done, refused;
     uint32_t under_way; /* handshakes that run now, or wait for a slot */
 };
@@ -58,8 +58,8 @@ struct psi_uri {
     uint32_t index;
     char user[PS_KEY_NAME_BYTES_MAX + 1]; /* name of a user, formed like a key's name; otherwise "" */
 };
-/** Read bytes [n] (no NUL needed) as a URI. Only the exact form of psi_uri_text() is accepted: no percent signs, no zero before
- * an index, nothing behind it. So equal URIs have equal bytes. A job cannot be called "user".
+/** Read bytes [n] (no NUL needed) as a URI. Only the exact form of psi_uri_text() is accepted: no percent signs, no leading zero
+ * in an index, nothing after an index. So equal URIs have equal bytes. A job cannot be called "user".
  *
  * out     written only on success.
  *

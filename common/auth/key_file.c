@@ -22,7 +22,7 @@
 
 #define MAKING ".new." /* a new file FILE is first written as FILE.new.PID */
 
-enum { TRIES_MAX = 1000 /* how often a file is opened again because another process has replaced it */, MODE_MASK = 07777 };
+enum { TRIES_MAX = 1000 /* most times that a file is opened again because another process has replaced it */, MODE_MASK = 07777 };
 
 ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err)
 {
@@ -190,7 +190,7 @@ static void add(struct psi_secret *t, const char *p, size_t n)
     t->n += n;
 }
 
-/* Append line [n] to `to`, changed or left out as `becomes` says. key: the key in the line; NULL: none: just copied. */
+/* Append line [n] to `to`, changed or left out as `becomes` says. key: the line's key; NULL: none, the line is copied. */
 static void add_line(struct psi_secret *to, const char *line, size_t n, const struct psi_key *key, enum psi_key_becomes becomes)
 {
     const bool use = becomes == PSI_KEY_IS_USED;
@@ -275,7 +275,7 @@ static ps_status write_all(int fd, const char *path, const struct psi_secret *te
     return fsync(fd) == 0 ? PS_OK : psi_fail_errno(err, errno, "fsync", path);
 }
 
-/* Sync the directory of `path`, so that the new name survives a power cut. EINVAL (not possible there) is no error. */
+/* Sync the directory of `path`, so that the new name survives a power cut. EINVAL is no error: some file systems cannot. */
 static ps_status sync_directory(const char *path, struct psi_err *err)
 {
     char directory[PATH_MAX];
@@ -296,8 +296,8 @@ static ps_status sync_directory(const char *path, struct psi_err *err)
     return st;
 }
 
-/* Write `text` into the file at the path. old: the locked file to replace, whose owner is kept; NULL: make a new file,
- * ALREADY_EXISTS if there is one. When a file is replaced, the temporary file always has the same name, so the next change
+/* Write `text` into the file at the path. old: the locked file to replace, whose owner is kept; NULL: make a new file, and fail
+ * with ALREADY_EXISTS if there is one. When a file is replaced, the temporary file always has the same name, so the next change
  * removes what a killed process left there, with its secrets. A file that does not exist yet cannot be locked, so each process
  * that makes one has a temporary file of its own. */
 static ps_status publish(const char *path, const struct stat *old, mode_t mode, const struct psi_secret *text,
@@ -372,7 +372,7 @@ ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi
     return publish(path, NULL, (mode_t)mode, text, err);
 }
 
-/* Change the opened file. *out_again true: another process has replaced the file before it was locked: open it again. */
+/* Change the opened file. *out_again true: another process replaced the file before the lock was taken: open it again. */
 static ps_status change_open(int fd, const char *path, const struct psi_key_change *change, bool *out_again, struct psi_err *err)
 {
     struct stat old, now;

@@ -28,7 +28,7 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX]);
  *         PS_INVALID_ARGUMENT     it is no regular file or too long (PSI_KEY_FILE_BYTES_MAX), or a line is bad (psi_keys_parse())
  *         PS_RESOURCE_EXHAUSTED   memory, descriptors
  *         PS_FAILED_PRECONDITION  it was written to while it was read
- *         and those of reading a file (psi_fail_errno()) */
+ *         and what psi_fail_errno() makes of an error of the system */
 PSI_MUST ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_err *err);
 
 /** Check that nobody else can write a file that decides who is trusted: rows of rights, an authority, a list of refused
@@ -47,9 +47,10 @@ struct psi_secret {
 /** Read a whole file that only its owner may read. The caller frees *out with psi_secret_fini(), also after a failure. Errors:
  * those of psi_key_file_read() that do not concern lines. */
 PSI_MUST ps_status psi_secret_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
-/** As psi_secret_file_read(), for a file that others may read. */
+/** psi_secret_file_read() for a file that others may read. */
 PSI_MUST ps_status psi_plain_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
-/** Make a new file, whole or not at all. mode: 0600 for secrets, else 0644. Errors: PS_ALREADY_EXISTS, as psi_fail_errno(). */
+/** Make a new file, whole or not at all. mode: 0600 for secrets, else 0644. Errors: PS_ALREADY_EXISTS, those of
+ * psi_fail_errno(). */
 PSI_MUST ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi_secret *text, struct psi_err *err);
 /** Copy p [n] into *out, which the caller frees with psi_secret_fini(), also after a failure. Errors: PS_RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err);
@@ -66,7 +67,7 @@ struct psi_key_change {
     void *ctx;
     const struct psi_key *added; /* [added_count] keys for the end of the file; not owned */
     size_t added_count;
-    bool make;     /* true: if the file is missing, make it with mode 0600; false: that is NOT_FOUND */
+    bool make;     /* true: a missing file is made, with mode 0600; false: a missing file is NOT_FOUND */
     bool only_new; /* only with `make`: fail with ALREADY_EXISTS if the file exists */
 };
 /** Change a key file under its lock: a second process waits. The new text is written to a temporary file, synced and renamed, so
@@ -74,7 +75,7 @@ struct psi_key_change {
  * link stays: the file that it leads to is changed.
  *
  * Errors  those of psi_key_file_read() and of change->line
- *         PS_INVALID_ARGUMENT    the result is no key file: an added key id exists already, or its name has another role
+ *         PS_INVALID_ARGUMENT    the result is no key file: the id of an added key exists already, or its name has another role
  *         PS_ALREADY_EXISTS      only_new, and the file exists
  *         PS_RESOURCE_EXHAUSTED  the disk is full
  *         PS_ABORTED             other processes kept replacing the file */

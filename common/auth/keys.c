@@ -15,7 +15,7 @@
 
 enum {
     WORDS_MAX = 7,
-    WORDS_MIN = 5,       /* words of a line without the options until= and cluster= */
+    WORDS_MIN = 5,       /* words of a line that has neither until= nor cluster= */
     LINE_BYTES_MIN = 82, /* shortest line of a key, without its newline: a name of one byte, role ps, state use */
     SUSPECT_DIGITS = 16, /* a word with so many hexadecimal digits in a row may be part of a secret, and is never shown */
     QUOTED_BYTES = 200,  /* room for a word of 49 bytes in quotes, each byte escaped */
@@ -72,7 +72,7 @@ static bool is_hex(const char *p, size_t n, bool upper_too)
     return true;
 }
 
-/* True if the word may be a secret or contain a part of one. */
+/* True if the word is very long or has many hexadecimal digits in a row, so that it may be a part of a secret. */
 static bool is_suspect(const struct word *w)
 {
     size_t digits = 0;
@@ -274,7 +274,7 @@ static int by_id(const void *a, const void *b)
     return order != 0 ? order : ((*x)->line > (*y)->line) - ((*x)->line < (*y)->line);
 }
 
-/* Fill by_id. Refuse two lines with one key id, and two lines of one name with different roles. */
+/* Fill by_id, sorted by key id. Refuse two lines with one key id, and two lines of one name with different roles. */
 static ps_status compare_lines(struct psi_keys *keys, struct psi_err *err)
 {
     for (size_t i = 0; i < keys->count; i++) {

@@ -35,7 +35,7 @@ struct psi_key {
     char role[PSI_ROLE_BYTES_MAX + 1];
     char cluster[PS_JOB_BYTES_MAX + 1]; /* "": the line names no cluster */
     uint8_t secret[PSI_SECRET_BYTES];
-    bool use;        /* the line says `use`: a client may dial with this key; false: `accept`, a server only lets it in */
+    bool use;        /* the line says `use`: a client may dial with this key; false: `accept`, only a server accepts the key */
     int64_t until_s; /* Unix time in s when the key expires, the end of its last day in UTC; 0: never */
     unsigned line;   /* number of the line in the file, from 1; 0: the key was not read from a file */
 };
@@ -59,7 +59,7 @@ size_t psi_keys_count(const struct psi_keys *keys);
 const struct psi_key *psi_keys_at(const struct psi_keys *keys, size_t i);
 /** The file_name given to psi_keys_parse(); valid as long as keys. */
 const char *psi_keys_file(const struct psi_keys *keys);
-/** Find the key with this name and key id by binary search; it may have expired. NULL: there is none. */
+/** Find the key with this name and key id. NULL: there is none. The key may have expired. */
 const struct psi_key *psi_keys_find(const struct psi_keys *keys, const char *name, const char *key_id);
 /** The first key marked `use` with this role (NULL: any role) that has not expired at now_s (Unix time). NULL: none. */
 const struct psi_key *psi_keys_first_use(const struct psi_keys *keys, const char *role, int64_t now_s);
@@ -82,7 +82,7 @@ struct psi_key_wire {
     char name[PS_KEY_NAME_BYTES_MAX + 1];
     char key_id[PSI_KEY_ID_BYTES + 1];
 };
-/** Write how a client names `key`. cluster: the program's; NULL or "": that in the key's line, if any. Returns its length. */
+/** Write psd1:CLUSTER:ROLE:NAME:KEYID. cluster: the program's; NULL or "": that of the key's line. Returns the length. */
 size_t psi_key_wire(const struct psi_key *key, const char *cluster, char buf[PSI_KEY_WIRE_BYTES_MAX + 1]);
 /** Parse bytes [n] from the network. True if psi_key_wire() could have written them; *out then has the parts. */
 bool psi_key_wire_parse(const uint8_t *bytes, size_t n, struct psi_key_wire *out);

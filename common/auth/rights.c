@@ -45,7 +45,7 @@ static const struct word words[] = {
 };
 enum {
     WORDS = sizeof(words) / sizeof(words[0]),
-    SINGLE_RIGHTS = 8 /* the first words give one right each: words[i] the right with bit i */
+    SINGLE_RIGHTS = 8 /* the first words give one right each: words[i] gives the right with bit i */
 };
 
 /* n bytes of a row's text. rest true: any text may follow them (the pattern ends in '*'). */
@@ -89,7 +89,7 @@ static ps_status no_memory(const struct reader *r)
     return psi_fail(r->err, PS_RESOURCE_EXHAUSTED, "%s:%u: rights: out of memory", r->what, r->line);
 }
 
-/* The next run of bytes of [*p, *p + *n) that are not in the set `apart`; *p and *n move behind it. NULL: there is none. */
+/* Returns the next run of bytes in [*p, *p + *n) without bytes of `apart`; *p and *n move behind the run. NULL: there is none. */
 static const char *part(const char **p, size_t *n, const char *apart, size_t *out_n)
 {
     while (*n > 0 && strchr(apart, **p) != NULL) {
@@ -305,7 +305,7 @@ ps_status psi_rights_parse(const char *text, size_t n, const char *what, struct 
     struct reader r = {.what = what, .line = 1, .err = err};
     struct psi_rights *rights = psi_calloc(1, sizeof(*rights));
     ps_status st = rights == NULL ? no_memory(&r) : PS_OK;
-    bool comment = false; /* a ';' in a comment ends no row */
+    bool comment = false; /* true inside a comment, where a ';' ends no row */
     for (size_t at = 0, i = 0; st == PS_OK && i <= n; i++) {
         comment = comment || (i < n && text[i] == '#');
         if (i < n && text[i] != '\n' && (text[i] != ';' || comment)) {

@@ -21,7 +21,7 @@
 
 enum psi_right {
     PSI_RIGHT_READ = 1,  /* read values, names and lists */
-    PSI_RIGHT_WRITE = 2, /* push, use queues and synchronous rounds; with MEMBER also: wait at barriers, end the job */
+    PSI_RIGHT_WRITE = 2, /* push, use queues and synchronous rounds; together with MEMBER also wait at barriers and end the job */
     PSI_RIGHT_CREATE = 4,
     PSI_RIGHT_CHIEF = 8, /* initialise variables, declare them ready (SEAL), become chief, reset the container */
     PSI_RIGHT_CALL = 16,
@@ -37,7 +37,7 @@ enum {
     PSI_RIGHTS_ROWS_MAX = 4096,
     PSI_RIGHTS_ROW_BYTES_MAX = 1023 /* longest row in bytes, without its comment */
 };
-/** Room for psi_rights_row_for() of any identity and container. */
+/** Size of a buffer for psi_rights_row_for() with any identity and container. */
 #define PSI_RIGHTS_ROW_FOR_BYTES (PSI_IDENTITY_TEXT_BYTES + PS_CONTAINER_BYTES_MAX + 24)
 #define PSI_RIGHTS_NAMES_BYTES 64
 
@@ -66,7 +66,7 @@ const char *psi_rights_names(unsigned rights, char *buf, size_t n);
  * cluster), as "allow key:w0 model read". For a peer without an identity: a text that says how to get one. Returns buf; n >=
  * PSI_RIGHTS_ROW_FOR_BYTES. */
 const char *psi_rights_row_for(const struct psi_identity *who, const char *container, unsigned rights, char *buf, size_t n);
-/* The task as which a peer wants to act, whether the cluster spec lists it or not. */
+/* The task that a peer says it is, whether the cluster spec lists the task or not. */
 struct psi_rights_task {
     const char *cluster, *job;
     uint32_t task;

@@ -88,7 +88,8 @@ static ps_status take_port(unsigned *out, struct psi_err *err)
     if (fd >= 0) {
         (void)close(fd);
     }
-    return good ? PS_OK : psi_fail_errno(err, why, "bind", "a free port"); /* good: another thread took one first, now in *out */
+    /* good: another thread took a port first, which is now in *out */
+    return good ? PS_OK : psi_fail_errno(err, why, "bind", "a free port");
 }
 
 static ps_status settle_port(struct psi_meeting *m, struct psi_err *err)

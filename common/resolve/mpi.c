@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of the variables of one launcher. */
+/* Names of the environment variables that one launcher sets. */
 struct names {
-    /* at: variable with the number of the process on its host; job: with the job's unique name, NULL: the launcher has none */
+    /* `at` has the number of the process on its host, `job` the job's unique name; job NULL: the launcher has no such name */
     const char *rank, *ranks, *at, *job;
 };
 
@@ -121,8 +121,8 @@ static bool is_address(const char *text)
     return strchr(text, '/') == NULL && strchr(text, ':') != NULL;
 }
 
-/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, is there; other ranks have free ports and tell it
- * these. */
+/* Set the cluster of --rendezvous HOST:PORT: ps task 0, the directory, listens there; the other ranks take free ports and tell
+ * the directory. */
 static ps_status add_around(struct psi_resolver *r, const struct ranks *k)
 {
     struct psi_address address;

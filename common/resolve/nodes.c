@@ -44,7 +44,7 @@ static ps_status range_read(const char *p, size_t len, struct range *out, struct
     return PS_OK;
 }
 
-/* A part of the list, and the name that is being made from it. */
+/* A part of Slurm's list of nodes, from text to end, and the host name that is being made from it. */
 struct part {
     struct psi_nodes *out;
     const char *text, *end;

@@ -30,7 +30,7 @@ struct psi_meeting {
 PSI_MUST ps_status psi_cluster_resolve(const ps_resolver_options *o, char *const *environment, const struct psi_met *met,
                                        struct psi_cluster *c, ps_resolved *out, struct psi_meeting *out_meeting,
                                        struct psi_err *err);
-/** psi_cluster_resolve() with the meeting of the ranks, o->wait_ms long, and with the name of this machine. May block. */
+/** psi_cluster_resolve() that finds this machine's name, and waits up to o->wait_ms for the files of the other ranks. */
 PSI_MUST ps_status psi_cluster_resolve_here(const ps_resolver_options *o, char *const *environment, struct psi_cluster *c,
                                             ps_resolved *out, struct psi_err *err);
 
@@ -38,7 +38,7 @@ struct psi_nodes {
     uint32_t count;
     char name[PS_TASKS_MAX][PS_HOST_BYTES_MAX + 1];
 };
-/** Expand "n[08-10,3],m1" as `scontrol show hostnames` does. INVALID_ARGUMENT, and *out is undefined: also over PS_TASKS_MAX. */
+/** Expand "n[08-10,3],m1" as `scontrol show hostnames` does. INVALID_ARGUMENT (also over PS_TASKS_MAX): *out is undefined. */
 PSI_MUST ps_status psi_nodes_expand(const char *list, struct psi_nodes *out, struct psi_err *err);
 /** Expand "2(x3),1" to 2 2 2 1. Errors: INVALID_ARGUMENT, also more than PS_TASKS_MAX counts. */
 PSI_MUST ps_status psi_counts_expand(const char *text, uint32_t counts[PS_TASKS_MAX], uint32_t *out_count, struct psi_err *err);

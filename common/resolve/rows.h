@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flags of ps_resolver_options, for the tables of all programs. */
+/* Command-line options that fill in ps_resolver_options: rows for the tables of options of all programs. */
 #ifndef PSI_RESOLVE_ROWS_H
 #define PSI_RESOLVE_ROWS_H
 

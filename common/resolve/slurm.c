@@ -19,7 +19,7 @@ struct slurm {
     uint32_t tasks_of[PS_TASKS_MAX];                  /* [node] number of tasks */
     uint32_t ranks, rank;                             /* ranks of the step; rank of this process */
     uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank] the rank's node, and its number on that node */
-    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by the number of a task on its node; 0: count from --base_port */
+    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by a task's number on its node; count 0: --base_port counts */
     const char *counts_from, *ranks_from;     /* variables that gave the counts and the ranks, for errors */
 };
 
