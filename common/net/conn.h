@@ -65,10 +65,11 @@ struct psi_conn {
  * Errors  PS_INVALID_ARGUMENT (no TCP or Unix socket), PS_RESOURCE_EXHAUSTED, PS_UNAVAILABLE (broken), psi_keys_no_use()'s */
 PSI_MUST ps_status psi_conn_new(struct psi_net *net, int fd, enum psi_side side, const char *expect, struct psi_conn **out_conn,
                                 struct psi_err *err);
-/** The identity of the peer. Valid as long as the connection, and final from its first bytes event on. TLS: the key or
- * certificate of the handshake (of a server that proved a key: the name in the key's line, which both sides have). A Unix socket:
- * the uid of the peer, with role "admin" if it is this process's uid; anybody, with role "unmapped", if this user namespace has
- * no such uid. Plain TCP, and TLS before its handshake is over: anybody. */
+/** The identity of the peer. Valid as long as the connection, and final from its first bytes event on.
+ *   TLS          as the key or certificate of the handshake says; before the handshake is over: anybody
+ *   Unix socket  the uid of the peer, with role "admin" if it is this process's uid; anybody, with role "unmapped", if this user
+ *                namespace has no such uid
+ *   plain TCP    anybody */
 const struct psi_identity *psi_conn_identity(const struct psi_conn *conn);
 bool psi_conn_is_refused(const struct psi_conn *conn);
 /** True if a new connection of this peer would be accepted under the TLS context `now` (NULL: plain TCP); always true for a Unix
