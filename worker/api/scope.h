@@ -20,7 +20,7 @@ struct psi_scopes {
 enum psi_scope_how {
     PSI_SCOPE_GET,   /* get or create, by a spec */
     PSI_SCOPE_FIND,  /* by its name in the scopes */
-    PSI_SCOPE_GLOBAL /* by a spec, without prefix and in the session's default container */
+    PSI_SCOPE_GLOBAL /* get or create, by a spec; no prefix, and the session's default container */
 };
 
 /* Container, name and requested device of a variable, as the scopes give them. */
@@ -30,7 +30,7 @@ struct psi_scoped {
     struct psi_request_place place;
     bool must_exist;   /* a look-up, or the scope says PS_REUSE_ALWAYS: nothing is created */
     bool first;        /* the session has not got a variable of this name before */
-    size_t base_bytes; /* length of the name without its number, if the name was made unique; 0: it was not */
+    size_t base_bytes; /* if a number was appended to make the name unique: length without it; otherwise 0 */
 };
 
 void psi_scopes_init(struct psi_scopes *scopes);
