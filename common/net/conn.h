@@ -43,7 +43,7 @@ struct psi_conn {
     size_t places_in; /* room in the core's memory for values, in the present read; further bytes go to the scratch */
     uint64_t turn;    /* number of the loop's turn (net->turn) in which turn_in and turn_out were counted */
     size_t turn_in, turn_out;
-    uint64_t deadline_ms; /* a connection in net->lingers is closed at this time */
+    uint64_t deadline_ms; /* while the connection is in net->lingers: time at which it is closed */
     struct psi_list all, events, again, linger;
     struct psi_transport transport;
     struct psi_identity identity; /* who the peer is, for a connection without TLS */
@@ -95,7 +95,7 @@ const char *psi_conn_end_text(const struct psi_conn *conn, ssize_t n);
 /** Call ops->refused, unless the net itself is closing. */
 void psi_conn_refused(const struct psi_conn *conn, enum psi_tls_reason reason, const char *text);
 
-/** Tell the send queue how many bytes of its hold (common/outq.h) the kernel has taken so far. */
+/** Tell the send queue how many bytes of its hold, which the transport sends by itself, the kernel has taken so far. */
 void psi_conn_note_sent(struct psi_conn *conn);
 /** Deliver the closed or writable event that arose during ops->drain(), and had to wait for its end. */
 void psi_conn_deliver(struct psi_conn *conn);

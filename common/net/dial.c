@@ -163,7 +163,7 @@ static bool mailbox_open(struct psi_net *net)
     }
     pthread_mutex_init(&box->mutex, NULL);
     psi_list_init(&box->finished);
-    box->refs = 1; /* the net's, given up when `async` is closed */
+    box->refs = 1; /* the net's reference, given up when `async` is closed */
     box->open = true;
     box->async.data = net;
     uv_unref((uv_handle_t *)&box->async);
@@ -320,8 +320,8 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
-/* Check that fd is connected with another socket: returns 0. If nobody listens on the port, TCP may connect fd with itself:
- * returns ECONNREFUSED, and the caller closes fd. SO_LINGER then makes the system free the port at once, not after 60 s. */
+/* Returns 0 if fd is connected with another socket, ECONNREFUSED if with itself, which TCP may do if nobody listens on the port.
+ * The caller then closes fd; SO_LINGER makes the system free the port at once, not after 60 s. */
 static int check_peer(int fd)
 {
     static const struct linger at_once = {.l_onoff = 1};

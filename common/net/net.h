@@ -38,7 +38,7 @@ struct psi_net_ops {
     void (*closed)(void *ctx, struct psi_link *link, const char *why);
     /* The operating system has taken bytes of link's send queue. */
     void (*writable)(void *ctx, struct psi_link *link);
-    /* Do all that the core wants done: psi_conn_update() for each dirty link, then the other effects. */
+    /* Do all that the core asks for: psi_conn_update() for each link that the core has marked (dirty), then dials, logs etc. */
     void (*drain)(void *ctx);
     /* A connection and its descriptor have been freed. May be NULL. */
     void (*released)(void *ctx);
@@ -126,12 +126,12 @@ void psi_net_settle(struct psi_net *net);
 /** End every connection in good order: the core gets the closed event, unsent bytes are dropped, the peer sees the end of the
  * stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
 void psi_net_finish(struct psi_net *net);
-/** Tell each send queue how many bytes the kernel has taken of its hold (common/outq.h). Call it before a tick of the core, which
- * closes connections whose peer reads nothing. */
+/** Tell each send queue how many bytes of its hold (common/outq.h) the kernel has taken. Call it before the core checks which
+ * peers read nothing: it closes their connections. */
 void psi_net_note_sent(struct psi_net *net);
 bool psi_net_sent_all(const struct psi_net *net);
-/** Close everything now: dials never report, and each connection that the core still has gets its closed event. Running look-ups
- * end by themselves. Call psi_net_fini() when the loop has no handle left. */
+/** Close everything now: no dial calls done() any more, and the core gets the closed event of each connection that it still has.
+ * Running look-ups end by themselves. Call psi_net_fini() when the loop has no handle left. */
 void psi_net_close(struct psi_net *net);
 /** Free net; every handle must be closed. */
 void psi_net_fini(struct psi_net *net);

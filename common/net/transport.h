@@ -76,7 +76,7 @@ struct psi_transport {
     } u;
 };
 
-/** The row for plain bytes over a socket of this family: AF_UNIX: a Unix socket; any other family: TCP. */
+/** The operations for plain bytes over a socket of this family. AF_UNIX: a Unix socket; any other family: TCP. */
 const struct psi_transport_row *psi_transport_row_of(int family);
 
 #endif

@@ -155,13 +155,13 @@ struct ps_session {
     uint32_t inside; /* threads that use `io` without the lock: psi_api_call_wait(), batches of gets, psi_api_go_inside() */
     struct psi_training train; /* parameters, and the calls that train them */
     struct psi_list variables, queues;
-    struct psi_list wholes; /* ps_variable.link of variables in parts, whose parts are in `variables` */
+    struct psi_list wholes; /* variables that have parts, by ps_variable.link; their parts are in `variables` */
     struct psi_list plans;
     uint32_t plan_count; /* number of plans made so far */
     /* plan_runs: started runs of plans that wait for a thread, oldest first; plan_threads: number of threads for such runs */
     struct psi_list plan_runs;
     uint32_t plan_threads;
-    /* set by the first plan. Called when the session is freed; no plan is being built or run then */
+    /* frees the plans; set by the first plan. Called when the session is freed, when no plan is being built or run */
     void (*plans_free)(ps_session *s);
     void (*plans_forget)(ps_session *s); /* called before the client is freed: no plan refers to the client afterwards */
     enum psi_target target;              /* whether the session's target executes runs of plans; UNKNOWN until a plan asks */
@@ -169,7 +169,7 @@ struct ps_session {
                                           * all that succeeded, which a recovery repeats */
     struct psi_scopes scopes;
     enum psi_known known;
-    struct psi_api_task *tasks; /* tasks of server jobs, then serving tasks of other jobs; room for tasks_all */
+    struct psi_api_task *tasks; /* tasks of server jobs, then serving tasks of other jobs; memory for tasks_all entries */
     _Atomic uint32_t task_count;
     uint32_t tasks_all;
     uint32_t job_task_count; /* highest index of a task in this session's job, + 1; 0: the cluster has no such job */
@@ -222,7 +222,7 @@ struct ps_session {
 
 struct psi_opening; /* the options that a session is opened with */
 /** Shorten the deadline of all requests in flight to ms milliseconds (0: operation timeout), and wait until all have ended. The
- * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted before. */
+ * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted first. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
 /** Send the last request before an io is closed, and wait at most ms milliseconds for the answer. leaves true: GOODBYE. leaves
  * false, in a recovery: BEAT (heartbeat), because the answer may ask the program to stop: the directory tells this only to the
@@ -336,7 +336,7 @@ bool psi_api_poked(void *session, struct psi_client *c);
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- lock.c; more: lock.h ---- */
-/** Wait for ms, or until the session closes or the call is interrupted. Drives the loop of a session without a thread. */
+/** Wait for ms milliseconds, or until the session closes or the call is interrupted. Runs the loop, if it has no thread. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
@@ -501,7 +501,7 @@ struct psi_api_get {
     ps_variable **out;    /* set to v on success */
     bool *out_open;       /* set to true on success, under the lock; NULL: the caller does not need it */
 };
-/** Make a get, not yet run: check the definition, and find the variable's name and place in the session's scopes. given: of any
+/** Make a get, not yet run: check the definition, and find name and device of the variable by the session's scopes. given: of any
  * version of ps.h (given->struct_bytes). *out_variable: set when the variable is got. */
 ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
@@ -515,9 +515,9 @@ ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how
 ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_err *err) PSI_MUST;
 void psi_api_gets_drop(ps_session *s, struct psi_list *gets);
-/** Let later recoveries not get v again. v may be NULL. */
+/** Exclude v from the gets that recoveries repeat. v may be NULL. */
 void psi_api_get_once(ps_session *s, const ps_variable *v);
-/** If the session only evaluates, let the get find the variable, and not create it. */
+/** If the session is an evaluator, change the get so that it only looks the variable up, and does not create it. */
 void psi_api_get_looks(const ps_session *s, struct psi_api_get *get);
 /** Run the gets of psi_api_put_aside(), then this get. Blocks. *err must be zeroed. */
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
@@ -564,7 +564,7 @@ bool psi_api_slot_is_by_row(const ps_variable *v, uint32_t slot);
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
-/** Find name, container and place of a variable, or of a queue, in the open scopes, and note that the session has got this name.
+/** Find name, container and device of a variable or queue by the open scopes, and note that the session has got this name.
  * Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
                         struct psi_scoped *out, struct psi_err *err) PSI_MUST;
@@ -608,7 +608,7 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
 /** Join the group of workers that the directory found or made at READY. PS_OK at once if the program wants neither rounds nor
  * staleness, or if the session has finished. Blocks. */
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** True if the session is a member of rounds: its pushes are contributions. */
+/** True if the session is a member of rounds: its pushes are contributions to a round, and are not applied at once. */
 bool psi_api_in_rounds(ps_session *s);
 /** Call when a member's step is complete. Blocks until the next step may begin. first: this is the session's first step, which
  * has a longer timeout, as other workers may still be starting. *out_step: in rounds, the global step. */
@@ -631,7 +631,7 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
 ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
 void psi_api_param_free(ps_param *p);
-/** Add p to the session, which owns it from now on. p->variable NULL: the get of its variable was put aside. */
+/** Add p to the session, which owns it from now on. p->variable NULL: not got yet, but put aside (psi_api_put_aside()). */
 void psi_api_param_keep(ps_session *s, ps_param *p);
 /** A dummy parameter after a failure, for the session to keep. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
@@ -646,7 +646,7 @@ ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call);
 void psi_api_params_free(ps_session *s);
 /* ---- ready.c; psi_api_is_over() is in stop.c, psi_api_params_*() in param.c ---- */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** Make the session ready (ready.c). *err: an error that must stick. Blocks for timeout_ms, plus the time to get variables. */
+/** Make the session ready (ready.c). Blocks for timeout_ms, plus the time to get variables. The caller makes *err stick. */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
 /** True if no further step begins, although nothing has failed: the goal is reached, or somebody has asked to stop. */
 bool psi_api_is_over(ps_session *s);
@@ -679,7 +679,7 @@ void psi_api_embeddings_note(ps_session *s);
 /** Under the lock: forget rows that were read ahead. */
 void psi_api_embedding_forget(ps_param *p);
 void psi_api_embedding_free(ps_param *p);
-/* ---- parts_op.c: partitioned variables; the rest is in parts.h ---- */
+/* ---- parts_op.c, for partitioned variables; its other functions are in parts.h ---- */
 /** Run one operation on all parts of v at once. PS_OK: *req has the result. Errors name the failed part and the changed ones. */
 ps_status psi_api_parts_run(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the whole public API: log lines, the thread's last error, the session's first error, the checks with which calls begin. */
+/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks at the begin of calls. */
 #include "lock.h"
 #include "monitored.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock of a session: events of its machine, waits, and the count of requests in flight. Happy path: a thread reports an event
- * (psi_api_tell()), or waits for a condition (psi_api_wait_until()); code that changes something wakes all waiting threads
- * (psi_api_wake()), which check again. In a session without a loop thread (PS_PROGRESS_CALLER) one of the waiting threads runs
- * the loop; the others sleep, and one of them takes over when its wait is over. Failure mode: a wait that an interrupt ends
- * returns although its condition is false. */
+/* The lock of a session: reports to its state machine, waits, and the count of requests in flight. Happy path: a thread reports
+ * an event (psi_api_tell()), or waits for a condition (psi_api_wait_until()); code that changes something wakes all waiting
+ * threads (psi_api_wake()), which check their conditions again. In a session without a loop thread (PS_PROGRESS_CALLER) one
+ * waiting thread runs the loop; when its own wait is over, another waiting thread runs it. Failure mode: an interrupt ends a wait
+ * although its condition is false. */
 #include "lock.h"
 
 #include <string.h>

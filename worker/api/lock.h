@@ -47,7 +47,7 @@ struct psi_api_admission {
 };
 /** Count the requests and threads of *a. PS_OK: the caller may start them. Otherwise an error of psi_api_may_start(). */
 ps_status psi_api_admit(ps_session *s, struct psi_api_admission *a, struct psi_err *err) PSI_MUST;
-/** Give a work to the loop, and count it as in flight; psi_api_landed() must follow. False: there is no io. */
+/** Give the loop thread a work (a function to run), and count it as in flight; psi_api_landed() must follow. False: no io. */
 bool psi_api_hand_over(ps_session *s, struct psi_io_work *work);
 /** Count the end of a work in flight, and set *out_over (unless NULL) under the lock. own: condition variable of the one thread
  * that waits for this work; NULL: none. That thread may free *out_over and *own before this function returns. */

@@ -52,7 +52,7 @@ ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeou
  * monitored session is gone, *err becomes ABORTED, even if it was CANCELLED, and the session will recover. But if the program
  * itself has deleted the queue, *err becomes CANCELLED. Returns the new status. */
 ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err) PSI_MUST;
-/** In a recovery, when all queues were got: fill each lost work queue with its items again, from the first pass on. Blocks. */
+/** In a recovery, when all queues were got: fill each lost work queue with its items again; its passes begin anew. Blocks. */
 ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- tuple.c ---- */

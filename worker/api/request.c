@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct psi_api_request {
-    struct psi_request core; /* must be first; core.ctx is the program's, core.ctx2 the ps_variable */
+    struct psi_request core; /* must be first; core.ctx: the program's ctx; core.ctx2: the ps_variable */
     struct psi_io_work work;
     ps_done_fn done;
     uint32_t busy; /* atomic: 1 from the start until the callback is called; otherwise 0 */

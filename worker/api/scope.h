@@ -9,7 +9,7 @@
 #include "common/map.h"
 
 struct psi_scopes {
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container outside of all ps_container_push() of the session; constant */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container where no ps_container_push() is in effect; constant */
     struct psi_list variable_scopes;            /* struct level (scope.c), the innermost last */
     struct psi_list containers;                 /* struct level, the innermost last */
     struct psi_map names;                       /* "container\0full name" -> struct got */
@@ -19,7 +19,7 @@ struct psi_scopes {
 /* How a program names a variable. */
 enum psi_scope_how {
     PSI_SCOPE_GET,   /* get or create, by a spec */
-    PSI_SCOPE_FIND,  /* by its name in the scopes */
+    PSI_SCOPE_FIND,  /* look up, by its name in the scopes */
     PSI_SCOPE_GLOBAL /* get or create, by a spec; no prefix, and the session's default container */
 };
 

@@ -20,7 +20,7 @@ enum {
     MESSAGE_HEAD_BYTES = 4,
     ALERT_BYTES = 2,
     PLACED_BYTES_MIN = 1024, /* a shorter record is decrypted where it lies and then copied, which saves a call of the cipher */
-    TEXTLESS_MAX = 32        /* records without plain text in a row; the bound of OpenSSL's own record layer */
+    TEXTLESS_MAX = 32        /* most records without plain text in a row, as in OpenSSL's own record layer */
 };
 
 static void breaks(struct psi_tls_stream *s, uint8_t alert)

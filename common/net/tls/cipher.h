@@ -18,7 +18,6 @@ enum { PSI_CIPHER_KEY_BYTES_MAX = 32, PSI_CIPHER_NONCE_BYTES = 12, PSI_CIPHER_TA
 
 struct psi_cipher; /* a key for one direction; its layout depends on the library */
 
-/* The nonce and the additional data of a record. */
 struct psi_cipher_head {
     const uint8_t *nonce; /* [PSI_CIPHER_NONCE_BYTES] bytes; never used twice under one key */
     const uint8_t *data;  /* [bytes] of additional data */

@@ -29,7 +29,7 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { WINDOW_BYTES = 1 << 20 }; /* receive window of an open stream; the reason is at window_widen() */
+enum { WINDOW_BYTES = 1 << 20 }; /* receive window of an open stream; window_widen() says why */
 
 static struct psi_tls_stream *stream_of(struct psi_transport *raw)
 {
@@ -246,7 +246,7 @@ static void loop_take(struct psi_tls_stream *s, size_t n)
     psi_tls_pipe_forget(s);
 }
 
-/* More bytes of an accepted stream's ClientHello have come into `kept`. */
+/* Call when bytes of a ClientHello have come into `kept`: goes on once the message is whole. */
 static void hello_came(struct psi_tls_stream *s)
 {
     enum psi_tls_step step = psi_tls_hello_look(s);

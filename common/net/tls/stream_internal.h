@@ -83,7 +83,7 @@ struct psi_tls_stream {
     uint8_t *sending;    /* ciphertext that the transport below is sending (until psi_tls_pipe_sent()); NULL: none */
     uint8_t *queued;     /* [queued_bytes] ciphertext to send after `sending`; NULL: none */
     size_t queued_bytes;
-    struct psi_list place; /* link in loop->holders or loop->waiting */
+    struct psi_list place; /* link in loop->holders (it has a slot) or loop->waiting (it waits for a slot) */
 };
 
 /** Count a new accepted stream. false: refuse it, because too many streams of strangers wait. */
@@ -119,7 +119,7 @@ int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *
 int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
 /** Write the loop's buffer to the transport below, and copy what it does not take. Returns 0, or libuv's error: it is broken. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
-/** The transport below has sent s->sending: give it the queued bytes, if there are any. Returns 0, or libuv's error. */
+/** Call when the transport below has sent s->sending: gives it the queued bytes, if any. Returns 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);
 /** Call at the end of each call of the stream: saves unread bytes in s->kept (a copy, or the loop's buffer). false: no memory. */
 bool psi_tls_pipe_keep(struct psi_tls_stream *s);

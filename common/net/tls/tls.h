@@ -14,7 +14,7 @@
 #include "../../auth/keys.h"
 
 enum {
-    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* bytes kept of an accepted connection before its handshake begins */
+    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes to keep of an accepted connection before its handshake begins */
     /* most handshakes of accepted connections that a net runs at a time; each takes one slot */
     PSI_TLS_SLOTS = 64,
     PSI_TLS_SLOTS_PER_ADDRESS = 16,
@@ -97,7 +97,7 @@ struct psi_tls_config {
     /* a client identifies itself by the first line marked `use` with this role; NULL: with any role */
     const char *dial_role;
     const char *cert_file; /* PEM file: the own certificate with its chain. All three files are given, or none (NULL) */
-    const char *key_file;  /* PEM path of its private key */
+    const char *key_file;  /* PEM file: the private key of this certificate */
     const char *ca_file;   /* PEM file: the certificates of the authority that signs peers' certificates */
     /* text file: each line is a URI (psd://...), a serial in hex, or a '#' comment; NULL: no certificate is refused */
     const char *refused_file;
