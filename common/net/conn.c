@@ -57,7 +57,7 @@ static void on_closed(struct psi_transport *tr)
     net->conn_count--;
     bool had_link = conn->link != NULL;
     if (had_link) {
-        /* drop the queued frames first: their done() may put the link into the core's list of dirty links, left below */
+        /* drop the queued frames first: their done() may put the link into the core's list of dirty links */
         psi_outq_fini(&conn->link->out);
         psi_outq_init(&conn->link->out);
         psi_list_remove(&conn->link->dirty);

@@ -246,7 +246,7 @@ static void close_socket(struct psi_dial *dial)
     dial->fd = -1;
 }
 
-/* End the attempt to connect: close its handles. The close callback of the last handle frees the dial. */
+/* End the dial: close its handles. The close callback of the last handle frees it. A running look-up ends by itself. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;

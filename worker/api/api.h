@@ -326,7 +326,7 @@ unsigned psi_api_interrupts(const ps_session *s);
 ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
 /** psi_api_interrupted() for a call that began at this number of interrupts. */
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
-/** True if *err says that a call was interrupted, or that the session closes: this is no failure of the session. */
+/** True if *err says only that a call was interrupted or the session closes, so that the session has not failed. */
 bool psi_api_is_interrupt(const struct psi_err *err);
 /** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread, also in a signal handler. */
 void psi_api_interrupt(ps_session *s);
@@ -379,8 +379,8 @@ struct psi_api_call {
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err) PSI_MUST;
 /** Start a call whose fields up to req are set. PS_OK: psi_api_call_wait() must follow, or over() is called. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Start the calls whose work.link is in the list in one event of the loop, so that requests to one task are sent together.
- * PS_OK: the list is empty, and calls without over() need psi_api_call_wait(). On errors nothing starts, the list stays. */
+/** Start the calls whose work.link is in the list, all in one event of the loop, so that requests to one task are sent together.
+ * PS_OK: the list is empty; call psi_api_call_wait() for each call without over(). On errors nothing starts, the list stays. */
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
 /** Wait for the end of a call. ps_session_close() waits until this function returns; the session may be freed afterwards. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
@@ -527,7 +527,7 @@ void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
 /** Run the gets of psi_api_put_aside(). Blocks. Returns the session's first error, or CANCELLED after an interrupt. */
 ps_status psi_api_settle(ps_session *s);
-/** Recovery of a monitored session: repeat all kept gets, in order, at a new client; the public records stay.
+/** For a recovery: repeat the session's successful gets, in order, at the new client. The program's objects stay valid.
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
  * later attempt can repair; if there is none, the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
@@ -588,7 +588,7 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n);
 bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d);
 /** Check by the task's answer that the task has d. INVALID_ARGUMENT, PS_REASON_NO_DEVICE: the text names the task's devices. */
 ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err);
-/** If a ps task has over twice the average bytes of the others, not only for one large variable: log advice (--placement). */
+/** Log advice (--placement balanced) if a ps task has over twice the others' average bytes, and not due to one large variable. */
 void psi_api_log_balance(ps_session *s);
 /** Log "v1: (Variable): /job:ps/task:0/device:CPU:0", if the session's options ask for it. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocking calls: a work on the loop thread starts a request of the core, or several one after the other, and the caller's thread
- * waits. Happy path: psi_api_call_start() submits the work. On the loop, begin() calls prepare() and starts the request;
+/* Blocking calls: the loop thread starts a request of the core, or several one after the other, and the caller's thread waits.
+ * Happy path: psi_api_call_start() makes the loop thread run begin(), which calls prepare() and starts the request.
  * request_done() calls finish() and wakes up the thread in psi_api_call_wait(). The call is in the caller's memory; nothing is
  * allocated. No thread waits for a call with over(), which runs at its end. Failure modes: prepare() or the core refuses, or the
  * request fails: psi_api_call_wait() returns that error. The wait always ends, because deadlines of the core and interrupts

@@ -228,7 +228,7 @@ static ps_status no_embedding(ps_session *s, const ps_param *p, const char *call
     return psi_api_refused(s, &err, call);
 }
 
-/* Begin a call on p, which continues only with PS_OK and *out_does true. INVALID_ARGUMENT: p is no embedding with a variable. */
+/* Begin a call on p. The call must go on only if *out_does is true. INVALID_ARGUMENT: p is no embedding with a variable. */
 static ps_status enter(ps_session *s, ps_param *p, const char *call, bool *out_does)
 {
     const ps_status st = psi_api_enter_settled(s);

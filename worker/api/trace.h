@@ -17,7 +17,7 @@ enum { PSI_SPAN_NAME_BYTES = PS_NAME_BYTES_MAX + 1, PSI_SPANS_MAX = 1 << 17 };
 /* A span of work of one thread. The spans of a thread nest. */
 struct psi_span {
     uint64_t begun_ns, ended_ns; /* by the clock of psi_io_now_ns(); begun_ns may be before the trace */
-    uint32_t thread;             /* the system's number of the thread */
+    uint32_t thread;             /* number of the thread, by gettid() */
     const char *cat;             /* a constant: "call" for a call of the session, "layer" for an operation of a layer, ... */
     char name[PSI_SPAN_NAME_BYTES];
 };
