@@ -54,7 +54,7 @@ struct ps_param {
     ps_session *session;             /* may be freed before the last holder releases the parameter */
     atomic_uint holds;               /* references: 1 of the session, 1 for each ps_param_hold(); 0: this is ps_session.spare */
     ps_variable *variable;           /* NULL: not got yet, or the parameter is a dummy, given to the program after a failure */
-    struct psi_training_param train; /* under the lock: the parameter in the state machine of training (core/training.h) */
+    struct psi_training_param train; /* under the lock: what the state machine of training (core/training.h) keeps of it */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
@@ -113,7 +113,7 @@ struct psi_found {
     int64_t step;                   /* the global step */
     int64_t model_step;             /* global step at which the present model began: that of its checkpoint, or 0 */
     uint64_t incarnation, creation; /* numbers of the container and of the global step in it; a new model has new numbers */
-    bool restored, initialised;     /* this session, as chief, ran the restore function; it gave variables their first values */
+    bool restored, initialised;     /* restored: this session (chief) ran the restore function; initialised: it set values */
 };
 
 enum psi_opened {
@@ -404,7 +404,7 @@ void psi_api_last_error_get(struct psi_err *err);
 /** Write to *err why a callback of the program returned st (not PS_OK). The thread's last error was cleared before the callback.
  * True: the last error has status st, and is in *err. False: *err has a text made for st; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
-/** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
+/** PS_OK if st is PS_OK. Otherwise makes *err the thread's last error, and returns its code. */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
@@ -476,7 +476,7 @@ ps_status psi_api_right_start(const struct psi_api_found *found, bool there, uin
 enum { PSI_API_DIRECTORY = -1 };
 /** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or at PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** ps_cluster_info(). needed: a task that refuses connections may be starting, so try to connect for up to timeout_ms. */
+/** Do what ps_cluster_info() does. needed: a task that refuses connections may be starting, so try it for up to timeout_ms. */
 ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
                         struct psi_err *err) PSI_MUST;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps_call() and ps_call_start(): a call of a function of a task's call table. Happy path: the caller's thread takes the device
- * from the scopes. The loop asks for the cluster if the session does not know it, and finds the task that the device names.
+/* ps_call() and ps_call_start(): calls of functions that a task offers. Happy path: the caller's thread takes the device from the
+ * scopes. The loop asks for the cluster if the session does not know it, and finds the task that the device names.
  * Unless every task has the device, the loop asks the task for its devices. Then it sends CALL, and the answer goes to the
  * program's memory. Failure modes: a task or device that does not exist is INVALID_ARGUMENT; otherwise as in core/call.c. */
 #include "api.h"
