@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Socket addresses.
- *
- * Happy path: psi_sockaddr_literal() for "127.0.0.1:2222"; names go through getaddrinfo in psi_resolve(), which blocks and is
- * therefore called at start, or on a thread of its own (dial.c).
- * Failure: a name that does not resolve is UNAVAILABLE with the resolver's text; an address of another family is skipped. */
+/* Socket addresses. psi_sockaddr_literal() converts a numeric address such as "127.0.0.1:2222". psi_resolve() looks a host name
+ * up with getaddrinfo(), which blocks; therefore it is called at start, or on a thread of its own (dial.c). Failure modes: a name
+ * that does not resolve gives UNAVAILABLE with the resolver's text. Addresses that are neither IPv4 nor IPv6 are skipped. */
 #define _GNU_SOURCE 1
 #include "addr.h"
 
@@ -14,13 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keepalive finds a dead peer of an idle connection after 5 + 3 * 3 s. Connections in use are watched by beats. */
+/* Keepalive finds a dead peer of an idle connection after 5 + 3 * 3 s. BEAT requests of the protocol watch connections in use. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_COUNT = 3 };
 
-/* TCP_NOTSENT_LOWAT: the socket takes no more bytes while this many are unsent, so that a small frame waits behind few others. */
+/* TCP_NOTSENT_LOWAT: the socket takes no more bytes while this many are unsent, so that a small frame waits only for these. */
 enum { UNSENT_BYTES = 256 << 10 };
 /* SO_SNDBUF of a Unix socket. The kernel's default is 208 KiB and, unlike TCP's, does not grow. With that default, transfers of
- * some MiB wake the reader and the writer more often: a step of 2.7 MB each way took 6.5 ms instead of 6.1. */
+ * some MiB wake the reader and the writer more often: an exchange of 2.7 MB each way took 6.5 ms, not 6.1. */
 enum { UNIX_SEND_BYTES = 512 << 10 };
 
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Socket addresses: from a psi_address by look-up, to text, and the socket options that every connection gets. */
+/* Socket addresses: look-up of a psi_address, comparison, conversion to text; the socket options that every connection gets. */
 #ifndef PSI_NET_ADDR_H
 #define PSI_NET_ADDR_H
 
@@ -39,13 +39,12 @@ bool psi_sockaddr_local(const struct psi_sockaddr *a);
 bool psi_sockaddr_of_socket(int fd, struct psi_sockaddr *out);
 /** Write who is at the other end of a connected socket, for logs: an address, or "unix:pid=1,uid=0". Returns buf. */
 const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n);
-/** Set the options of a connection; an option that the kernel refuses is left out. Unix socket: enlarge the send buffer. TCP: set
- * TCP_NODELAY, keepalive and TCP_NOTSENT_LOWAT; within one host also the congestion control reno. Buffers stay with the kernel's
- * autotuning. TCP_USER_TIMEOUT is not set: it kills a live peer that does not read. Why reno: within one host no segment is lost,
- * but segments overtake each other, because two CPUs send bytes that waited for room in the window: the writer's, and the one
- * that gets the reader's acknowledgements. TCP takes reordering for a loss and shrinks the window. cubic needs seconds to open
- * the window again, reno milliseconds (bbr paces, and reaches half the speed). The fewer bytes wait, the fewer segments
- * overtake. */
+/** Set the options of a connection; an option that the kernel refuses is left out. Unix socket: a larger send buffer. TCP:
+ * TCP_NODELAY, keepalive and TCP_NOTSENT_LOWAT; within one host also the congestion control reno. The kernel chooses the sizes of
+ * TCP's buffers. TCP_USER_TIMEOUT is not set: it kills a live peer that does not read. Why reno: within one host no segment is
+ * lost, but segments overtake each other, because two CPUs send bytes that had to wait for room in the window: the writer's CPU,
+ * and the CPU that gets the reader's acknowledgements. TCP takes this for a loss and shrinks the window. cubic needs seconds to
+ * open it again, reno milliseconds; bbr reaches only half the speed. */
 void psi_socket_tune(int fd);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection over a transport.
  *
- * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a
- * dirty link sends what is queued. What the transport does not take waits: the rest of the current segment as the queue's hold,
- * everything else in the queue until the hold is sent.
+ * Happy path: the transport reads bytes into the core's memory for values, or into the net's scratch; ops->bytes() gives them to
+ * the core. In ops->drain() the core calls psi_conn_update(), which sends what is queued. If the transport takes a segment only
+ * in part, it gets the rest of the segment as a "hold", which it sends later by itself. Until then all other bytes stay queued.
  *
  * Failure modes:
  *   the peer closes or resets        -> ops->closed, then close
  *   a write fails                    -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
  *                                    still read, for PSI_LINK_LINGER_MS; then ops->closed
- *   the core closes (link->closing)  -> at once; with close_after_flush the queue is sent, then the end of the stream; what
- *                                    still arrives is read and discarded until the peer's end comes, because closing with unread
- *                                    bytes makes the kernel reset the connection and the peer lose our last reply
- *   more than its share of a turn    -> reading: the transport is given no memory and tries again next turn; writing: net->again
+ *   the core sets link->closing      -> closed at once. With close_after_flush the queue is sent first, then the end of the
+ *                                    stream; what arrives is discarded until the peer's end comes: if a socket is closed with
+ *                                    unread bytes, the kernel resets the connection, and the peer loses our last reply
+ *   a turn's limit of bytes is used  -> reading and writing continue in the loop's next turn
  *   no memory for the hold           -> the connection ends as after a failed write
- *   TLS fails                        -> ops->closed; the alert goes out, what still arrives is discarded until the peer's end
+ *   TLS fails                        -> ops->closed; the alert is sent, what still arrives is discarded until the peer's end
  *   TLS on a plain port              -> the connection ends as after a TLS failure, and ops->refused is called */
 #include "conn.h"
 
@@ -37,7 +37,7 @@ static void turn_begin(struct psi_conn *conn)
     }
 }
 
-/* How many bytes the connection may read, and how many it may write, in this turn of the loop. */
+/* Limit of the bytes that the connection reads in this turn of the loop, and of those that it writes: an equal share for all. */
 static size_t turn_bytes(const struct psi_conn *conn)
 {
     size_t share = (size_t)PSI_NET_TURN_BYTES / (conn->net->busy > 0 ? conn->net->busy : 1);
@@ -57,7 +57,7 @@ static void on_closed(struct psi_transport *tr)
     net->conn_count--;
     bool had_link = conn->link != NULL;
     if (had_link) {
-        /* ends the core's queued frames; their done() may mark the link dirty, so this comes before removing it from that list */
+        /* drop the queued frames first: their done() may put the link into the core's list of dirty links */
         psi_outq_fini(&conn->link->out);
         psi_outq_init(&conn->link->out);
         psi_list_remove(&conn->link->dirty);
@@ -112,8 +112,8 @@ static void lose(struct psi_conn *conn, const char *why)
     close_now(conn);
 }
 
-/* As lose(), for a peer that must still get the alert just sent: end the stream, discard what arrives, close later. If a socket
- * is closed while it has unread bytes, the kernel drops what it has not sent. */
+/* End a connection whose peer must still get the alert just sent: end the stream, discard what arrives, and close later. If a
+ * socket were closed while it has unread bytes, the kernel would drop what it has not sent. */
 static void part(struct psi_conn *conn, const char *why)
 {
     struct psi_link *link = conn->link;
@@ -136,7 +136,7 @@ static void break_later(struct psi_conn *conn)
     event_later(conn);
 }
 
-/* Call when a write has failed: if the connection is being read, what the peer sent before is read first. */
+/* End the connection after a failed write. If it is being read, bytes that the peer sent before are still read, for a while. */
 static void write_failed(struct psi_conn *conn, const char *why)
 {
     conn->write_dead = true;
@@ -257,7 +257,7 @@ static void flush(struct psi_conn *conn)
     }
 }
 
-/* Where in the scratch to read bytes that have no other place: modulo 64 the address equals their offset in the stream. */
+/* Where in the scratch to read further bytes: modulo 64 their address equals their offset in the stream, to align payload. */
 static uint8_t *scratch_at(const struct psi_conn *conn)
 {
     return conn->net->scratch + ((conn->stream_in + conn->places_in) & 63u);
@@ -310,7 +310,7 @@ static void bytes_arrived(struct psi_conn *conn, size_t n)
         }
         conn->net->ops->bytes(conn->net->ctx, conn->link, rest, n - placed);
         if (!in_large_frame(conn)) {
-            psi_spin_stir(&conn->net->spin); /* a large frame is complete, so work may follow soon: let the loop poll for it */
+            psi_spin_stir(&conn->net->spin); /* poll: the core may act on a complete frame soon */
         }
     }
 }
@@ -431,7 +431,7 @@ fail:
 bool psi_conn_sending(const struct psi_conn *conn)
 {
     const struct psi_transport *tr = &conn->transport;
-    /* bytes of the queue that the transport still keeps; in a handshake it is busy too, but keeps none */
+    /* true: the transport itself still has bytes to send. In a TLS handshake the transport is busy, but has none of our bytes */
     bool keeps = tr->busy && tr->row->held(tr) > 0;
     return conn->link != NULL && !conn->write_dead && (conn->holding || keeps || psi_outq_ready(&conn->link->out));
 }
@@ -466,7 +466,7 @@ void psi_conn_update(struct psi_conn *conn)
         return;
     }
     if (link->closing) {
-        /* during a handshake nothing can be sent, so waiting for the queue would be useless */
+        /* during a handshake the queue cannot be sent, so the connection closes at once */
         const bool mute =
             conn->side == PSI_SIDE_ACCEPT && conn->transport.stream != NULL && psi_tls_stream_shakes_hands(&conn->transport);
         psi_list_remove(&conn->events);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: a connected TCP or Unix socket on a loop, tied to a core's psi_link. Used by psd and by the client library.
  *
- *   psi_conn_new(fd) -> core makes a link with the connection as its shell -> psi_conn_attach(link) -> bytes, writable ...
- *   -> the peer closes: ops->closed, or the core sets link->closing -> handles closed, link and connection freed.
+ *   psi_conn_new(fd) -> the core makes a psi_link, whose `shell` is the connection -> psi_conn_attach(link) -> ops->bytes() and
+ *   ops->writable() ... -> the peer closes: ops->closed(); or the core sets link->closing -> link and connection are freed.
  *
- * Reading: bytes go to the places that the link's reader names (psi_reader_places()), other bytes into the net's scratch. There a
- * byte's address and its offset in the stream are equal modulo 64, so that payload is aligned in memory. Writing:
- * psi_outq_compose() -> the transport's write -> psi_outq_accepted(). The rest of a segment that was taken in part is the queue's
- * hold, which the transport takes whole. Once the hold is sent, the core gets the writable event. Loop thread only. */
+ * Reading: the link's reader says to which memory the next bytes go (psi_reader_places()); other bytes go into the net's scratch,
+ * where a byte's address and its offset in the stream are equal modulo 64, so that payload is aligned. Writing: the transport's
+ * write() gets what psi_outq_compose() makes. If it takes a segment in part, the transport gets the rest of the segment as a
+ * "hold", to send it by itself; once that is sent, the core gets the writable event. Loop thread only. */
 #ifndef PSI_NET_CONN_H
 #define PSI_NET_CONN_H
 
@@ -18,7 +18,7 @@
 enum psi_conn_state {
     PSI_CONN_NEW, /* has no link yet */
     PSI_CONN_OPEN,
-    PSI_CONN_LINGERING, /* given up by the core: sends what is queued, then the end of the stream, and discards what arrives */
+    PSI_CONN_LINGERING, /* the core has closed it: sends what is queued, then the end of the stream; discards what arrives */
     PSI_CONN_CLOSED
 };
 
@@ -40,10 +40,10 @@ struct psi_conn {
     bool broken;       /* the core must get the closed event, with the reason `why` */
     bool room;         /* the core must get the writable event */
     uint64_t stream_in;
-    size_t places_in; /* bytes that the reader's places (memory for values) can take in the present read */
+    size_t places_in; /* room in the core's memory for values, in the present read; further bytes go to the scratch */
     uint64_t turn;    /* number of the loop's turn (net->turn) in which turn_in and turn_out were counted */
     size_t turn_in, turn_out;
-    uint64_t deadline_ms; /* a connection in net->lingers is closed at this time */
+    uint64_t deadline_ms; /* while the connection is in net->lingers: time at which it is closed */
     struct psi_list all, events, again, linger;
     struct psi_transport transport;
     struct psi_identity identity; /* who the peer is, for a connection without TLS */
@@ -60,15 +60,16 @@ struct psi_conn {
  * side    who made the connection: a client's handshake differs from a server's.
  *
  * expect  PSI_SIDE_DIAL: the URI that a server's certificate must have, "psd://CLUSTER/JOB/INDEX", exact or with a final '*';
- * NULL: the URI of any task. Not used for a server that proves a key: HELLO checks that server. Copied.
+ * NULL: the URI of any task. Copied. Not used for a server that proves a key instead: HELLO checks that server.
  *
  * Errors  PS_INVALID_ARGUMENT (no TCP or Unix socket), PS_RESOURCE_EXHAUSTED, PS_UNAVAILABLE (broken), psi_keys_no_use()'s */
 PSI_MUST ps_status psi_conn_new(struct psi_net *net, int fd, enum psi_side side, const char *expect, struct psi_conn **out_conn,
                                 struct psi_err *err);
-/** The identity of the peer. Valid as long as the connection, and final from its first bytes event on. TLS: the key or
- * certificate of the handshake (of a server that proved a key: the name in the key's line, which both sides have). A Unix socket:
- * the uid of the peer, with role "admin" if it is this process's uid; anybody, with role "unmapped", if this user namespace has
- * no such uid. Plain TCP, and TLS before its handshake is over: anybody. */
+/** The identity of the peer. Valid as long as the connection, and final from its first bytes event on.
+ *   TLS          as the key or certificate of the handshake says; before the handshake is over: anybody
+ *   Unix socket  the uid of the peer, with role "admin" if it is this process's uid; anybody, with role "unmapped", if this user
+ *                namespace has no such uid
+ *   plain TCP    anybody */
 const struct psi_identity *psi_conn_identity(const struct psi_conn *conn);
 bool psi_conn_is_refused(const struct psi_conn *conn);
 /** True if a new connection of this peer would be accepted under the TLS context `now` (NULL: plain TCP); always true for a Unix
@@ -80,7 +81,7 @@ const char *psi_conn_peer(const struct psi_conn *conn);
 bool psi_conn_crc(const struct psi_conn *conn);
 /** Attach link: its bytes and events flow from now on. The connection owns link, and frees it when the connection is freed. */
 void psi_conn_attach(struct psi_conn *conn, struct psi_link *link);
-/** Carry out the effects of a dirty link (common/link.h). Called from within ops->drain; conn is link->shell. */
+/** Do what the core asks for in its link: close, send the queue, pause or continue reading. Called from within ops->drain(). */
 void psi_conn_update(struct psi_conn *conn);
 /** Close a connection that was never attached. */
 void psi_conn_discard(struct psi_conn *conn);
@@ -94,11 +95,11 @@ const char *psi_conn_end_text(const struct psi_conn *conn, ssize_t n);
 /** Call ops->refused, unless the net itself is closing. */
 void psi_conn_refused(const struct psi_conn *conn, enum psi_tls_reason reason, const char *text);
 
-/** Tell the send queue how many bytes of its hold (common/outq.h) the kernel has taken so far. */
+/** Tell the send queue how many bytes of its hold, which the transport sends by itself, the kernel has taken so far. */
 void psi_conn_note_sent(struct psi_conn *conn);
-/** Deliver to the core the closed or the writable event that was put off because effects were being carried out. */
+/** Deliver the closed or writable event that arose during ops->drain(), and had to wait for its end. */
 void psi_conn_deliver(struct psi_conn *conn);
-/** Call in a new turn of the loop: goes on with bytes inside the transport, and with sending. */
+/** Call in a new turn of the loop: delivers bytes that the transport had kept, and sends more of the queue. */
 void psi_conn_resume(struct psi_conn *conn);
 void psi_conn_expire(struct psi_conn *conn);
 /** Tell the core that the connection is closed, and send the end of the stream; if queued bytes are unsent, close at once. */

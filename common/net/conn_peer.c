@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of a connection: its identity, TLS where plain text is expected, and texts for the end of a connection.
- * Failure modes: none; an unknown peer is "anybody", and so is one behind a Unix socket whose uid this user namespace lacks. */
+ * Failure modes: none. A peer whose identity cannot be found is "anybody", for example if this user namespace lacks its uid. */
 #include "conn.h"
 #include "tls/stream.h"
 
@@ -31,7 +31,7 @@ const char *psi_conn_foreign(struct psi_conn *conn, const uint8_t *p, size_t n)
     }
     if (conn->side == PSI_SIDE_ACCEPT && first == PSI_TLS_FIRST_HELLO) {
         psi_conn_refused(conn, PSI_TLS_TLS_ON_PLAIN, "it speaks TLS, and no key or certificate is configured here");
-        /* a failure is ignored: the refusal is reported above, whether or not the peer gets the answer */
+        /* ignored: the refusal is reported above, even if the peer does not get the answer */
         PSI_IGNORE(conn->transport.row->write(&conn->transport, &iov, 1));
         return "TLS on a plain port";
     }

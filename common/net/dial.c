@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a connection.
  *
- * Happy path: psi_dial_start() -> timer at once -> (a name: look-up thread -> mailbox -> async handle) -> for each address:
- * socket, non-blocking connect, writable -> SO_ERROR 0 -> psi_conn_new -> done.
+ * Happy path: psi_dial_start() sets a timer, which fires at once. A host name goes to a look-up thread, whose result comes back
+ * through the mailbox. Each address gets a socket and a non-blocking connect(), until one succeeds: psi_conn_new() -> done().
  *
  * Failure modes:
- *   no address answers  -> done with the last reason and how many were tried
+ *   no address answers  -> done() gets the reason of the last attempt, and the number of attempts
  *   nobody listens, and the system has given the dialling socket the dialled port: TCP connects it with itself -> refused
- *   time is over -> done; a look-up that still runs ends by itself, and its result is dropped
- *   the net is closed   -> done never runs; the mailbox outlives the net until the last look-up has returned
- *   look-ups hang       -> at most LOOKUPS_MAX at a time per process, then done with that reason */
+ *   time is over        -> done(); a look-up that still runs ends by itself, and its result is dropped
+ *   the net is closed   -> done() is never called; the mailbox is freed when the last look-up has returned
+ *   look-ups hang       -> at most LOOKUPS_MAX run at a time in a process; a further dial fails, and done() says so */
 #include "dial.h"
 
 #include "../mem.h"
@@ -163,7 +163,7 @@ static bool mailbox_open(struct psi_net *net)
     }
     pthread_mutex_init(&box->mutex, NULL);
     psi_list_init(&box->finished);
-    box->refs = 1; /* the net's, given up when `async` is closed */
+    box->refs = 1; /* the net's reference, given up when `async` is closed */
     box->open = true;
     box->async.data = net;
     uv_unref((uv_handle_t *)&box->async);
@@ -246,7 +246,7 @@ static void close_socket(struct psi_dial *dial)
     dial->fd = -1;
 }
 
-/* End the attempt to connect: close its handles. The close callback of the last handle frees the dial. */
+/* End the dial: close its handles. The close callback of the last handle frees it. A running look-up ends by itself. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;
@@ -320,8 +320,8 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
-/* Check that fd is connected with another socket: returns 0. If nobody listens on the port, TCP may connect fd with itself:
- * returns ECONNREFUSED, and the caller closes fd. SO_LINGER then makes the system free the port at once, not after 60 s. */
+/* Returns 0 if fd is connected with another socket, ECONNREFUSED if with itself, which TCP may do if nobody listens on the port.
+ * The caller then closes fd; SO_LINGER makes the system free the port at once, not after 60 s. */
 static int check_peer(int fd)
 {
     static const struct linger at_once = {.l_onoff = 1};
@@ -354,7 +354,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     uv_close((uv_handle_t *)handle, on_poll_closed); /* on_poll_closed() tries the next address */
 }
 
-/* Start the timer of the attempt to connect to the present address: 1/shares of the time left, but at least ATTEMPT_MS_MIN. */
+/* Limit the attempt to connect to the present address to 1/shares of the dial's remaining time, but at least ATTEMPT_MS_MIN. */
 static void arm(struct psi_dial *dial, size_t shares)
 {
     uint64_t now = uv_now(dial->net->loop);
@@ -366,7 +366,7 @@ static void arm(struct psi_dial *dial, size_t shares)
     PSI_IGNORE(uv_timer_start(&dial->timer, dial->timer.timer_cb, share, 0));
 }
 
-/* Returns 0 if connected, EINPROGRESS if the connection is not there yet, otherwise the error. */
+/* Returns 0: connected; EINPROGRESS: the peer has not answered yet; any other errno: failed. */
 static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
 {
     dial->fd = socket(to->u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -456,7 +456,7 @@ ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t time
     dial->ctx = ctx;
     dial->timeout_ms = timeout_ms;
     (void)snprintf(dial->expect, sizeof(dial->expect), "%s", expect != NULL ? expect : "");
-    uv_update_time(net->loop); /* updated because the caller may have worked for long: the deadline counts from now */
+    uv_update_time(net->loop); /* uv_now() may be old, and the deadline counts from now */
     dial->deadline_ms = uv_now(net->loop) + timeout_ms;
     PSI_IGNORE(uv_timer_init(net->loop, &dial->timer)); /* always 0 */
     dial->timer.data = dial;

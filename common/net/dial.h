@@ -10,8 +10,8 @@
 
 struct psi_dial;
 
-/** Called once, never before psi_dial_start() returns: with conn, which the callee attaches or discards, or with NULL and the
- * reason `why` (borrowed). ops->drain() follows. */
+/** The end of a dial; called once, never before psi_dial_start() returns. conn: the connection, which the callee must attach or
+ * discard; NULL: the dial has failed, and `why` (borrowed) is the reason. ops->drain() follows. */
 typedef void (*psi_dial_done)(void *ctx, struct psi_conn *conn, const char *why);
 
 /** Begin to open a connection to an address. Does not block.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors that a child of fork() closes. Happy path: one bit for each number, changed by atomic operations; there is no lock,
- * because a thread that the child lacks might hold it. Failure mode: if a thread forks after a
- * descriptor was opened and before psi_fds_note(), the child keeps its copy. */
+/* Descriptors that a child of fork() closes: one bit for each number, changed by atomic operations. There is no lock, because in
+ * the child a thread that no longer exists might hold it. Failure mode: if a thread forks after a descriptor was opened and
+ * before psi_fds_note(), the child keeps its copy. */
 #include "fds.h"
 
 #include "../status.h"
@@ -13,7 +13,7 @@
 enum { WORD_BITS = 64, WORDS = PSI_FDS_MAX / WORD_BITS };
 
 static _Atomic(uint64_t) noted[WORDS];
-static atomic_int owner; /* pid of the process that noted the descriptors; 0: none */
+static atomic_int owner; /* pid of the process that noted the descriptors; 0: nothing was noted */
 
 static uint64_t bit_of(int fd)
 {
@@ -26,7 +26,7 @@ void psi_fds_note(int fd)
     if (fd < 0 || fd >= PSI_FDS_MAX) {
         return;
     }
-    /* in a child of fork() that has not closed its copies: forget the numbers, which may belong to other files by now */
+    /* another pid: this is a child of fork(). Forget the parent's numbers, which may belong to other files by now */
     if (atomic_exchange(&owner, pid) != pid) {
         for (int i = 0; i < WORDS; i++) {
             atomic_store(&noted[i], 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Listening sockets.
  *
- * Happy path: psi_listen_open() binds and listens -> psi_listener_new() watches -> readable: accept4 up to ACCEPTS_PER_TURN
- * times -> ops->accepted. Failure modes:
+ * Happy path: psi_listen_open() binds and listens; psi_listener_new() watches the socket; when it is readable, accept4() runs up
+ * to ACCEPTS_PER_TURN times, and ops->accepted() gets the connections. Failure modes:
  *   address in use, not local, forbidden   -> typed error with the address and the remedy
  *   stale Unix socket file                 -> replaced, if it is a socket and connect gives ECONNREFUSED
- *   EMFILE, ENFILE                         -> the spare descriptor is given up for one accept and close; without it, a pause
+ *   no descriptor free (EMFILE, ENFILE)    -> a spare descriptor is used to accept and close the connection; without it, a pause
  *   the peer is gone before accept         -> ignored
  *   another error of accept                -> ops->trouble, and a pause */
 #define _GNU_SOURCE 1
@@ -84,7 +84,7 @@ static bool remove_stale(const struct psi_sockaddr *address)
 
 static int bind_unix(int fd, const struct psi_sockaddr *address, unsigned mode)
 {
-    /* the file gets the mode of the unbound socket, less the umask, so it is never more open than asked for */
+    /* bind() makes the file with the socket's mode, less the umask: set before it, so the file is never open to more users */
     if (fchmod(fd, (mode_t)mode) != 0) {
         return errno;
     }
@@ -311,5 +311,5 @@ void psi_listener_close(struct psi_listener *l)
     l->closing = true;
     uv_close((uv_handle_t *)&l->poll, on_handle_closed);
     uv_close((uv_handle_t *)&l->rest, on_handle_closed);
-    close_fds(l); /* after uv_close(), because the descriptor has left the poll set then */
+    close_fds(l); /* after uv_close(), by which libuv stops polling the descriptor */
 }

@@ -22,10 +22,10 @@ struct psi_listener_ops {
      * once a second. */
     void (*trouble)(void *ctx, int error, uint64_t count);
 };
-/** Accept connections on the listening socket fd. fd is closed with the listener, and if this call fails. Loop thread only, as
- * all functions below. The listener keeps a spare descriptor. If no other descriptor is free, the listener closes the spare one,
- * accepts in its place and closes the connection: the peer sees the end, and the loop does not spin. Without a spare descriptor
- * the listener pauses. */
+/** Accept connections on the listening socket fd. fd is closed with the listener, and if this call fails. This and all functions
+ * below: loop thread only. The listener keeps a spare descriptor. If no other descriptor is free, the listener closes the spare
+ * one, accepts in its place and closes the connection: the peer sees the end, and the loop does not spin. Without a spare
+ * descriptor the listener pauses. */
 PSI_MUST ps_status psi_listener_new(struct psi_net *net, int fd, const struct psi_listener_ops *ops, void *ctx,
                                     struct psi_listener **out_listener, struct psi_err *err);
 void psi_listener_pause(struct psi_listener *listener, bool paused);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the connections of one loop share. Happy path: an event of a connection -> the core -> psi_net_settle(): drain. Sending
- * may have made new events (room in a queue, a broken connection), which are delivered one at a time, each followed by a drain,
- * until there are none. The work is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn of the loop; the idle handle
- * continues in the next turn. Failure modes: none; psi_net_close() ends everything in any state. */
+/* What the connections of one loop share. Happy path: the core gets an event of a connection; then psi_net_settle() calls
+ * ops->drain(), in which the core sends. Sending may make new events (room in a queue, a broken connection). They are delivered
+ * one at a time, each followed by ops->drain(), until there are none. All connections together send at most PSI_NET_TURN_BYTES in
+ * a turn of the loop, or PSI_NET_TURN_LEAST_BYTES each; an idle handle makes the next turn begin at once. Failure modes: none. */
 #include "net.h"
 
 #include "../mem.h"
@@ -22,7 +22,7 @@ void psi_net_keep_stdio(void)
 {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
-        /* open() gives the lowest free number, so 0 to 2 become open; they stay open for programs that this one starts */
+        /* open() gives the lowest free number, so 0 to 2 become open; without O_CLOEXEC, also for programs started later */
         fd = open("/dev/null", O_RDWR);
     }
     if (fd > STDERR_FILENO) {
@@ -33,7 +33,7 @@ void psi_net_keep_stdio(void)
 ps_status psi_net_files_check(uint32_t count, struct psi_err *err)
 {
     struct rlimit limit;
-    rlim_t needed = 0; /* the limit of open files that is needed: it is above the numbers of `count` free descriptors */
+    rlim_t needed = 0; /* becomes 1 + the highest of the `count` lowest free descriptor numbers */
     for (uint32_t found = 0; found < count && needed < INT_MAX; needed++) {
         found += fcntl((int)needed, F_GETFD) < 0 ? 1 : 0;
     }
@@ -67,7 +67,7 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t further_files, struct psi_
     return PS_OK;
 }
 
-static _Atomic(uint8_t *) shared; /* the shared scratch; NULL while a turn uses it */
+static _Atomic(uint8_t *) shared; /* the scratch that nets share for reading; NULL: none, or a turn uses it now */
 static atomic_uint sharers;
 
 static uint8_t *scratch_new(void)
@@ -125,7 +125,7 @@ static void on_idle(uv_idle_t *handle)
     struct psi_list now;
     struct psi_list *it;
     psi_list_init(&now);
-    psi_list_move_all(&now, &net->again); /* a connection with still more to send waits for the next turn */
+    psi_list_move_all(&now, &net->again); /* a connection that has more to send is put into net->again, for the next turn */
     while ((it = psi_list_pop_front(&now)) != NULL) {
         psi_conn_resume(PSI_CONTAINER_OF(it, struct psi_conn, again));
         psi_net_settle(net);
@@ -166,7 +166,7 @@ ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_ne
     psi_list_init(&net->again);
     psi_list_init(&net->lingers);
     psi_list_init(&net->dials);
-    /* Cannot fail in libuv 1.44, because these handles open no descriptor. */
+    /* These calls cannot fail: the handles open no descriptor (libuv 1.44). */
     PSI_IGNORE(uv_check_init(loop, &net->check));
     PSI_IGNORE(uv_idle_init(loop, &net->idle));
     PSI_IGNORE(uv_timer_init(loop, &net->linger_timer));
@@ -209,14 +209,14 @@ size_t psi_net_recheck(struct psi_net *net)
     struct psi_list *it;
     struct psi_list *tmp;
     size_t count = 0;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* connections leave the list in their close callback only */
+    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* the list shrinks only in close callbacks, not in this loop */
         char why[128];
         char text[PSI_ERR_TEXT_MAX];
         struct psi_conn *conn = PSI_CONTAINER_OF(it, struct psi_conn, all);
         if (conn->state == PSI_CONN_CLOSED) {
             continue;
         }
-        /* a connection that lingers stays: it ends soon, and what arrives on it is discarded */
+        /* a closing connection (LINGERING) stays: it ends soon, and what arrives on it is discarded */
         const bool stays = conn->state == PSI_CONN_LINGERING || psi_conn_allowed(conn, net->tls, why, sizeof(why));
         if (!stays && net->ops->refused != NULL) {
             net->ops->refused(net->ctx, conn->peer, PSI_TLS_REVOKED, why);
@@ -297,7 +297,7 @@ void psi_net_finish(struct psi_net *net)
 {
     struct psi_list *it;
     struct psi_list *tmp;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* connections leave the list in their close callback only */
+    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* the list shrinks only in close callbacks, not in this loop */
         psi_conn_finish(PSI_CONTAINER_OF(it, struct psi_conn, all));
         psi_net_settle(net);
     }

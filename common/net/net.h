@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the connections of one core (psd's or the client library's protocol logic) share on one event loop: memory into which
  * bytes are read (the scratch), the order of events and effects, limits of the work in a turn of the loop, and look-ups of host
- * names. A core has one loop and one psi_net. Its life: psi_net_init -> connections come and go -> psi_net_close (loop runs on
- * until every handle is closed) -> psi_net_fini
+ * names. A core has one loop and one psi_net: psi_net_init() -> connections come and go -> psi_net_close() -> the loop runs until
+ * every handle is closed -> psi_net_fini().
  *
  * The rule of common/link.h (all effects of an event are carried out before the next event) is kept here: after every callback of
  * connections, listeners and dials the net calls ops->drain(). The owner calls psi_net_settle() after its own events (timers,
@@ -31,14 +31,14 @@ enum {
 
 /* Functions that the owner of the core gives to its net. Called on the loop thread, one at a time; ctx is psi_net_init()'s. */
 struct psi_net_ops {
-    /* n >= 0 bytes arrived on link, in addition to those that went straight to their place (psi_reader_placed()); borrows p. Not
-     * called while link->paused. */
+    /* n bytes have come on link; borrows p. n does not count bytes that were read straight into the core's memory for values
+     * (psi_reader_placed()), so it may be 0. Not called while link->paused. */
     void (*bytes)(void *ctx, struct psi_link *link, const uint8_t *p, size_t n);
     /* The connection has ended; why is for logs. The core forgets link, which the net then frees. Not called if link->closing. */
     void (*closed)(void *ctx, struct psi_link *link, const char *why);
     /* The operating system has taken bytes of link's send queue. */
     void (*writable)(void *ctx, struct psi_link *link);
-    /* Do all that the core wants done: psi_conn_update() for each dirty link, then the other effects. */
+    /* Do all that the core asks for: psi_conn_update() for each link that the core has marked (dirty), then dials, logs etc. */
     void (*drain)(void *ctx);
     /* A connection and its descriptor have been freed. May be NULL. */
     void (*released)(void *ctx);
@@ -62,21 +62,21 @@ struct psi_net {
     uv_loop_t *loop;
     const struct psi_net_ops *ops;
     void *ctx;
-    uint8_t *scratch;     /* 64-aligned, PSI_NET_SCRATCH_BYTES + 64; physical memory only where bytes were read */
+    uint8_t *scratch;     /* memory to read into, 64-aligned, PSI_NET_SCRATCH_BYTES + 64 bytes */
     uint8_t *own_scratch; /* the net's own memory; `scratch` points to it, or to shared memory during a turn if `shares` */
     bool shares;
     uint64_t turn;
     uint32_t busy;     /* connections that read or wrote in the previous turn */
     uint32_t busy_now; /* connections that read or wrote in this turn so far */
     struct psi_list conns;
-    /* connections with an event that arose while effects were carried out; the core gets it afterwards */
+    /* connections with an event that arose during ops->drain(); the core gets the event afterwards */
     struct psi_list events;
     struct psi_list again;   /* connections with more to send than one turn allows */
     struct psi_list lingers; /* closing connections, which must end by conn->deadline_ms, the earliest first */
     struct psi_list dials;
     struct psi_net_mailbox *mailbox; /* NULL before the first look-up of a host name */
     uv_check_t check;
-    uv_idle_t idle; /* active while `again` is not empty */
+    uv_idle_t idle; /* runs while `again` is not empty, so that the loop does not sleep */
     uv_timer_t linger_timer;
     uv_prepare_t prepare;
     uint32_t conn_count;
@@ -101,8 +101,8 @@ PSI_MUST ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t further_files, st
 /** Initialise net, which keeps ops and ctx. RESOURCE_EXHAUSTED: no memory. */
 PSI_MUST ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_net_ops *ops, void *ctx,
                                 struct psi_err *err);
-/** Use one scratch for several nets whose loops take turns on one thread, so that it stays in the CPU's cache. Call it after
- * psi_net_init(), before the first turn. */
+/** Let this net share its scratch (memory for reading) with other nets whose loops take turns on one thread: the scratch stays in
+ * the CPU's cache. Call it after psi_net_init(), before the first turn. */
 void psi_net_share(struct psi_net *net);
 /** Set the TLS context of TCP connections that are made from now on; NULL: plain. psi_net_recheck() closes older connections
  * that the new context would refuse.
@@ -117,21 +117,21 @@ void psi_net_handshakes(const struct psi_net *net, struct psi_handshakes *out);
  * dialled connections; ops->revoked or ops->closed follows. Call it after psi_net_set_tls() and from time to time, but not from
  * within ops. Returns the number of closed connections. */
 size_t psi_net_recheck(struct psi_net *net);
-/** Begin and end a turn of a net that shares its scratch (psi_net_share()). While another net's turn uses it, this net uses its
- * own. */
+/** Begin and end a turn of the loop of a net that shares its scratch (psi_net_share()). If another net's turn uses the shared
+ * scratch, this net uses its own. */
 void psi_net_enter(struct psi_net *net);
 void psi_net_leave(struct psi_net *net);
-/** Carry out effects, and deliver the events that these cause, until there are none. Do not call it from within ops. */
+/** Call ops->drain(), deliver the events that arose in it, and repeat this until there are none. Not to be called within ops. */
 void psi_net_settle(struct psi_net *net);
 /** End every connection in good order: the core gets the closed event, unsent bytes are dropped, the peer sees the end of the
  * stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
 void psi_net_finish(struct psi_net *net);
-/** Tell each send queue how many bytes the kernel has taken of its hold (common/outq.h). Call it before a tick of the core, which
- * closes connections whose peer reads nothing. */
+/** Tell each send queue how many bytes of its hold (common/outq.h) the kernel has taken. Call it before the core checks which
+ * peers read nothing: it closes their connections. */
 void psi_net_note_sent(struct psi_net *net);
 bool psi_net_sent_all(const struct psi_net *net);
-/** Close everything now: dials never report, and each connection that the core still has gets its closed event. Running look-ups
- * end by themselves. Call psi_net_fini() when the loop has no handle left. */
+/** Close everything now: no dial calls done() any more, and the core gets the closed event of each connection that it still has.
+ * Running look-ups end by themselves. Call psi_net_fini() when the loop has no handle left. */
 void psi_net_close(struct psi_net *net);
 /** Free net; every handle must be closed. */
 void psi_net_fini(struct psi_net *net);

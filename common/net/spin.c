@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An idle handle keeps libuv's loop from sleeping: the loop polls its descriptors, and looks again. Happy path: bytes ->
- * psi_spin_anew() notes how long the loop waited for them, and starts the handle -> psi_spin_look() each turn, until something
- * comes or `ns` are over -> the loop sleeps. Failure modes: none; a clock that jumps only ends a spin. */
+/* Polling by libuv's loop: while an idle handle is active, the loop does not sleep, and looks at its descriptors again and again.
+ * Happy path: bytes have come; psi_spin_anew() notes how long the loop waited for them, and starts the handle. psi_spin_look()
+ * checks in each turn whether `ns` are over since then, and stops the handle; the loop sleeps. Failure modes: none. */
 #define _GNU_SOURCE 1
 #include "spin.h"
 
@@ -13,7 +13,7 @@
 enum {
     SCORE_MAX = 16,
     SCORE_LONG = 2, /* a long wait lowers the score by 2, a short one raises it by 1 */
-    /* so much time between two looks ends the spin: a look takes less than 1 us, so another thread needs this CPU */
+    /* ns between two looks that end the polling: a look takes less than 1 us, so another thread has used this CPU */
     LATE_NS = 20000
 };
 
@@ -63,7 +63,7 @@ void psi_spin_set(struct psi_spin *spin, uint32_t us)
 {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* a failure means over 1024 CPUs */
+    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* fails on more than 1024 CPUs */
     spin->ns = one ? 0 : (uint64_t)us * 1000;
     spin->score = SCORE_MAX / 2;
     if (spin->ns == 0) {
@@ -123,6 +123,6 @@ void psi_spin_anew(struct psi_spin *spin)
     spin->bytes = false;
     spin->stirred = false;
     spin->quiet_ns = now_ns();
-    /* with a score of 0 the handle does not start, and a running spin ends at the next look */
+    /* with a score of 0, start() does not start the handle, and psi_spin_look() stops it if it runs */
     start(spin, spin->quiet_ns);
 }

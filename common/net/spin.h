@@ -11,7 +11,7 @@
 
 struct psi_spin {
     uint64_t ns;       /* longest spin; 0: never spin */
-    uint64_t quiet_ns; /* when the loop had nothing more to do, and began to wait for bytes */
+    uint64_t quiet_ns; /* time at which the loop had nothing more to do, and began to wait for bytes */
     uint64_t look_ns;  /* time of the last look */
     uint64_t bytes_ns; /* time of the first bytes of this turn */
     /* rises when bytes come soon after waiting begins, falls when they come late; 0: polling does not pay at present */
@@ -34,8 +34,8 @@ void psi_spin_bytes(struct psi_spin *spin);
 void psi_spin_rest(struct psi_spin *spin);
 /** Call when the thread runs this loop again: go on polling, if the loop has had nothing to do for less than psi_spin.ns. */
 void psi_spin_go_on(struct psi_spin *spin);
-/** Call both functions before the loop waits for its descriptors: psi_spin_look() before the owner's own work at that point,
- * psi_spin_anew() after it. */
+/** Call both in each turn, before the loop waits for its descriptors. psi_spin_look() ends polling that has lasted too long; call
+ * it before the owner's work. psi_spin_anew() begins to poll if bytes came or the owner did work; call it after that work. */
 void psi_spin_look(struct psi_spin *spin);
 void psi_spin_anew(struct psi_spin *spin);
 

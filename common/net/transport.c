@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; sendmsg(), and
- * uv_write() for what did not fit. Failure modes: libuv's errors, unchanged; the owner decides what they mean. libuv reads to one
- * piece of memory at a time, so on_alloc() gives it none. libuv reports that to on_read() (UV_ENOBUFS), as the last thing that it
- * does for a readable stream. on_read() reads to all places with one readv(). */
+/* The transports of plain TCP and Unix sockets, both streams of libuv. Reading: libuv could read into one piece of memory only.
+ * So on_alloc() gives it none, and libuv reports that to on_read() as UV_ENOBUFS. on_read() then reads into all places (pieces of
+ * the owner's memory) with one readv(). Writing: write() is one sendmsg(); hold() is uv_write(), which sends the rest by itself.
+ * Failure modes: libuv's errors, unchanged; the owner decides what they mean. */
 #include "transport.h"
 
 #include "../status.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { READS_MAX = 32 }; /* reads of one connection in a loop turn; the owner bounds the bytes */
+enum { READS_MAX = 32 }; /* most reads of a connection in a turn of the loop; the owner limits the bytes */
 
 static struct psi_transport *of(void *handle)
 {
@@ -56,7 +56,7 @@ static int error_of(int number)
     return number == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(number);
 }
 
-/* Read once, to all places. UV_EAGAIN: no bytes have come, or there is no place now. *out_full: all places are full. */
+/* Read once, into all places of the owner. UV_EAGAIN: no bytes have come, or the owner has no place. *out_full: all are full. */
 static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
 {
     struct psi_space places[PSI_READ_PLACES_MAX];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface between a connection and what transports its bytes. The code above this interface (conn.c, common/outq.h,
- * common/link.h) does not depend on the transport. A transport has a row of operations (psi_transport_row), an object with its
- * libuv handles (psi_transport), and events for its owner (psi_transport_events).
+/* The interface between a connection and what transports its bytes: TCP and Unix sockets (transport.c), TLS on top of TCP
+ * (tls/stream.h). The code of connections (conn.c, common/outq.h, common/link.h) does not depend on the kind. Loop thread only.
+ * A transport has a table of operations (psi_transport_row), an object with its libuv handles (psi_transport), and events, which
+ * are functions of its owner (psi_transport_events):
  *
- * open(fd) -> read(on) -> space, arrived ... ; write, hold -> written ; end ; close -> closed
- *
- * Rows: TCP and Unix sockets (transport.c), TLS on top of TCP (tls/stream.h). Loop thread only. */
+ * open(fd) -> read(on) -> space(), arrived() ... ; write(), hold() -> written() ; end() ; close() -> closed() */
 #ifndef PSI_NET_TRANSPORT_H
 #define PSI_NET_TRANSPORT_H
 
@@ -30,29 +29,30 @@ struct psi_transport_row {
     /* Send as many of the bytes as possible without waiting. Returns how many, or UV_EAGAIN for none. The caller offers all that
      * it has, up to about try_bytes, in one call, and never while the transport is busy. */
     ssize_t (*write)(struct psi_transport *tr, const struct psi_iov *iov, size_t count);
-    /* Send all of these bytes as the peer takes them. Their memory stays valid until written(). Not called while busy. */
+    /* Send all of these bytes as the peer takes them; then written() is called. Their memory stays valid until then. Not called
+     * while busy. */
     int (*hold)(struct psi_transport *tr, const void *bytes, size_t n);
-    /* Returns how many bytes of the hold the kernel has not taken yet; while busy: how many the transport itself has. */
+    /* Returns how many bytes of the last hold(), or kept in a busy transport, the kernel has not taken yet. */
     size_t (*held)(const struct psi_transport *tr);
     int (*end)(struct psi_transport *tr);
     /* Drop all bytes and close the handles; closed() follows. Called once. */
     void (*close)(struct psi_transport *tr);
-    /* Called in the turn after again(): deliver bytes that have arrived and lie inside the transport. NULL: none ever do. */
+    /* Called in the turn after again(): deliver bytes that the transport itself keeps. NULL: this kind never keeps bytes. */
     void (*resume)(struct psi_transport *tr);
     /* Why the last operation failed, for logs and users; NULL: the error's text says enough. The function may be NULL. */
     const char *(*why)(const struct psi_transport *tr);
 };
 
 struct psi_transport_events {
-    /* Returns the places for the next read, in order. 0 places: none now; ask again in the next turn. */
+    /* Fill in the pieces of memory for the next read, in order, and return their number. 0: ask again in the next turn. */
     size_t (*space)(struct psi_transport *tr, struct psi_space places[PSI_READ_PLACES_MAX]);
     /* n > 0 bytes were read into the places, the first place first; n < 0: the end (UV_EOF) or an error. The owner may close. */
     void (*arrived)(struct psi_transport *tr, ssize_t n);
-    /* The hold is sent, or has failed (status < 0); or the transport is no longer busy. */
+    /* The bytes of hold() are sent, or sending them has failed (status < 0); or the transport is no longer busy. */
     void (*written)(struct psi_transport *tr, int status);
-    /* Bytes lie inside the transport, and no descriptor will report them: resume() must be called in the next turn. */
+    /* The transport keeps bytes that epoll will not report: the owner must call resume() in the next turn. */
     void (*again)(struct psi_transport *tr);
-    /* Calls that may raise SIGPIPE begin (true) or are over (false). */
+    /* on: from now on writes may raise SIGPIPE; otherwise: these writes are over. */
     void (*holds)(struct psi_transport *tr, bool on);
     /* The peer of an accepted connection is refused. For logs; called once. */
     void (*refused)(struct psi_transport *tr, enum psi_tls_reason reason, const char *text);
@@ -76,7 +76,7 @@ struct psi_transport {
     } u;
 };
 
-/** The row for plain bytes over a socket of this family: AF_UNIX: a Unix socket; any other family: TCP. */
+/** The operations for plain bytes over a socket of this family. AF_UNIX: a Unix socket; any other family: TCP. */
 const struct psi_transport_row *psi_transport_row_of(int family);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accumulators for programs: queues of kind ACCUMULATOR or SPARSE_ACCUMULATOR. Workers enqueue gradients; a dequeue takes their
- * sum or mean. Happy path: a gradient is copied into a spare tuple of the queue (memory for elements; of a sparse gradient the
- * sorted rows, each once), and sent as an enqueue that never waits. The result of a sparse accumulator is a tuple that the caller
- * owns. Failure modes: the errors of queue.c; wrong arguments are refused before anything is sent. */
+ * sum or mean. Happy path: a gradient is copied into a spare tuple of the queue (memory for queue elements), and sent as an
+ * enqueue, which never waits. A sparse gradient's rows are sorted before, and rows with equal indices added. A sparse accumulator
+ * gives its result as a tuple that the caller owns. Failure modes: the errors of queue.c; wrong arguments: nothing is sent. */
 #include "queue.h"
 
 #include "worker/core/rows.h"
@@ -244,8 +244,8 @@ ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient,
     return psi_api_result(&err, st);
 }
 
-/* psi_dequeue.here of a sparse take: check the element before it is acknowledged. Called on the loop thread, while the caller
- * waits. */
+/* The callback psi_dequeue.here for a sparse accumulator: check the element before it is acknowledged. Called on the loop thread,
+ * while the caller waits. */
 static ps_status check_taken(struct psi_dequeue *d, struct psi_err *err)
 {
     const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);

@@ -88,7 +88,7 @@ static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *ou
 {
     struct psi_err one = {0};
     uint32_t count = s->task_count;
-    ps_status st = PS_UNAVAILABLE; /* the result if no task answers; *err still has the error of the STOP at the directory */
+    ps_status st = PS_UNAVAILABLE; /* the result if no task answers; *err then keeps the error of the directory */
     struct stop_at *of = psi_calloc((size_t)count + 1, sizeof(*of));
     if (of == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
@@ -271,7 +271,7 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
     }
 }
 
-/* The request for the directory's list of tasks, which fills info_of.seen of each task. */
+/* The request for the directory's list of tasks. Its entries go to info_of.seen, one for each task. */
 struct seen {
     struct psi_api_call call;
     struct psi_list_sink sink;
@@ -308,7 +308,7 @@ static void seen_wait(struct seen *seen)
 {
     struct psi_err err = {0};
     if (seen->started) {
-        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* on failure the infos only have what the tasks themselves say */
+        PSI_IGNORE(psi_api_call_wait(&seen->call, &err)); /* on failure the infos have only what the tasks say */
     }
 }
 
@@ -361,7 +361,7 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
         psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
-    /* other errors are only in the tasks' entries; an interrupt is also the error of this call */
+    /* a task's error is in the task's entry; only an interrupt is the error of the whole call */
     return psi_api_interrupted(s, err);
 }
 

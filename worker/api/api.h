@@ -33,7 +33,7 @@ struct psi_api_task {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;  /* index of the task in its job */
     uint32_t index; /* index of the task in the core's table of tasks (struct psi_client) */
-    bool keeps;     /* the task is in the directory's job, whose tasks save checkpoints, and hold all variables without a pin */
+    bool keeps;     /* the task is in the directory's job: its tasks save checkpoints, and hold variables not pinned elsewhere */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
@@ -52,16 +52,16 @@ struct psi_embedding {
 
 struct ps_param {
     ps_session *session;             /* may be freed before the last holder releases the parameter */
-    atomic_uint holds;               /* references: the session's, and one for each ps_param_hold(); 0 in ps_session.spare */
-    ps_variable *variable;           /* NULL: not got yet, or this parameter is a dummy, made after a failure */
-    struct psi_training_param train; /* under the lock: the parameter in the state machine of training (core/training.h) */
+    atomic_uint holds;               /* references: 1 of the session, 1 for each ps_param_hold(); 0: this is ps_session.spare */
+    ps_variable *variable;           /* NULL: not got yet, or the parameter is a dummy, given to the program after a failure */
+    struct psi_training_param train; /* under the lock: what the state machine of training (core/training.h) keeps of it */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
     size_t bytes;                 /* size of `value` and of `grad` */
     ps_request push, pull;
     struct psk_call fetch; /* moves a gradient from the device to the host for a push */
-    uint64_t fetched;      /* push_number (psi_training_param) of the push for which `fetch` moves a gradient */
+    uint64_t fetched;      /* sequence number (psi_training_param.push_number) of the push that `fetch` is for */
     struct psk_block next; /* second value buffer, which ps_pull() exchanges with `value`; empty: not needed so far */
     /* second gradient buffer, which an interrupted ps_param_grad() exchanges with `grad`; empty: not needed so far */
     struct psk_block apart;
@@ -102,9 +102,9 @@ struct ps_variable {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];    /* full name */
     char device[PSI_TASK_NAME_MAX + 16]; /* device of the variable's task, as "/job:ps/task:0/device:CPU:0" */
-    char requested[PS_DEVICE_BYTES];     /* device that the scopes asked for; "": none */
-    struct psi_parts cut;                /* how a variable with parts is cut */
-    struct psi_part part;                /* the whole of which this variable is a part; all 0: it is no part */
+    char requested[PS_DEVICE_BYTES];     /* device that the program's device scopes ask for; "": none is asked for */
+    struct psi_parts cut;                /* how the variable is cut, if it has parts */
+    struct psi_part part;                /* if this variable is a part: which part of which variable; all 0: it is no part */
 };
 
 /* What ps_session_ready() found. */
@@ -113,12 +113,12 @@ struct psi_found {
     int64_t step;                   /* the global step */
     int64_t model_step;             /* global step at which the present model began: that of its checkpoint, or 0 */
     uint64_t incarnation, creation; /* numbers of the container and of the global step in it; a new model has new numbers */
-    bool restored, initialised;     /* this session as chief ran the restore function; or: it gave variables first values */
+    bool restored, initialised;     /* restored: this session (chief) ran the restore function; initialised: it set values */
 };
 
 enum psi_opened {
     PSI_OPENED_NOT,    /* every call returns machine.error */
-    PSI_OPENED_STATIC, /* as PSI_OPENED_NOT, for a static session, in place of the argument NULL, or without memory */
+    PSI_OPENED_STATIC, /* as PSI_OPENED_NOT; a static object, for the argument NULL and if there is no memory; never freed */
     PSI_OPENED_HELP,   /* the program was started with --help: calls are refused, and no error sticks */
     PSI_OPENED
 };
@@ -136,9 +136,9 @@ struct ps_session {
     struct psi_io *_Atomic io; /* loop with the connections. NULL: not opened, or closed. Replaced by a recovery, when no other
                                 * thread uses it */
     pid_t pid;                 /* the process that opened the session */
-    unsigned forks;            /* fork() calls before the session was opened; a child counts more: psi_api_here() */
+    unsigned forks;            /* number of fork() calls before the session was opened; a child process counts more (here.c) */
     struct psi_secure *secure; /* key and certificate of the connections; used by io's loop thread while io is open; NULL: none */
-    /* number of interrupts: ps_interrupt(), leaving, closing. Each ends all calls in progress with CANCELLED */
+    /* number of interrupts so far (ps_interrupt(), leaving, closing). Each one ends all calls in progress with CANCELLED */
     atomic_uint interrupts;
     atomic_bool ends;   /* the session is being left or closed, which is the reason for the interrupt */
     atomic_uint poking; /* number of threads and signal handlers that may be waking io; io is closed only at 0 */
@@ -155,13 +155,13 @@ struct ps_session {
     uint32_t inside; /* threads that use `io` without the lock: psi_api_call_wait(), batches of gets, psi_api_go_inside() */
     struct psi_training train; /* parameters, and the calls that train them */
     struct psi_list variables, queues;
-    struct psi_list wholes; /* ps_variable.link of variables in parts, whose parts are in `variables` */
+    struct psi_list wholes; /* variables that have parts, by ps_variable.link; their parts are in `variables` */
     struct psi_list plans;
     uint32_t plan_count; /* number of plans made so far */
     /* plan_runs: started runs of plans that wait for a thread, oldest first; plan_threads: number of threads for such runs */
     struct psi_list plan_runs;
     uint32_t plan_threads;
-    /* set by the first plan. Called when the session is freed; no plan is being built or run then */
+    /* frees the plans; set by the first plan. Called when the session is freed, when no plan is being built or run */
     void (*plans_free)(ps_session *s);
     void (*plans_forget)(ps_session *s); /* called before the client is freed: no plan refers to the client afterwards */
     enum psi_target target;              /* whether the session's target executes runs of plans; UNKNOWN until a plan asks */
@@ -169,7 +169,7 @@ struct ps_session {
                                           * all that succeeded, which a recovery repeats */
     struct psi_scopes scopes;
     enum psi_known known;
-    struct psi_api_task *tasks; /* tasks of server jobs, then serving tasks of other jobs; room for tasks_all */
+    struct psi_api_task *tasks; /* tasks of server jobs, then serving tasks of other jobs; memory for tasks_all entries */
     _Atomic uint32_t task_count;
     uint32_t tasks_all;
     uint32_t job_task_count; /* highest index of a task in this session's job, + 1; 0: the cluster has no such job */
@@ -182,13 +182,13 @@ struct ps_session {
     bool steps_fixed; /* `steps` was given on the command line */
     bool goal_noted;  /* the log has said that `steps` was reached before this session began */
     ps_sync_options sync;
-    double max_norm; /* in rounds: limit of the norm of averages; 0: none */
+    double max_norm; /* in rounds: limit of the norm of averaged gradients; 0: no limit */
     ps_norm_of norm_of;
     uint32_t rows_per_step; /* rows per step, from ps_session_sync_rows(); 0: not given */
     ps_rows_mean rows_mean;
     /* ps_sync_finish() has succeeded: a recovered session asks which rounds are in force (READY), but does not join them */
     bool finished;
-    uint64_t training; /* number of the training that the session is a member of, or was before a recovery; 0: none */
+    uint64_t training; /* number of the training that the session has joined, or had joined before a recovery; 0: none */
     int64_t dropped;   /* steps of this session that were dropped in rounds: ps_dropped() */
     struct psi_hooks hooks;
     struct psi_trace *_Atomic trace; /* changed under the lock of span.c; NULL: no trace */
@@ -222,11 +222,11 @@ struct ps_session {
 
 struct psi_opening; /* the options that a session is opened with */
 /** Shorten the deadline of all requests in flight to ms milliseconds (0: operation timeout), and wait until all have ended. The
- * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted before. */
+ * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted first. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
-/** Send the last request before an io is closed, and wait at most ms for the answer. leaves true: GOODBYE. leaves false, in a
- * recovery: a beat, whose answer may ask the program to stop. After the recovery it would be too late: the directory then sees
- * another session, to which it does not repeat the stop. */
+/** Send the last request before an io is closed, and wait at most ms milliseconds for the answer. leaves true: GOODBYE. leaves
+ * false, in a recovery: BEAT (heartbeat), because the answer may ask the program to stop: the directory tells this only to the
+ * old session, not to the new one that the recovery opens. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
 /** Wait until s->in_flight and s->inside are 0, and close the io. */
 void psi_api_io_close(ps_session *s);
@@ -241,11 +241,11 @@ void psi_api_session_init(ps_session *s);
 void psi_api_be_here(ps_session *s);
 /** True if the calling process has opened the session, and is no child of that process. */
 bool psi_api_here(const ps_session *s);
-/* ---- errors.c; the machine and `inside`: lock.c; psi_api_broken(): object.c ---- */
+/* ---- errors.c (functions for s->machine and s->inside: lock.c; psi_api_broken(): object.c) ---- */
 /** Check that s is not NULL and was opened by this process. may_block: also that the calling thread runs no callback of s. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
-/** The checks with which most public calls begin: psi_api_check(), whose error becomes the thread's last error, and
- * psi_api_sticky(), whose error does so in psi_api_last(). PS_OK: the call may continue; otherwise it must return this status. */
+/** Do the checks with which most public calls begin: psi_api_check(), then psi_api_sticky(). PS_OK: the call may continue;
+ * otherwise it must return this status. Only an error of psi_api_check() becomes the thread's last error here. */
 ps_status psi_api_enter(ps_session *s, bool may_block) PSI_MUST;
 /** Check that the session may make this kind of request. FAILED_PRECONDITION: an evaluator's request would change values. */
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err) PSI_MUST;
@@ -261,11 +261,11 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
 /** psi_api_stick() for an error from which the session does not recover, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
-/** Who calls s->machine: the number of this thread, whether it is the loop thread, and psi_api_visit.life of its public call. */
+/** Describe the calling thread for functions of s->machine: its number, whether it is the loop thread, psi_api_visit.life. */
 struct psi_who psi_api_who(const ps_session *s);
 /** Report an event to the session's state machine, or ask it a question (psi_session_event()). Any thread, without the lock. */
 uint64_t psi_api_tell(ps_session *s, enum psi_session_event event, uint64_t number);
-/** Under the lock: the session's number as chief while a restore function runs, for its thread and the loop thread; else 0. */
+/** Under the lock: the session's chief number, for the thread that runs the restore function and for the loop thread; else 0. */
 uint64_t psi_api_chief_number(ps_session *s);
 /** Under the lock: true if the session is being left or closed. */
 static inline bool psi_api_closes(const ps_session *s)
@@ -275,7 +275,7 @@ static inline bool psi_api_closes(const ps_session *s)
 /** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the thread's call was
  * interrupted, the session closes, or another thread is recovering it. */
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
-/** As psi_api_may_start(), but an interrupted call is PS_OK too: for a request for which no thread will wait. */
+/** psi_api_may_start() for a request for which no thread will wait: PS_OK even if this thread's call was interrupted. */
 ps_status psi_api_may_clear(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Keep the core's records valid for a call of several steps: a recovery waits until psi_api_go_outside(). */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
@@ -284,8 +284,8 @@ void psi_api_go_outside(ps_session *s);
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Check after a wait whether the call may continue. Otherwise returns the session's first error, or CANCELLED. */
 ps_status psi_api_go_on(ps_session *s) PSI_MUST;
-/** The status that a training call returns: st, or CANCELLED if the call was interrupted while a monitored session was lost. If
- * it is CANCELLED, or the code of the session's first error, that error becomes this thread's last error. */
+/** End a training call. Returns st, or CANCELLED if the call was interrupted and the monitored session is lost or closes. The
+ * interrupt, or the session's first error if its code is st, becomes the thread's last error. */
 ps_status psi_api_last(ps_session *s, ps_status st);
 /** Log an event; fields as in psi_log_event. Any thread, without a lock. */
 void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count);
@@ -300,7 +300,7 @@ struct psi_api_visit {
     ps_session *session;
     unsigned interrupts;         /* number of the session's interrupts at the begin of the outermost call */
     uint64_t begun_ns;           /* time in ns at which the call began, if the session is traced; otherwise 0 */
-    uint64_t life;               /* psi_who.life: 1 + recoveries before the call pushed or ended a step; 0: it did neither */
+    uint64_t life;               /* 1 + number of recoveries before the call pushed or ended a step; 0: it did neither */
     const char *name;            /* constant name, for traces */
     struct psi_api_visit *outer; /* the call that encloses this one, in a hook or in the library */
 };
@@ -326,7 +326,7 @@ unsigned psi_api_interrupts(const ps_session *s);
 ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
 /** psi_api_interrupted() for a call that began at this number of interrupts. */
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
-/** True if *err says that a call was interrupted, or that the session closes: this is no failure of the session. */
+/** True if *err says only that a call was interrupted or the session closes, so that the session has not failed. */
 bool psi_api_is_interrupt(const struct psi_err *err);
 /** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread, also in a signal handler. */
 void psi_api_interrupt(ps_session *s);
@@ -336,7 +336,7 @@ bool psi_api_poked(void *session, struct psi_client *c);
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- lock.c; more: lock.h ---- */
-/** Wait for ms, or until the session closes or the call is interrupted. Drives the loop of a session without a thread. */
+/** Wait for ms milliseconds, or until the session closes or the call is interrupted. Runs the loop, if it has no thread. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
@@ -349,7 +349,7 @@ ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 /** psi_api_know_cluster(), and, if the directory answers, add the serving tasks of training jobs to s->tasks. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- call.c: blocking calls; psi_api_has_var(): variable.c; tasks: calls.c, cluster.c; last errors: errors.c ---- */
+/* ---- call.c: blocking calls. Elsewhere: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
 /* A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
  * prepare() and finish() run on the loop thread, and may use the core's state. prepare() runs before the request is sent; if it
  * sets req.kind to PSI_REQ_NONE, none is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
@@ -367,7 +367,7 @@ struct psi_api_call {
     ps_variable *variable; /* variable of the call; may be NULL */
     const ps_variable *on; /* set req.var to on->var when the request starts; NULL: leave req.var */
     int64_t timeout_ms;    /* <= 0: the operation timeout */
-    bool when_closing;     /* the call may start while the session is being closed: calls of ps_session_close() itself */
+    bool when_closing;     /* the call may start while the session closes, as ps_session_close() needs it */
     bool again;            /* set by finish(): the call goes on with another request */
     struct psi_request req;
     pthread_cond_t ended_cond;
@@ -379,8 +379,8 @@ struct psi_api_call {
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err) PSI_MUST;
 /** Start a call whose fields up to req are set. PS_OK: psi_api_call_wait() must follow, or over() is called. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Start the calls whose work.link is in the list in one event of the loop, so that requests to one task are sent together.
- * PS_OK: the list is empty, and calls without over() need psi_api_call_wait(). On errors nothing starts, the list stays. */
+/** Start the calls whose work.link is in the list, all in one event of the loop, so that requests to one task are sent together.
+ * PS_OK: the list is empty; call psi_api_call_wait() for each call without over(). On errors nothing starts, the list stays. */
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
 /** Wait for the end of a call. ps_session_close() waits until this function returns; the session may be freed afterwards. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
@@ -388,14 +388,14 @@ ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_M
 /** Loop thread: index of a task in the core's table. INVALID_ARGUMENT: the text names the tasks of the job. */
 ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out,
                             struct psi_err *err) PSI_MUST;
-/** After a failure of calls to several tasks, with the first error in *err: append name and address of another task that failed.
- * device: a device of that task. */
+/** Append to *err, the error of one of several tasks, name and address of another task that has failed. device: the other task,
+ * or a device of it. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Time in ms, by psi_io_now_ms(), at which a request that starts now must have ended. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
 /** Milliseconds from now until the time of psi_api_deadline_ms(); 1 if that time has passed. */
 int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms);
-/** Timeout in ms of a call whose default is the ready timeout; 0 while ps_session_set_deadline() is in effect. */
+/** Timeout in ms of a call whose default is the ready timeout; 0: the deadline of ps_session_set_deadline() applies instead. */
 int64_t psi_api_ready_timeout_ms(const ps_session *s);
 /** Make *err the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
@@ -404,12 +404,12 @@ void psi_api_last_error_get(struct psi_err *err);
 /** Write to *err why a callback of the program returned st (not PS_OK). The thread's last error was cleared before the callback.
  * True: the last error has status st, and is in *err. False: *err has a text made for st; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
-/** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
+/** PS_OK if st is PS_OK. Otherwise makes *err the thread's last error, and returns its code. */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** Start a request as ps_push_start() does, but without psi_api_values_check(). what: only kind, src, dst, bytes and scale count;
- * if a thread waits for the request, also waited and interrupts. */
+/** Start a request as ps_push_start() does, but without psi_api_values_check(). Used of `what`: kind, src, dst, bytes, scale; if
+ * a thread waits for the request, also waited and interrupts. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
@@ -459,7 +459,7 @@ struct psi_api_right {
     void (*done)(struct psi_api_right *right, const struct psi_err *err);
 };
 /**
- * Ask whether right->may is allowed: the variable's task (there: true), or the directory if the variable does not exist (false).
+ * Ask whether right->may is allowed. there true: ask the variable's task. false: the variable does not exist; ask the directory.
  *
  * deadline_ms  of psi_api_deadline_ms().
  * right        zeroed except for may and done; kept until done.
@@ -476,7 +476,7 @@ ps_status psi_api_right_start(const struct psi_api_found *found, bool there, uin
 enum { PSI_API_DIRECTORY = -1 };
 /** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or at PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** ps_cluster_info(). needed: a task that refuses connections may be starting, so try to connect for up to timeout_ms. */
+/** Do what ps_cluster_info() does. needed: a task that refuses connections may be starting, so try it for up to timeout_ms. */
 ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
                         struct psi_err *err) PSI_MUST;
 
@@ -492,7 +492,7 @@ struct psi_api_get {
     enum psi_scope_how how;
     bool queue; /* the get is of a queue: v is ps_queue.variable */
     struct psi_queue_spec elements;
-    struct psi_part part; /* the whole of which the variable is a part; all 0: it is no part */
+    struct psi_part part; /* if the variable is a part: which part of which variable; all 0: it is no part */
     bool only_reads;      /* get of an evaluator: the variable is not created */
     bool differs;         /* a recovery has found another dtype, shape or queue definition than before */
     uint64_t creation;    /* creation number of the variable at the last get */
@@ -501,7 +501,7 @@ struct psi_api_get {
     ps_variable **out;    /* set to v on success */
     bool *out_open;       /* set to true on success, under the lock; NULL: the caller does not need it */
 };
-/** Make a get, not yet run: check the definition, and find the variable's name and place in the session's scopes. given: of any
+/** Make a get, not yet run: check the definition, and find name and device of the variable by the session's scopes. given: of any
  * version of ps.h (given->struct_bytes). *out_variable: set when the variable is got. */
 ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
@@ -515,9 +515,9 @@ ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how
 ps_status psi_api_get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_err *err) PSI_MUST;
 void psi_api_gets_drop(ps_session *s, struct psi_list *gets);
-/** Let later recoveries not get v again. v may be NULL. */
+/** Exclude v from the gets that recoveries repeat. v may be NULL. */
 void psi_api_get_once(ps_session *s, const ps_variable *v);
-/** If the session only evaluates, let the get find the variable, and not create it. */
+/** If the session is an evaluator, change the get so that it only looks the variable up, and does not create it. */
 void psi_api_get_looks(const ps_session *s, struct psi_api_get *get);
 /** Run the gets of psi_api_put_aside(), then this get. Blocks. *err must be zeroed. */
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
@@ -527,7 +527,7 @@ void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
 /** Run the gets of psi_api_put_aside(). Blocks. Returns the session's first error, or CANCELLED after an interrupt. */
 ps_status psi_api_settle(ps_session *s);
-/** Recovery of a monitored session: repeat all kept gets, in order, at a new client; the public records stay.
+/** For a recovery: repeat the session's successful gets, in order, at the new client. The program's objects stay valid.
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
  * later attempt can repair; if there is none, the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
@@ -564,7 +564,7 @@ bool psi_api_slot_is_by_row(const ps_variable *v, uint32_t slot);
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
-/** Find name, container and place of a variable, or of a queue, in the open scopes, and note that the session has got this name.
+/** Find name, container and device of a variable or queue by the open scopes, and note that the session has got this name.
  * Errors: INVALID_ARGUMENT, ALREADY_EXISTS. */
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
                         struct psi_scoped *out, struct psi_err *err) PSI_MUST;
@@ -575,8 +575,8 @@ ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *w
 /** Undo psi_api_scope() for a variable that could not be got: forget that the session has got the name. */
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 
-/** Get the name prefix and the device of a new row of a plan from the open scopes. type: of the row's operation, for setters.
- * device: applies as a device scope inside all open ones; NULL: none. prefix: [PS_NAME_BYTES_MAX + 1]; "": no name scope is open.
+/** Get the name prefix and the device of a new operation of a plan from the open scopes. type: the operation's type, for device
+ * setters. device: an innermost device scope; NULL: none. prefix [PS_NAME_BYTES_MAX + 1]: "" if no name scope is open.
  * Errors: those of opening a scope of `device`. */
 ps_status psi_api_scope_row(ps_session *s, const char *type, const char *device, char *prefix, struct psi_device *out,
                             struct psi_err *err) PSI_MUST;
@@ -588,12 +588,12 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n);
 bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d);
 /** Check by the task's answer that the task has d. INVALID_ARGUMENT, PS_REASON_NO_DEVICE: the text names the task's devices. */
 ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err);
-/** If a ps task has more than twice the average bytes of the others, log a line that advises --placement balanced. */
+/** Log advice (--placement balanced) if a ps task has over twice the others' average bytes, and not due to one large variable. */
 void psi_api_log_balance(ps_session *s);
 /** Log "v1: (Variable): /job:ps/task:0/device:CPU:0", if the session's options ask for it. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
 
-/* ---- compute.c; for worker/nn: compute.h ---- */
+/* ---- compute.c; what worker/nn needs of it is in compute.h ---- */
 /** Open the computing device for a session that is being opened: `device`, or the CPU instead if the options allow that. */
 ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threads, struct psi_err *err) PSI_MUST;
 /** The session's computing device. NULL: the CPU, not opened so far. */
@@ -608,7 +608,7 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
 /** Join the group of workers that the directory found or made at READY. PS_OK at once if the program wants neither rounds nor
  * staleness, or if the session has finished. Blocks. */
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** True if the session is a member of rounds: its pushes are contributions. */
+/** True if the session is a member of rounds: its pushes are contributions to a round, and are not applied at once. */
 bool psi_api_in_rounds(ps_session *s);
 /** Call when a member's step is complete. Blocks until the next step may begin. first: this is the session's first step, which
  * has a longer timeout, as other workers may still be starting. *out_step: in rounds, the global step. */
@@ -619,7 +619,7 @@ ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Loop thread: add to the global step. The thread that called ps_step_done() sleeps meanwhile, and need not wake up for it. */
+/** Add to the global step, on the loop thread: so the thread in ps_step_done() need not wake up only to start the addition. */
 void psi_api_step_add(ps_session *s, ps_variable *variable, struct psi_training_add *add);
 void psi_api_steps_free(ps_session *s);
 
@@ -631,7 +631,7 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
 ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
 void psi_api_param_free(ps_param *p);
-/** Add p to the session, which owns it from now on. p->variable NULL: the get of its variable was put aside. */
+/** Add p to the session, which owns it from now on. p->variable NULL: not got yet, but put aside (psi_api_put_aside()). */
 void psi_api_param_keep(ps_session *s, ps_param *p);
 /** A dummy parameter after a failure, for the session to keep. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
@@ -641,12 +641,12 @@ ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps
 ps_status psi_api_param_wait(ps_param *p) PSI_MUST;
 /** psi_api_enter() and psi_api_settle(), with which calls of training begin. */
 ps_status psi_api_enter_settled(ps_session *s) PSI_MUST;
-/** Make the thread's last error the session's first error, if it has none (psi_api_stick()). st: its code, which is returned. */
+/** psi_api_refused() with the thread's last error, whose code is st. Returns the code of the session's first error. */
 ps_status psi_api_last_sticks(ps_session *s, ps_status st, const char *call);
 void psi_api_params_free(ps_session *s);
-/* ---- ready.c; psi_api_is_over(): stop.c; psi_api_params_forget(): param.c ---- */
+/* ---- ready.c; psi_api_is_over() is in stop.c, psi_api_params_*() in param.c ---- */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** Make the session ready (ready.c). *err: an error that must stick. Blocks for timeout_ms, plus the time to get variables. */
+/** Make the session ready (ready.c). Blocks for timeout_ms, plus the time to get variables. The caller makes *err stick. */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
 /** True if no further step begins, although nothing has failed: the goal is reached, or somebody has asked to stop. */
 bool psi_api_is_over(ps_session *s);
@@ -655,10 +655,10 @@ void psi_api_params_forget(ps_session *s);
 /** Call before a step ends: in rounds, pushes a gradient without rows for each embedding not pushed in the step. Blocks. */
 ps_status psi_api_params_push_none(ps_session *s) PSI_MUST;
 
-/* ---- keys.c: containers of sessions. Any thread but the loop's. Errors: those of psi_api_call_run(), such as CANCELLED
- * (interrupted), FAILED_PRECONDITION (closed), and the error of a session that was lost ---- */
-/** Name ("session/" and 16 hexadecimal digits) and key of the container of s. Its variables are volatile: they end with the
- * session's GOODBYE, or a lease later. A recovered session has another container. Blocks for the loop. */
+/* ---- keys.c ---- */
+/** Get name ("session/" and 16 hexadecimal digits) and key of the container of s. Its variables are deleted when the session says
+ * GOODBYE, or when its lease ends. A recovered session has another container. Blocks. Any thread but the loop's. Errors: those of
+ * psi_api_call_run(). */
 ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAINER_BYTES], uint8_t out_key[PSI_KEY_BYTES],
                                 struct psi_err *err) PSI_MUST;
 
@@ -679,7 +679,7 @@ void psi_api_embeddings_note(ps_session *s);
 /** Under the lock: forget rows that were read ahead. */
 void psi_api_embedding_forget(ps_param *p);
 void psi_api_embedding_free(ps_param *p);
-/* ---- parts_op.c: partitioned variables; the rest is in parts.h ---- */
+/* ---- parts_op.c, for partitioned variables; its other functions are in parts.h ---- */
 /** Run one operation on all parts of v at once. PS_OK: *req has the result. Errors name the failed part and the changed ones. */
 ps_status psi_api_parts_run(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
 

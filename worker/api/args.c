@@ -91,7 +91,7 @@ enum row {
     ROW_COUNT
 };
 
-/* FLAG(row, name, field, type, default, help, further fields of struct psi_option) */
+/* default_: the default as text; ...: further fields of struct psi_option */
 #define FLAG(row_, name_, field_, type_, default_, help_, ...)                                                                   \
     [row_] = {.name = (name_),                                                                                                   \
               PSI_OPTION_FIELD(struct args, field_),                                                                             \
@@ -187,7 +187,7 @@ static bool given(const uint8_t *from, enum row row)
     return from[row] != PSI_FROM_DEFAULT;
 }
 
-/* Write the names allowed for --job_name: the cluster's jobs (clients_only: only training jobs), and worker and evaluator. */
+/* Write the names that --job_name may have: jobs of the cluster (clients_only: only training jobs), "worker", "evaluator". */
 static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf, size_t n)
 {
     size_t len = 0;
@@ -294,7 +294,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     if (!place->job_known) {
         if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0 &&
             psi_cluster_num_tasks(c, "master") == 0) {
-            return PS_OK; /* no cluster and no job: the program trains alone */
+            return PS_OK; /* without a job and without training jobs in the cluster, the program trains alone */
         }
         jobs_text(c, false, jobs, sizeof(jobs));
         return psi_fail(err, PS_INVALID_ARGUMENT, "--job_name is missing: it must be one of %s", jobs);
@@ -417,7 +417,7 @@ static ps_status balance(ps_session *s, const char *cluster_spec)
     return st;
 }
 
-/* Apply --sync and --staleness. An evaluator may be started with the workers' flags: it trains nothing, and ignores these two. */
+/* Apply --sync and --staleness. An evaluator may be started with the workers' flags, but ignores these two: it only tests. */
 static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
 {
     ps_sync_options o;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocking calls: a work on the loop thread starts a request of the core, or several one after the other, and the caller's thread
- * waits. Happy path: psi_api_call_start() submits the work. On the loop, begin() calls prepare() and starts the request;
+/* Blocking calls: the loop thread starts a request of the core, or several one after the other, and the caller's thread waits.
+ * Happy path: psi_api_call_start() makes the loop thread run begin(), which calls prepare() and starts the request.
  * request_done() calls finish() and wakes up the thread in psi_api_call_wait(). The call is in the caller's memory; nothing is
  * allocated. No thread waits for a call with over(), which runs at its end. Failure modes: prepare() or the core refuses, or the
  * request fails: psi_api_call_wait() returns that error. The wait always ends, because deadlines of the core and interrupts
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT_MS_MIN = 50 }; /* least timeout of a call in ms, even if the deadline of ps_session_set_deadline() has passed */
+enum { LEFT_MS_MIN = 50 }; /* least timeout of a call in ms, also after the deadline of ps_session_set_deadline() */
 
 void ps_session_set_deadline(ps_session *s, int64_t ms)
 {
@@ -58,7 +58,7 @@ static void call_end(struct psi_api_call *call, const struct psi_err *err)
     }
 }
 
-/* Call when the request has succeeded, or prepare() if there is no request: runs finish(), and begin() if that sets `again`. */
+/* Call after success of the request (or of prepare(), if it made none): runs finish(), and begin() if finish() sets `again`. */
 static void call_finish(struct psi_api_call *call)
 {
     call->again = false;
@@ -89,7 +89,7 @@ static void request_done(struct psi_request *req)
     call_end(call, &err);
 }
 
-/* Loop thread: check again that the call may send a request: the session may have begun to close or to recover meanwhile. */
+/* Loop thread: check that the call may send its next request: the session may have begun to close or to recover meanwhile. */
 static ps_status may_go_on(const struct psi_api_call *call, struct psi_err *err)
 {
     ps_session *s = call->session;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps_call() and ps_call_start(): a call of a function of a task's call table. Happy path: the caller's thread takes the device
- * from the scopes. The loop asks for the cluster if the session does not know it, and finds the task that the device names.
+/* ps_call() and ps_call_start(): calls of functions that a task offers. Happy path: the caller's thread takes the device from the
+ * scopes. The loop asks for the cluster if the session does not know it, and finds the task that the device names.
  * Unless every task has the device, the loop asks the task for its devices. Then it sends CALL, and the answer goes to the
  * program's memory. Failure modes: a task or device that does not exist is INVALID_ARGUMENT; otherwise as in core/call.c. */
 #include "api.h"
@@ -14,7 +14,7 @@ struct task_call {
     struct psi_api_call call;
     struct psi_call_io io;
     struct psi_device device;
-    bool informed; /* `info` has the task's answer to AWAIT_INFO */
+    bool informed; /* the task has answered AWAIT_INFO, and `info` is set */
     ps_task_info info;
 };
 
@@ -37,7 +37,7 @@ ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_
                     psi_cluster_task_list(cluster, job, list, sizeof(list)));
 }
 
-/* Complete a device without a task: if it names a job, task 0 of that job; otherwise job and task of the session's target. */
+/* Complete a device that names no task. If it names a job: task 0 of this job; otherwise job and task of the session's target. */
 static ps_status target_fill(const struct psi_client *c, struct psi_device *d, struct psi_err *err)
 {
     struct psi_device target = {.has_job = false};
@@ -56,7 +56,7 @@ static ps_status target_fill(const struct psi_client *c, struct psi_device *d, s
         memcpy(d->job, target.job, sizeof(d->job));
         d->has_job = true;
     }
-    d->has_task = st == PS_OK; /* a job without a task means its task 0 */
+    d->has_task = st == PS_OK; /* the task is 0 if the device named only a job */
     return st;
 }
 

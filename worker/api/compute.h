@@ -10,8 +10,8 @@
 PSI_MUST ps_status psi_param_place(ps_param *p, struct psk_place **out, struct psi_err *err);
 /** The block (host or device memory) with the value of p; operations may read it. */
 struct psk_block *psi_param_value_block(ps_param *p);
-/** The block for the gradient of p, which one operation may write. If the device computes in host memory, waits until the last
- * push of p is acknowledged; else ps_push() waits. NULL: the session has failed, or the call was interrupted. */
+/** The block for the gradient of p, which one operation may write. If the device computes in host memory, this call waits until
+ * the last push of p is acknowledged; otherwise ps_push() waits. NULL: the session has failed, or the call was interrupted. */
 struct psk_block *psi_param_grad_block(ps_param *p);
 
 #endif

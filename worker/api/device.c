@@ -17,7 +17,7 @@
 
 #define DEVICE_DEFAULT "CPU:0" /* device of a task that lists none */
 enum {
-    LIST_MS = 2000, /* longest time in ms to get the list of devices for an error's text */
+    LIST_MS = 2000, /* longest time in ms to ask tasks for their devices, for an error's text */
     NAMED_MAX = 64  /* most devices in an error's text, and most devices of one task that has_device() compares */
 };
 
@@ -164,7 +164,7 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
     st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* waits for a task: the program may start before its ps tasks */
     int total = st == PS_OK ? devices(s, true, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
-        PSI_IGNORE(psi_api_interrupted(s, &err)); /* if the call was interrupted, CANCELLED replaces the error */
+        PSI_IGNORE(psi_api_interrupted(s, &err)); /* after an interrupt CANCELLED replaces *err */
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
     }
     return total;
@@ -222,10 +222,10 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     psi_free(infos);
 }
 
-enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* psi_api_log_balance() ignores smaller models: their placement does not matter */
+enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* psi_api_log_balance() ignores models with fewer bytes: they fit anywhere */
 
 struct share {
-    uint64_t bytes, biggest; /* biggest: bytes of the largest variable */
+    uint64_t bytes, biggest; /* of one ps task: bytes of all its variables; bytes of its largest variable */
 };
 
 static uint64_t add_shares(ps_session *s, struct share *shares)

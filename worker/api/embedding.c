@@ -4,7 +4,7 @@
  *
  * Happy path, after ps_embedding_get() and ps_session_ready(): in each step ps_embedding_pull() sorts the ids of the batch and
  * gathers their rows, each row once, into the value buffer. ps_push() pushes the gradient rows of these ids (param.c).
- * ps_embedding_ahead() starts to gather the rows of the next batch into the second buffer. The next pull exchanges the buffers.
+ * ps_embedding_ahead() starts to gather the rows of the next batch into a second buffer; the next pull exchanges the buffers.
  * Failure modes: as for parameters. If rows could not be read ahead, the next pull gathers them, and reports the error.
  */
 #include "lock.h"
@@ -228,7 +228,7 @@ static ps_status no_embedding(ps_session *s, const ps_param *p, const char *call
     return psi_api_refused(s, &err, call);
 }
 
-/* Begin a call on p, which continues only with PS_OK and *out_does true. INVALID_ARGUMENT: p is no embedding with a variable. */
+/* Begin a call on p. The call must go on only if *out_does is true. INVALID_ARGUMENT: p is no embedding with a variable. */
 static ps_status enter(ps_session *s, ps_param *p, const char *call, bool *out_does)
 {
     const ps_status st = psi_api_enter_settled(s);
@@ -248,7 +248,7 @@ ps_status ps_embedding_pull(ps_param *p, const int64_t *ids, size_t id_count, in
     st = st == PS_OK ? psi_api_sticky(s, NULL) : st;
     st = does && st == PS_OK ? pull_rows(p, ids, id_count, out_places) : st;
     if (st != PS_OK && out_places != NULL && id_count > 0) {
-        memset(out_places, 0, id_count * sizeof(*out_places)); /* place 0 is valid: the buffers have at least one row */
+        memset(out_places, 0, id_count * sizeof(*out_places)); /* on failure each place is 0: valid, as the buffers have a row */
     }
     st = psi_api_last(s, st);
     psi_api_end(s);
@@ -278,7 +278,7 @@ static ps_status read_ahead(ps_param *p, const int64_t *ids, size_t count)
     void *memory = NULL;
     struct psi_embedding *e = p->rows;
     ps_status st = sort_ids(p, ids, count, &r, &err);
-    bool older = false; /* set by take_ahead(), and ignored: rows read ahead earlier are read again */
+    bool older = false; /* not used: take_ahead() drops rows read ahead earlier, which are read again */
     st = st == PS_OK ? take_ahead(p, r, &older, &err) : st;
     st = st == PS_OK ? keep_ids(p, r, &e->next_ids, &e->next_count, &err) : st;
     psi_rows_free(r);
@@ -306,7 +306,7 @@ ps_status ps_embedding_ahead(ps_param *p, const int64_t *ids, size_t id_count)
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     ps_status st = enter(s, p, "ps_embedding_ahead", &does);
-    /* in rounds nothing is read ahead: the next pull comes after the end of the round, which changes the rows */
+    /* in rounds nothing is read ahead: the end of the round changes the rows before the next pull */
     st = does && !psi_api_in_rounds(s) ? read_ahead(p, ids, id_count) : st;
     st = psi_api_last(s, st);
     psi_api_end(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the whole public API: log lines, the thread's last error, the session's first error, the checks with which calls begin. */
+/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks at the begin of calls. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -14,7 +14,7 @@
 #define HELP "--help was given: nothing is done"
 #define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
 
-enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF of Linux: a pipe takes a line of this size whole or not at all */
+enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF of Linux: write() to a pipe does not split a line of at most this size */
 static atomic_int log_fd = -1;
 
 void ps_log_to(int fd)
@@ -162,7 +162,7 @@ ps_status psi_api_enter(ps_session *s, bool may_block)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* comparing one byte first is fast: every push calls this */
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* mostly one byte decides: fast, as every push calls this */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)
@@ -223,7 +223,7 @@ static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
     struct psi_err named = *err;
     const struct psi_who who = psi_api_who(s);
     (void)pthread_mutex_lock(&s->lock);
-    if (!who.on_loop) { /* on the loop thread the error belongs to another thread's request, not to a hook */
+    if (!who.on_loop) { /* on the loop thread the error is of a request, not of a hook */
         psi_api_hook_name(s, &who, &named);
     }
     const enum psi_stuck how = psi_session_fails(&s->machine, &who, &named, final);
@@ -248,7 +248,7 @@ ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call)
 {
     psi_err_prefix(err, "%s", call);
-    PSI_IGNORE(psi_api_last_error_set(err)); /* psi_api_stick() returns the session's first error, which may be another one */
+    PSI_IGNORE(psi_api_last_error_set(err)); /* the thread's last error is *err, even if the session has an earlier one */
     return psi_api_stick(s, err);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Getting variables: one, many, or those that ps_param_get() has put aside.
  *
- * Happy path: psi_api_get_new() names and places a variable and makes its public record. run() starts the gets of a batch in one
- * event of the loop, those put aside first. So the round-robin follows the order of the calls, and the core sends one list to the
- * directory and one to each owner. The owner's answer is copied into the public record; later only the version changes, and after
- * a recovery the task. Failure modes: each get has its own error, and the others continue. The scopes forget a failed get's name,
- * and its public record is freed; the core's record stays until the session closes. A parameter's error sticks to the session. */
+ * Happy path: psi_api_get_new() finds a variable's name and device, and makes its public record (ps_variable). run() starts all
+ * gets at once, first those put aside, in the order of the program's calls; so the core sends one list to the directory and one
+ * to each task. The task's answer is copied into the public record. Later only its version changes, and its task in a recovery.
+ * Failure modes: each get has its own error, and the others continue. After a failure the name is free again, and the public
+ * record is freed; the core's record stays until the session closes. The error of a parameter's get sticks to the session. */
 #include "lock.h"
 #include "monitored.h"
 #include "queue.h"
@@ -98,7 +98,7 @@ ps_status psi_api_spec_take(const ps_variable_spec *from, enum psi_scope_how how
     return PS_OK;
 }
 
-/* Copy the spec and the memory that it points to, which the program may free. */
+/* Copy the spec, and what it points to, because the program may free its own. */
 static void spec_keep(struct psi_api_get *get, const ps_variable_spec *spec)
 {
     get->spec = *spec;
@@ -311,7 +311,7 @@ void psi_api_gets_drop(ps_session *s, struct psi_list *gets)
     }
 }
 
-/* Mark the gets for which is(s, get, ctx) is true as deleted, so that recoveries do not repeat them. */
+/* Mark each kept get for which is(s, get, ctx) is true as deleted, so that recoveries do not repeat it. */
 static void delete_all(ps_session *s, bool (*is)(const ps_session *s, const struct psi_api_get *get, const void *ctx),
                        const void *ctx)
 {
@@ -344,7 +344,7 @@ struct getting {
     struct psi_err err; /* why the thread runs no gets: another thread recovers the session; code PS_OK: it may run them */
 };
 
-/* Condition of psi_api_await(): false while another thread runs gets. A thread that may run its gets is counted in s->inside. */
+/* Condition for psi_api_await(): no other thread runs gets. If this thread is to run gets now, s->inside counts it. */
 static bool comes(ps_session *s, void *getting)
 {
     struct getting *g = getting;
@@ -465,7 +465,7 @@ static void finish_again(struct psi_api_call *call)
     }
 }
 
-/* Adapt the error of a get in a recovery. waits false: a queue that was looked up, and no longer exists, is no error. */
+/* Adapt *err after a get in a recovery. waits false: no error if a queue that the program had only looked up is gone. */
 static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
 {
     if (err->code == PS_NOT_FOUND && get->queue && !waits) {
@@ -473,7 +473,7 @@ static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, st
         return;
     }
     if (err->code == PS_OK && get->get.state != PSI_GET_GOT) {
-        (void)get_end(s, get, err); /* the state that it returns is not needed: the get stays in s->gets.kept */
+        (void)get_end(s, get, err); /* its result is not needed: the get stays in s->gets.kept anyway */
     } else if (err->code == PS_OK && get->differs) {
         PSI_IGNORE(psi_fail(err, PS_FAILED_PRECONDITION, "another dtype or shape than before the session was lost"));
     } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist) {
@@ -493,7 +493,7 @@ static bool is_for_good(ps_session *s, const struct psi_err *err)
 static bool is_named(const ps_session *s, const struct psi_api_get *get, const void *scoped)
 {
     const bool needed = get->get.sticks || get->v == s->global_step_variable;
-    struct psi_scoped whole = get->scoped; /* a part of a variable has been deleted if its whole variable has */
+    struct psi_scoped whole = get->scoped; /* gets the whole variable's name: parts are deleted with it */
     psi_part_whole_name(&get->v->part, get->scoped.name, whole.name);
     return is_same_name(&whole, scoped) && !needed;
 }

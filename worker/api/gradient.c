@@ -2,9 +2,9 @@
 /*
  * Changes of gradients before they are pushed: sums of micro-batches, limits on norms.
  *
- * Happy path: ps_accumulate() adds the gradient buffer to the parameter's sum; ps_clip_norm() and ps_clip_global_norm() sum the
- * squares of the gradient for the next push, and keep the factor, which becomes the push's scale. ps_param_lend() keeps a pointer
- * to the program's memory. gather() of param.c uses all three for a push. Failure: the error sticks, and nothing has changed.
+ * Happy path: ps_accumulate() adds the gradient buffer to the parameter's sum. ps_clip_norm() and ps_clip_global_norm() calculate
+ * the norm of the next gradient, and keep the factor that limits it, which becomes the push's scale. ps_param_lend() keeps a
+ * pointer to the program's memory. For a push gather() of param.c uses all three. Failure: the error sticks; nothing has changed.
  */
 #include "api.h"
 #include "compute.h"
@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-/* first: set made [n] to share * grad; otherwise add share * grad to it. */
+/* Add share * grad to made [n]; first: made has no values yet, and is set to share * grad. */
 PSI_CLONES
 static void add(float *restrict made, const float *restrict grad, size_t n, float share, bool first)
 {
@@ -105,7 +105,7 @@ static ps_status add_rows(const ps_param *p, const float *grad, double *sum, str
     const size_t columns = e->row_bytes / sizeof(*grad);
     const struct psi_parts *cut = p->variable != NULL && p->variable->parts != NULL && p->variable->cut.axis == 0
                                       ? &p->variable->cut
-                                      : NULL; /* NULL also if the parts are columns: each given row is then added whole */
+                                      : NULL; /* NULL: a whole variable, or cut by columns: one sum */
     const uint32_t count = cut != NULL ? cut->count : 1;
     struct psi_squares *squares = psi_calloc(count, sizeof(*squares));
     if (squares == NULL) {

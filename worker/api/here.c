@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the calling process has opened a session, or is a child made by fork(), which must not use it. Happy path: a count of
+/* Whether the calling process has opened a session, or is a child made by fork(), which must not use the session. A count of
  * forks shows this without a system call. Failure mode: pthread_atfork() finds no memory: process ids are compared instead. */
 #include "api.h"
 
@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* Number of fork() calls between the first process and this one. A session can be used where it has the number at which it was
- * opened; a child has a higher one. A child made by the raw system call cannot use the library, nor libc's locks. */
+/* Number of fork() calls between the first process and this one. A session can be used only in a process with the number that it
+ * was opened at. A child made by the raw system call has the parent's number: it must not use the library, nor libc's locks. */
 static atomic_uint forks;
 static bool forks_counted;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;

@@ -4,10 +4,10 @@
  *
  * Happy path: the program adds hooks by ps_add_hook(). ps_session_ready() calls begin; in each step ps_should_stop() calls
  * before_run, ps_step_value() stores values, and ps_step_done() calls after_run with them; ps_session_close() calls end. One
- * thread at a time calls hooks, without a lock. Calls of the library within a hook call no hooks. A hook returns OUT_OF_RANGE at
- * the end of the input: the session stops without an error. Failure modes: a hook fails, or a call in it has a sticky error: the
- * session has its first error, and no further hook is called. A hook whose call was interrupted is called again, with the later
- * hooks, when the program repeats its call. A value that a guard refuses ends the session or the step.
+ * thread at a time calls hooks, without a lock. Calls of the library within a hook call no hooks. If a hook returns OUT_OF_RANGE,
+ * the input has ended: the session stops without an error. Failure modes: a hook fails, or a call in it gives the session an
+ * error: no further hook is called. If a call in a hook was interrupted, and the program repeats its own call, this hook and the
+ * later hooks are called. A guard (a hook against NaN and infinity) refuses a value: the session or the step ends.
  */
 #include "lock.h"
 
@@ -263,10 +263,10 @@ static bool calls_none(ps_session *s, void *none)
 struct moment {
     enum psi_hook_moment of;
     bool recovered;              /* PSI_HOOK_CREATED, after a recovery */
-    bool due;                    /* this thread calls the hooks of this moment; false: none, or another thread does */
+    bool due;                    /* this thread must call the hooks; false: there are none, or another thread does */
     bool begins;                 /* PSI_HOOK_BEFORE_RUN: the step begins */
     const struct psi_hook *hook; /* the hook to call; NULL: none so far */
-    enum psi_hook_return how;    /* how the call of `hook` has ended */
+    enum psi_hook_return how;    /* how the last call of `hook` has ended */
     ps_status st;                /* the session's first error; CANCELLED: interrupted */
     struct psi_err cut;          /* the interrupt that came before the first hook was called; code PS_OK: none came */
 };
@@ -341,7 +341,7 @@ ps_status psi_api_hooks_made_anew(ps_session *s)
 bool psi_api_hooks_step_begins(ps_session *s)
 {
     struct moment before = {.of = PSI_HOOK_BEFORE_RUN};
-    PSI_IGNORE(call_all(s, &before)); /* the session has the error, and the step does not begin */
+    PSI_IGNORE(call_all(s, &before)); /* a failure is in the session; the step does not begin */
     return !before.due || before.begins;
 }
 
@@ -435,7 +435,7 @@ static const ps_param *pushed_in_round(ps_session *s)
     return NULL;
 }
 
-/* Under the lock: apply the guards to a value that is NaN or infinite. *out_news: what to log; PSI_GUARD_PASSES: nothing. */
+/* Under the lock: apply the guards to a value that is NaN or infinite. *out_news: what to log; PSI_GUARD_PASSES: log nothing. */
 static ps_status guard(ps_session *s, const char *name, double value, enum psi_guarded *out_news, struct psi_err *err)
 {
     const ps_param *pushed = pushed_in_round(s);

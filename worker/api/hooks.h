@@ -18,7 +18,7 @@ struct psi_hook {
 };
 
 struct psi_values {
-    uint64_t step; /* psi_hook_calls.values_step when the values were reported; they are valid until values_step changes */
+    uint64_t step; /* psi_hook_calls.values_step when the values were reported; with another values_step they are old */
     uint32_t count;
     char names[PS_STEP_VALUES_MAX][PS_STEP_NAME_BYTES_MAX + 1];
     double values[PS_STEP_VALUES_MAX];
@@ -39,7 +39,7 @@ struct psi_hooks {
 void psi_api_hooks_init(struct psi_hooks *hooks);
 void psi_api_hooks_free(struct psi_hooks *hooks);
 
-/* ---- calls of hooks, on the program's thread, without a lock; return PS_OK, the session's first error, or CANCELLED ---- */
+/* ---- on the program's thread, without a lock; a ps_status is PS_OK, the session's first error, or CANCELLED ---- */
 /** Report an event to the state machine of hooks (core/hook_calls.h); returns its answer. */
 uint64_t psi_api_hook_event(ps_session *s, enum psi_hook_event event);
 /** Call all hooks' functions for `moment`. Does nothing within a hook or on the loop thread. */
@@ -69,7 +69,7 @@ void psi_api_said(void *session, char *text, size_t n);
 /* State of a hook that asks for checkpoints; zeroed except for `saved`. */
 struct psi_saver {
     int64_t saved;  /* global step of the last saved checkpoint; -1: none */
-    ps_status said; /* status of the last request for a checkpoint: an equal failure is not logged again */
+    ps_status said; /* status of the last request for a checkpoint; a failure with this status again is not logged */
 };
 /** In a hook of the chief: ask the directory for a checkpoint, log the result. wait_ms: longest wait; 0: operation timeout. */
 void psi_api_save(ps_session *s, struct psi_saver *h, int64_t step, int64_t wait_ms);

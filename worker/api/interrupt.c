@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Public calls that threads are in, and their early end by ps_interrupt(), and by leaving or closing the session. Each public
- * call that waits notes the session's number of interrupts when it begins, in a struct psi_api_visit on the thread's own list; a
- * nested call takes the number of the outermost. An interrupt increments the session's number and wakes the loop thread. The loop
- * thread ends the core's requests of older calls, and wakes the threads that wait for anything else. A thread that wakes compares
- * its call's number with the session's, and does so before each further wait. Happy path: there is no interrupt. Failure mode:
- * during a recovery there may be no loop to wake; the recovery checks by itself (psi_api_pause()). */
+/* Public calls that threads are in, and their early end by ps_interrupt() or because the session is left or closed. When a public
+ * call begins, a struct psi_api_visit on the thread's own list notes the session's count of interrupts; a nested call takes the
+ * count of the outermost call. An interrupt increments the session's count, and wakes the loop thread, which ends the requests of
+ * calls with an older count, and wakes all threads that wait. Each thread compares its call's count with the session's before
+ * each wait. Failure mode: during a recovery there may be no loop to wake; the recovery checks by itself (psi_api_pause()). */
 #include "lock.h"
 #include "monitored.h"
 

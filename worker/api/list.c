@@ -28,7 +28,7 @@ static void gather_add(struct gather *g, const void *item)
 
 typedef int (*order_fn)(const void *a, const void *b);
 
-/* Ask a task for a list. sink adds each entry to its ctx, a struct gather; `order` sorts them; NULL: the task's order. */
+/* Ask a task for a list. sink adds each entry to its ctx, a struct gather; order: how to sort them; NULL: the task's order. */
 static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list_sink *sink, int task, int64_t timeout_ms,
                       order_fn order)
 {
@@ -111,7 +111,7 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
 
 enum { EVENTS_WAIT_MS_MAX = 30000 }; /* longest wait of a task */
 
-/* Set the reader's place to the event after `of`, and count the skipped events as missed: the task has overwritten them. */
+/* Move the program's place to the event after `of`. Events that were skipped count as missed: the task has overwritten them. */
 static void pass(ps_event_place *place, const ps_event_info *of)
 {
     const uint64_t expected = of->life != place->life ? (place->life == 0 ? of->number : 1) : place->next;
@@ -168,7 +168,7 @@ ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_f
     return st;
 }
 
-/* An entry of ROUNDS' answer: a round, or a member of the preceding round. */
+/* An entry of the answer to ROUNDS: a round, or a member of the round before it in the list. */
 struct round_entry {
     bool is_member;
     union {

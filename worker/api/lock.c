@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock of a session: events of its machine, waits, and the count of requests in flight. Happy path: a thread reports an event
- * (psi_api_tell()), or waits for a condition (psi_api_wait_until()); code that changes something wakes all waiting threads
- * (psi_api_wake()), which check again. In a session without a loop thread (PS_PROGRESS_CALLER) one of the waiting threads runs
- * the loop; the others sleep, and one of them takes over when its wait is over. Failure mode: a wait that an interrupt ends
- * returns although its condition is false. */
+/* The lock of a session: reports to its state machine, waits, and the count of requests in flight. Happy path: a thread reports
+ * an event (psi_api_tell()), or waits for a condition (psi_api_wait_until()); code that changes something wakes all waiting
+ * threads (psi_api_wake()), which check their conditions again. In a session without a loop thread (PS_PROGRESS_CALLER) one
+ * waiting thread runs the loop; when its own wait is over, another waiting thread runs it. Failure mode: an interrupt ends a wait
+ * although its condition is false. */
 #include "lock.h"
 
 #include <string.h>
 #include <time.h>
 
-enum { TURN_MS = 1000 }; /* longest time for which a waiting thread is in psi_io_turn() */
-enum { LOOK_MS = 25 };   /* time between two checks for an interrupt, if there is no loop that an interrupt could wake */
+enum { TURN_MS = 1000 }; /* longest time in ms of one psi_io_turn() by a thread that waits */
+enum { LOOK_MS = 25 };   /* ms between two checks for an interrupt, if there is no loop that an interrupt could wake */
 
 struct psi_who psi_api_who(const ps_session *s)
 {
@@ -122,7 +122,7 @@ void psi_api_wait(ps_session *s, pthread_cond_t *own, bool drives)
         psi_api_drive(s, TURN_MS);
         return;
     }
-    /* by_caller: every thread waits for `changed`, because any of them may have to run the loop when the driver leaves */
+    /* by_caller: each thread waits for `changed`, because any thread may have to run the loop next */
     const bool apart = own != NULL && !s->by_caller;
     s->sleepers += apart ? 0 : 1;
     (void)pthread_cond_wait(apart ? own : &s->changed, &s->lock);
@@ -160,7 +160,7 @@ void psi_api_pause(ps_session *s, int64_t ms)
             const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
             const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
             s->sleepers++;
-            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* then the conditions of `for` are checked again */
+            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* result not needed: `for` checks again */
             s->sleepers--;
         }
     }

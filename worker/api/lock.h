@@ -11,7 +11,7 @@ uint64_t psi_monitor_tell(ps_session *s, enum psi_session_event event, uint64_t 
 int64_t psi_api_look(ps_session *s, const int64_t *number);
 /** Copy a value from or to a field of the session under the lock. */
 void psi_api_copy(ps_session *s, void *dst, const void *src, size_t bytes);
-/** psi_session_cuts(), under the lock, which this function takes: gives an error of a cut request the cause of the recovery. */
+/** Replace *err, of a request that a recovery has ended early, by the error that caused the recovery. Takes the lock. */
 void psi_api_cut(ps_session *s, struct psi_err *err);
 
 /* ---- under the lock ---- */
@@ -19,14 +19,14 @@ void psi_api_cut(ps_session *s, struct psi_err *err);
 void psi_api_wake(ps_session *s);
 /** Drive the loop for one turn (psi_io_turn()), of at most timeout_ms. The lock is released meanwhile. */
 void psi_api_drive(ps_session *s, int64_t timeout_ms);
-/** Wait until something may have changed. The lock is released meanwhile. own: condition that is signalled for this thread alone;
- * NULL: none. drives: if the session has no thread of its own, drive its loop. */
+/** Wait until something may have changed. The lock is released meanwhile. own: condition variable of this thread alone; NULL:
+ * wait for ps_session.changed. drives: run the loop of a session without a loop thread. */
 void psi_api_wait(ps_session *s, pthread_cond_t *own, bool drives);
 /** Condition of a wait, called under the lock. True: the wait is over; then the function may also have changed the session. */
 typedef bool psi_api_is_fn(ps_session *s, void *ctx);
 enum {
     PSI_WAIT_ASLEEP = 0, /* the wait needs no loop */
-    PSI_WAIT_DRIVES = 1, /* the waiting thread drives the loop of a session without a thread */
+    PSI_WAIT_DRIVES = 1, /* the waiting thread runs the loop, if the session has no loop thread */
     PSI_WAIT_CUT = 2     /* an interrupt ends the wait */
 };
 /** Wait until is(s, ctx), called under the lock, is true; the lock is released meanwhile. how: PSI_WAIT_*. False: interrupted. */
@@ -47,7 +47,7 @@ struct psi_api_admission {
 };
 /** Count the requests and threads of *a. PS_OK: the caller may start them. Otherwise an error of psi_api_may_start(). */
 ps_status psi_api_admit(ps_session *s, struct psi_api_admission *a, struct psi_err *err) PSI_MUST;
-/** Give a work to the loop, and count it as in flight; psi_api_landed() must follow. False: there is no io. */
+/** Give the loop thread a work (a function to run), and count it as in flight; psi_api_landed() must follow. False: no io. */
 bool psi_api_hand_over(ps_session *s, struct psi_io_work *work);
 /** Count the end of a work in flight, and set *out_over (unless NULL) under the lock. own: condition variable of the one thread
  * that waits for this work; NULL: none. That thread may free *out_over and *own before this function returns. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short forms for programs: as in TensorFlow, get a variable and initialise it, even if it has a value (errors stick to the
- * session); make an optimizer from a text (errors do not stick). */
+/* Short forms for programs. ps_variable_make() gets a variable and initialises it even if it has a value, as in TensorFlow; its
+ * errors stick to the session. ps_optimizer_*() make an optimizer from a text; their errors do not stick. */
 #include "api.h"
 #include "common/abi.h"
 #include "common/optimizer.h"

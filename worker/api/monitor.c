@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a monitored session, and functions that read or report what happens to it: its state is in the machine of
- * worker/core/session.h. No function here waits; monitored.c recovers sessions. */
+/* The options of a monitored session (which recovers from losses), and functions that read its state or report events to it. The
+ * state is in the machine of worker/core/session.h. No function here waits; monitored.c recovers sessions. */
 #include "lock.h"
 #include "monitored.h"
 

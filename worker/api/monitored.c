@@ -2,11 +2,11 @@
 /* Monitored sessions: recovery from a loss, while the program's objects stay valid.
  *
  * Happy path: an error from which a session may recover sticks, and every call of the program returns it until the end of the
- * step. Then psi_api_recover(), on the program's thread, keeps other threads out, ends the requests in flight and closes the io
- * with its core. After a pause it opens another io, gets all variables again in the same order, makes the model ready, and
- * clears the error. Failure modes: an attempt that fails with a recoverable error is repeated, with back-off, until the
- * recovery's time is over. Any other error, too many consecutive recoveries, and an error of the program end the session. If the
- * session is closed meanwhile, the recovery ends and the error stays. */
+ * step. Then psi_api_recover(), on the program's thread, keeps other threads out, ends the requests in flight, and closes the io
+ * (the loop with its connections). After a pause it opens another io, gets all variables again in the same order, makes the model
+ * ready, and clears the error. Failure modes: an attempt that fails with a recoverable error is repeated, with back-off, until
+ * the recovery's time is over. Any other error, too many consecutive recoveries, or an error of the program ends the session. If
+ * the session is closed meanwhile, the recovery ends and the error stays. */
 #include "lock.h"
 #include "monitored.h"
 #include "queue.h"
@@ -22,9 +22,8 @@
 #include <string.h>
 
 enum {
-    PAUSE_MS = 100,
+    PAUSE_MS = 100, /* longest pause before the first attempt; doubled before each further attempt, up to PAUSE_MOST_MS */
     PAUSE_MOST_MS = 5000
-    /* In ms. PAUSE_MS: longest pause before the first attempt, doubled before each further one; the pause is random */
 };
 enum { ENDS_MS = 1000 };  /* ms within which requests in flight must end */
 enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to GOODBYE */
@@ -51,7 +50,7 @@ static int64_t took_ms(const struct recovery *r)
     return (int64_t)(psi_io_now_ms() - r->began_ms);
 }
 
-/* Begin a recovery on this thread. False: the job is to stop, the call was interrupted, or nothing is lost. Under the lock. */
+/* Begin a recovery on this thread, under the lock. False: the job is to stop, the call was interrupted, or nothing is lost. */
 static bool begin(struct recovery *r, ps_session *s)
 {
     struct psi_monitor *m = s->monitor;
@@ -75,7 +74,7 @@ static bool begin(struct recovery *r, ps_session *s)
     return true;
 }
 
-/* Close the lost core, unless an earlier recovery has closed it. False: interrupted while requests were still in flight. */
+/* Close the lost io, if it is not closed yet. False: the call was interrupted while requests were still in flight. */
 static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -112,8 +111,8 @@ static void pause_before(const struct recovery *r)
     psi_api_pause(r->session, left_ms(r, (int64_t)psi_random_below(&m->random, (uint64_t)ms) + 1));
 }
 
-/* True if the recovery still waits for queues that the program had only looked up, and that other clients must make again. After
- * some time it continues without these queues. */
+/* True while the recovery waits for queues that other clients must make again, because this program had only looked them up.
+ * After some time the recovery continues without these queues. */
 static bool waits(const struct recovery *r)
 {
     const ps_session *s = r->session;
@@ -247,7 +246,7 @@ static bool run(struct recovery *r)
         }
         const bool cut_short = r->err.code == PS_DEADLINE_EXCEEDED || r->err.reason == PS_REASON_NOT_CONNECTED;
         if (cut_short && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
-            r->err = before; /* this attempt only ran out of time: the error of the attempt before it says more about the cause */
+            r->err = before; /* this attempt only ran out of time: the earlier error says more about the cause */
         }
         if ((r->tries & (r->tries - 1)) == 0) { /* logged at the first, second, fourth, ... attempt */
             psi_api_log(r->session, PS_LOG_WARN, "not_recovered", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
@@ -358,7 +357,7 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
             (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, 1);
             psi_api_set_global_step(s, value);
         }
-        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* a failed read is no error after the end of the job */
+        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* when the job is over, a failed read is no error */
             return PS_OK;
         }
         const uint64_t now = psi_io_now_ms();

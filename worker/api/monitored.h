@@ -20,12 +20,12 @@ struct psi_monitor {
 ps_status psi_monitor_new(const ps_monitored_options *options, struct psi_monitor **out_monitor, struct psi_err *err) PSI_MUST;
 void psi_monitor_free(struct psi_monitor *m);
 
-/** True if the session is lost and will recover, and st is the status that its calls return until then. A program that passes st
- * to ps_session_fail() then only repeats this error. */
+/** True if the session is lost and will recover, and its calls return st until then: a program that passes st to
+ * ps_session_fail() only reports the loss again. */
 bool psi_monitor_says(ps_session *s, ps_status st);
 /** Number of the session's recoveries so far; 0 if the session is not monitored. */
 uint32_t psi_monitor_life(ps_session *s);
-/** True if the program itself has deleted v, or is deleting it: then an error "v is gone" is no loss. Under the lock. */
+/** True if the program itself has deleted v, or is deleting it: then an error because v is gone is no loss. Under the lock. */
 bool psi_monitor_deletes(const ps_session *s, const ps_variable *v);
 /** True if the session is monitored and this process has opened it. */
 bool psi_monitor_is_here(const ps_session *s);
@@ -42,8 +42,8 @@ bool psi_monitor_restores(const ps_session *s);
 bool psi_monitor_in_restore(ps_session *s);
 void psi_monitor_readied(ps_session *s, const struct psi_readied *readied, ps_status st);
 void psi_monitor_was_ready(ps_session *s, const struct psi_found *found);
-/** Run the program's restore function. This session is chief, `number` is its chief number, and no variable has a value (READY
- * ended before INIT). *out_given: the function gave values to variables other than `step`, the global step. */
+/** Run the program's restore function, which must give the variables their values, because none has a value. This session is
+ * chief, with the chief number `number`. *out_given: a variable other than `step`, the global step, got a value. */
 ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable *step, bool *out_given,
                               struct psi_err *err) PSI_MUST;
 /** In a recovery, while no other thread uses the session: if only some variables of the model have values, and this session as
@@ -54,11 +54,11 @@ void psi_monitor_empty(ps_session *s, int64_t timeout_ms);
 /** Copy what the last READY found (psi_monitor.found): that of ps_session_ready(), or of the last recovery. Returns PS_OK. */
 ps_status psi_monitor_found(ps_session *s, struct psi_found *out_found);
 
-/** Report PSI_ON_PUSH or PSI_ON_STEP to the state machine of a monitored session: a push or the end of a step. ABORTED: the step
- * is broken off, and the call must only return *err. PS_OK: if a recovery replaces the client later, the rest of this thread's
- * call is ABORTED too. */
+/** Report a push (PSI_ON_PUSH) or the end of a step (PSI_ON_STEP) to the state machine of a monitored session. ABORTED: a
+ * recovery has broken the step off, and the call must only return *err. PS_OK: the call may go on; if a recovery comes before its
+ * end, the rest of the call is ABORTED. */
 ps_status psi_monitor_step(ps_session *s, enum psi_session_event event, struct psi_err *err) PSI_MUST;
-/** Steps dropped in rounds before the last recovery; the core counts later ones. The caller holds the lock. */
+/** Number of steps dropped in rounds before the last recovery; the core counts later steps. The caller holds the lock. */
 int64_t psi_monitor_dropped(const ps_session *s);
 
 #endif

@@ -47,7 +47,7 @@ void psi_api_param_free(ps_param *p)
     }
 }
 
-/* Forget the sum of ps_accumulate(), the memory of ps_param_lend() and the scale of ps_clip_norm(). */
+/* Forget what was set for the next push: by ps_accumulate(), ps_param_lend() and ps_clip_norm(). */
 static void forget(ps_param *p)
 {
     p->summed = false;
@@ -131,7 +131,7 @@ void psi_api_param_keep(ps_session *s, ps_param *p)
     (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_PARAM, .param = p});
 }
 
-/* A dummy stands for a parameter that could not be got. Its buffers have the requested shape if there is memory, so that a
+/* A dummy stands for a parameter that could not be got. If there is memory, its buffers have the requested shape, so that the
  * program can write to them. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape)
 {
@@ -141,7 +141,7 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
         return &psi_api_broken(NULL)->spare;
     }
     if (s->monitor != NULL && psi_api_sticky(s, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_stick_final(s, &err)); /* no recovery: it could not turn the dummy into a parameter */
+        PSI_IGNORE(psi_api_stick_final(s, &err)); /* final: a recovery could not make a parameter of the dummy */
     }
     if (s->opened != PSI_OPENED_STATIC && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
         p = psi_api_param_new(s, name, shape, NULL);
@@ -153,14 +153,14 @@ ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *s
     return p;
 }
 
-/* A variable that must exist is looked up at once: if put aside, the look-up might find a variable made only after this call. */
+/* A variable that must exist is looked up at once: a later look-up might find a variable that was made after this call. */
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
     p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
     if (spec->partitions > 1) {
         const ps_status st = psi_api_parts_get(s, spec, &p->variable, err);
-        p->train.open = st == PS_OK; /* for a variable that is not in parts get.c sets `open` at the end of the get */
+        p->train.open = st == PS_OK; /* without parts, get.c sets `open` when the variable is got */
         (void)snprintf(p->name, sizeof(p->name), "%s", st == PS_OK ? ps_variable_name(p->variable) : spec->name);
         return st;
     }
@@ -289,7 +289,7 @@ void *ps_param_value(ps_param *p)
     return p->value.host;
 }
 
-/* True if there is a second gradient buffer; makes it, zeroed, if necessary. */
+/* Make the second gradient buffer, zeroed, if there is none yet. False: no memory. */
 static bool has_apart(ps_param *p)
 {
     return (p->apart.host != NULL && p->apart.host_bytes >= p->bytes) ||
@@ -305,7 +305,7 @@ static void grad_exchange(ps_param *p)
     (void)psi_api_train(p->session, &call, NULL, NULL, NULL);
 }
 
-/* Get a gradient buffer in a callback, which cannot wait for a push. The error sticks, so that the buffer is never pushed. */
+/* ps_param_grad() in a callback, which cannot wait for a push. *err sticks to the session, so that the buffer is never pushed. */
 static void *grad_in_callback(ps_param *p, struct psi_err *err)
 {
     ps_session *s = p->session;
@@ -321,7 +321,7 @@ static void *param_grad(ps_param *p)
     void *memory = NULL;
     struct psi_err err = {0};
     ps_session *s = p->session;
-    if (psi_api_check(s, false, &err) != PS_OK) { /* no push uses the buffer of a dummy, or of a child process */
+    if (psi_api_check(s, false, &err) != PS_OK) { /* a dummy, or a child process: no push uses the buffer */
         PSI_IGNORE(psi_api_last_error_set(&err));
         return p->grad.host;
     }
@@ -455,7 +455,7 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_PUSHED, .param = p, .result = result});
 }
 
-/* Call when a request could not be started; the thread's last error has the reason. The error sticks to the session. */
+/* Call when a request could not be started: the thread's last error, which has the reason, sticks to the session. */
 static ps_status refused(ps_session *s, ps_status st, const char *what)
 {
     struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED, .reason = ps_last_reason()};
@@ -474,7 +474,7 @@ static ps_status read_here(ps_param *p, unsigned interrupts, struct psi_list *wo
     return st == PS_OK ? psi_api_start_in(p->variable, &what, 0, &p->pull, on_pulled, p, works) : psi_api_last_error_set(&err);
 }
 
-/* Make sure that the second value buffer can be written; it is made at its first use. */
+/* Make the second value buffer if there is none, and wait until the device no longer reads it. */
 static ps_status next_ready(ps_param *p)
 {
     void *memory = NULL;
@@ -515,10 +515,10 @@ static ps_status pull(ps_session *s, ps_param *only, ps_status st)
 static ps_status pull_all(ps_session *s)
 {
     const ps_status st = psi_api_enter_settled(s);
-    if (st != PS_OK && (s == NULL || s->opened != PSI_OPENED || !psi_api_here(s))) { /* there is no read to wait for */
+    if (st != PS_OK && (s == NULL || s->opened != PSI_OPENED || !psi_api_here(s))) { /* no read can be in flight */
         return st;
     }
-    /* after a failure the call only waits for reads of other threads, so that none writes once the call has returned */
+    /* after a failure pull() only waits for reads in flight: none may write to the buffers after the call has returned */
     return pull(s, NULL, st);
 }
 
@@ -623,7 +623,7 @@ static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, vo
 {
     struct pushing *push = ctx;
     ps_param *p = psi_api_param(call->param);
-    (void)what, (void)works; /* `what` is always PSI_DO_PUSH; a push is sent at once, not with a list of works */
+    (void)what, (void)works; /* always PSI_DO_PUSH; a push is sent at once */
     p->brings = call->brings;
     const bool none = p->rows != NULL && p->rows->none;
     ps_status st = gather(p);

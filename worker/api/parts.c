@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TensorFlow's partitioners: how many parts a variable has. parts_get.c gets the parts, parts_op.c operates on all parts.
- * Failure mode: a spec that cannot be cut in this way is refused, with a text that says what is allowed, and stays as it was. */
+/* TensorFlow's partitioners, which choose the number of parts of a variable. parts_get.c gets the parts, parts_op.c operates on
+ * them. Failure mode: if the variable cannot be cut in this way, an error says what is allowed, and the spec is not changed. */
 #include "api.h"
 
 #include "common/shape.h"

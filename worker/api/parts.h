@@ -8,7 +8,7 @@
 #include "api.h"
 
 struct psi_part_op {
-    struct psi_request req; /* only kind, src, dst, bytes, scale, waited and interrupts are set */
+    struct psi_request req; /* the part's request; set: kind, src, dst, bytes, scale, waited and interrupts */
     void *gathered;         /* copy of the part's values, from which the request sends; NULL: it sends from the caller's memory */
     void *scattered;        /* memory into which the request reads the part's values; NULL: it reads into the caller's memory */
     bool asked;             /* false: no request is sent for this part */
@@ -19,12 +19,12 @@ struct psi_part_op {
 
 struct psi_parts_op {
     ps_variable *v;
-    /* how the caller's memory is cut: as v is. If the call names rows and v is cut by columns: as these rows alone */
+    /* how the caller's memory is cut: normally as v. If v is cut by columns and the call names rows: as if v had only them */
     struct psi_parts cut;
     enum psi_request_kind kind;
     void *dst;          /* the caller's memory for the whole value */
     struct psi_err err; /* error of part `failed` */
-    uint32_t failed;    /* lowest index of a part whose request has failed; cut.count: none */
+    uint32_t failed;    /* lowest index of a part whose request has failed; cut.count: none has failed */
     struct psi_part_op parts[];
 };
 
@@ -42,7 +42,7 @@ PSI_MUST ps_status psi_parts_op_end(struct psi_parts_op *op, uint64_t *out_versi
 /** Send the requests, wait until all have ended, and call psi_parts_op_end(). */
 PSI_MUST ps_status psi_parts_op_run(struct psi_parts_op *op, uint64_t *out_version, struct psi_err *err);
 void psi_parts_op_free(struct psi_parts_op *op);
-/** Send the requests; done is called once when all have ended, as by psi_api_start(). Frees op, also on failure. In request.c. */
+/** Send the requests, as psi_api_start(); done is called once, when all have ended. Frees op, also on failure. In request.c. */
 PSI_MUST ps_status psi_parts_op_start(struct psi_parts_op *op, const struct psi_request *what, int64_t timeout_ms,
                                       ps_request *req, ps_done_fn done, void *ctx);
 

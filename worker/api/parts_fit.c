@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* least bytes of value and slots for which budgets are asked: no task has a smaller budget */
+/* a variable with fewer bytes (value and slots) fits: no task has a smaller budget, so none is asked */
 #define ASKED_FROM_BYTES ((uint64_t)16 << 20)
 
 /* Bytes of value and slots of a variable of this shape. */
 static uint64_t bytes_of(const ps_variable_spec *spec, const ps_shape *shape)
 {
     const uint64_t element = ps_dtype_bytes(spec->dtype), elements = (uint64_t)ps_shape_elements(shape);
-    const uint64_t most = UINT64_MAX / 16; /* limit of each summand: value and slots together then cannot overflow */
+    const uint64_t most = UINT64_MAX / 16; /* limit of each summand, so that the sum cannot overflow */
     const uint64_t value = elements > most / element ? most : elements * element;
     uint64_t sum = value;
     const struct psi_slot *slot = NULL;
@@ -92,7 +92,7 @@ ps_status psi_api_parts_fit(ps_session *s, const ps_variable_spec *spec, const s
     known = job != NULL;
     for (uint32_t i = 0; known && i < s->task_count; i++) {
         if (strcmp(infos[i].job, job) != 0) {
-            continue; /* a task of another job has only variables that are pinned to it: its budget does not count */
+            continue; /* another job's tasks have only variables pinned to them: their budgets do not count */
         }
         known = infos[i].up && infos[i].budget_bytes > 0;
         largest = infos[i].budget_bytes > largest ? infos[i].budget_bytes : largest;

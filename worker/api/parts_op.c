@@ -42,7 +42,7 @@ void psi_parts_op_copy(const struct psi_parts_op *op, uint32_t index, const void
     const uint64_t elements = (uint64_t)ps_shape_elements(&shape);
     for (uint64_t at = 0; at < elements;) {
         const struct psi_part_run run = psi_part_run(&op->cut, index, at, elements - at);
-        /* the cast removes const: `there` is written only if !to_part, and then `whole` is memory that the caller may write */
+        /* the cast drops const: `there` is written only if !to_part; then `whole` is memory that the caller may write */
         char *there = (char *)(uintptr_t)whole + run.whole * each;
         memcpy(to_part ? (char *)part + at * each : there, to_part ? there : (char *)part + at * each, run.count * each);
         at += run.count;
@@ -158,7 +158,7 @@ static void describe(const struct psi_parts_op *op, struct psi_err *err)
 
 ps_status psi_parts_op_end(struct psi_parts_op *op, uint64_t *out_version, struct psi_err *err)
 {
-    /* exact is false: each part was read at another moment */
+    /* exact false: a push may have come between the reads of two parts */
     struct psi_request note = {.kind = op->kind, .version = UINT64_MAX, .exact = false};
     if (op->failed < op->cut.count) {
         describe(op, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which thread drives a session that has no thread of its own (PS_PROGRESS_CALLER). Happy path: a blocking call hands its work
- * over and then, in psi_api_wait() (lock.c), runs the loop itself until the work ends; ps_progress_run() runs the loop without a
- * work. One thread drives at a time (session->driving). Blocking calls of other threads wait: the driver ends their requests too,
- * and wakes them when it leaves, so that one drives on. While another thread drives, ps_progress_run() is FAILED_PRECONDITION.
- * Failure mode: no thread drives for longer than the lease: a log line (io.c), and the core reconnects and resumes. */
+/* Which thread runs the loop of a session that has no thread of its own (PS_PROGRESS_CALLER). Happy path: a blocking call hands
+ * its request to the loop and then, in psi_api_wait() (lock.c), runs the loop itself until the request ends. ps_progress_run()
+ * runs the loop without a request. Only one thread runs the loop at a time (session->driving). Meanwhile blocking calls of other
+ * threads wait; their requests end too, and when the thread leaves the loop, one of them runs it. ps_progress_run() fails
+ * meanwhile. Failure mode: if no thread runs the loop for longer than the lease, io.c logs it, and the core reconnects. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -26,7 +26,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     if (psi_session_bars(&s->machine, &who, &err)) {
         st = err.code;
     } else if (s->io == NULL) {
-        st = psi_api_may_start(s, &err); /* no io: a recovery was interrupted, or the session closes; this gives the error */
+        st = psi_api_may_start(s, &err); /* a recovery was interrupted, or the session closes: gives the error */
     } else if (s->driving || psi_api_closes(s)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       psi_api_closes(s) ? "the session is closing" : "another thread drives the session: one at a time");
@@ -39,8 +39,8 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     return psi_api_result(&err, st);
 }
 
-/* For a program that runs the loop itself: *fd: the descriptor to wait for; *due_ms: for at most how many ms. Either may be NULL.
- * If this thread has no loop to run, *fd and *due_ms stay as they are. */
+/* For a program that runs the loop itself: get the descriptor to poll, and the longest time to wait in ms. fd or due_ms may be
+ * NULL. If this thread has no loop to run, *fd and *due_ms stay as they are. */
 static void look(ps_session *s, int *fd, int64_t *due_ms)
 {
     struct psi_err err = {0};

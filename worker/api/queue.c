@@ -118,7 +118,7 @@ void psi_api_queues_free(ps_session *s)
     while ((it = psi_list_pop_front(&s->queues)) != NULL) {
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
         struct psi_list *tuple = NULL;
-        psi_list_move_all(&q->spare, &q->lent); /* `lent` has tuples of work items that the program has not reported as done */
+        psi_list_move_all(&q->spare, &q->lent); /* `lent`: tuples of work items that are not done */
         while ((tuple = psi_list_pop_front(&q->spare)) != NULL) {
             ps_tuple_free(PSI_CONTAINER_OF(tuple, ps_tuple, link));
         }
@@ -220,8 +220,8 @@ static ps_status enqueue(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t 
     return st;
 }
 
-/* Take elements into t; blocks. If values is not NULL the elements are copied there before they are acknowledged, so that after a
- * kill either the program has them, or the queue hands them out again. */
+/* Take elements into t; blocks. If values is not NULL, the elements are copied there before the dequeue is acknowledged: after a
+ * crash either the program has the elements, or the queue hands them out again. */
 static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32_t count, bool many, bool up_to,
                          int64_t timeout_ms, struct psi_err *err)
 {

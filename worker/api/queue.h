@@ -14,13 +14,13 @@ struct ps_tuple {
     uint64_t bytes, capacity;
     uint64_t last;      /* offset of the last element's length */
     uint32_t count;     /* number of complete elements */
-    uint32_t component; /* the next component to be put into the last element; 0: the element is complete */
+    uint32_t component; /* index of the next component to put into the last element; 0: the element is complete */
     uint32_t seen;      /* index of the element that was read last, and seen_at its offset in data */
     uint64_t seen_at;
     struct psi_enqueue put;
     struct psi_dequeue take;
-    uint64_t incarnation, creation; /* work only: numbers of the work queue from which the item in `data` came; they differ from
-                                     * those of a queue that was made again under the name */
+    uint64_t incarnation, creation; /* work only: numbers of the work queue that handed out the item in `data`; a queue that is
+                                     * made again under the name has other numbers */
 };
 
 struct ps_queue {
@@ -30,10 +30,10 @@ struct ps_queue {
     struct psi_list spare; /* unused tuples, kept for later calls; under the session's lock */
     struct psi_list lent;  /* tuples in use by a call, or for a work item that is not done; under the session's lock */
     uint32_t spare_count;
-    ps_tuple *items; /* work: all items, from which a recovery fills a lost queue again; NULL: none, or no work queue */
+    ps_tuple *items; /* work: all items, for a recovery, which fills a lost queue again; NULL: none kept */
 };
 struct ps_work {
-    ps_queue queue; /* the only member, so that get.c makes queues, work and accumulators alike */
+    ps_queue queue; /* the only member: get.c makes and frees work as a queue */
 };
 struct ps_accumulator {
     ps_queue queue;
@@ -48,11 +48,11 @@ ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum ps
 void psi_api_queues_free(ps_session *s);
 /** Send a request (req: kind, src, dst, bytes) to the task of queue q, and wait for the result, which is in *req. */
 ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** Call after a call at queue v has ended with st and *err. life: psi_monitor_life() when it began. If the queue of a monitored
- * session is gone, *err becomes ABORTED, even if it was CANCELLED, and the session will recover. If the program itself has
- * deleted the queue, *err becomes CANCELLED. Returns the new status. */
+/** Adapt st and *err after an operation on queue v. life: psi_monitor_life() when the operation began. If the queue of a
+ * monitored session is gone, *err becomes ABORTED, even if it was CANCELLED, and the session will recover. But if the program
+ * itself has deleted the queue, *err becomes CANCELLED. Returns the new status. */
 ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err) PSI_MUST;
-/** In a recovery, when all queues were got: fill each lost work queue with its items again, from the first pass on. Blocks. */
+/** In a recovery, when all queues were got: fill each lost work queue with its items again; its passes begin anew. Blocks. */
 ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- tuple.c ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks. Happy path: one
- * blocking call (call.c) for a variable, or for each of its parts. For a container the directory is asked first: it makes
- * variables in rounds take the rate at all tasks with the same round. Then all tasks are asked at once. Failure modes: a rate
- * that no optimizer accepts is refused before any request; if a task fails, the others keep the new rate, as the text says. */
+/* Learning rates that replace those of the optimizers: for one variable, at its task, or for a container, at all tasks. Happy
+ * path: one blocking call (call.c) for a variable, or for each of its parts. For a container the directory is asked first: it
+ * makes all tasks change the rate of variables in rounds from the same round on. Then all tasks are asked at once. Failure modes:
+ * a rate that no optimizer accepts is refused before any request; if a task fails, the others keep the new rate. */
 #include "api.h"
 
 #include "common/hash.h"
@@ -133,7 +133,7 @@ ps_status ps_set_rates(ps_session *s, const char *container, const double *rate,
         for (int i = 0; (uint32_t)i < s->task_count; i++) {
             st = ps_task_containers(s, i, timeout_ms, NULL, NULL);
             if (st != PS_OK) {
-                return st; /* a task does not answer, and may have such a variable; the last error says why */
+                return st; /* this task does not answer, but may have such a variable */
             }
         }
         st = psi_fail(&err, PS_NOT_FOUND, "container '%s' has no variable with an optimizer", want.container);

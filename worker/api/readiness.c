@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { STATUS_AT_ONCE = 256 }; /* most STATUS requests in flight at a time; each is about one variable */
+enum { STATUS_AT_ONCE = 256 }; /* most STATUS requests in flight at a time, one for each variable */
 
 struct status_of {
     struct psi_api_call call;
@@ -35,7 +35,7 @@ static ps_variable **variables_copy(ps_session *s, size_t *out_count)
     return all;
 }
 
-/* True if an earlier request, of[from .. i - 1], has failed at the same task as request i: the text names a task once. */
+/* True if an error's text names the task of request i already: one of the requests from .. i - 1 has failed at this task. */
 static bool task_named(ps_variable **all, const struct status_of *of, size_t from, size_t i)
 {
     for (size_t k = from; k < i; k++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ps_session_ready(): make the session's model ready, once. Happy path: get the parameters put aside and the global step, send
- * READY, join rounds if requested, and read the global step. With a restore function READY ends before variables are initialised
- * (INIT), if this session is the chief and no variable has a value; the function gives the values (restore.c), and a second READY
- * continues. Failure modes: those of READY. If only a part of the model has values, and this chief may discard them, the session
- * keeps its chief number, with which the recovery discards them. */
+ * READY, join rounds if requested, and read the global step. If there is a restore function, this session is the chief, and no
+ * variable has a value, the first READY ends before it initialises variables; the function gives them values (restore.c), and a
+ * second READY completes the work. Failure modes: those of READY. If only some variables have values, and this chief may discard
+ * them, the session keeps its chief number, with which the recovery discards them. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -17,7 +17,7 @@ struct ready {
     uint64_t deadline_ms;
     struct psi_sync sync;
     struct psi_request read; /* reads the global step */
-    uint64_t first_version;  /* version that the variable global_step had at its creation: 0, or that in its checkpoint */
+    uint64_t first_version;  /* version of the variable global_step at its creation: 0, or the version in its checkpoint */
     struct psi_found found;
 };
 

@@ -15,10 +15,10 @@
 #include <string.h>
 
 struct psi_api_request {
-    struct psi_request core; /* must be first; core.ctx is the program's, core.ctx2 the ps_variable */
+    struct psi_request core; /* must be first; core.ctx: the program's ctx; core.ctx2: the ps_variable */
     struct psi_io_work work;
     ps_done_fn done;
-    uint32_t busy; /* atomic: 1 from the start to the callback */
+    uint32_t busy; /* atomic: 1 from the start until the callback is called; otherwise 0 */
 };
 /* a ps_request has room for a psi_api_request, and for its growth */
 _Static_assert(sizeof(struct psi_api_request) <= 392 && sizeof(ps_request) == 512, "392 of 512 bytes");
@@ -50,7 +50,7 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
     }
     psi_api_rows_end(&r->core, err->code == PS_OK);
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-    done(ctx, (ps_request *)(void *)r, &result); /* from here on r may be in use again, or freed */
+    done(ctx, (ps_request *)(void *)r, &result); /* done() may start r again or free it: r is not used below */
     s->landed++;
 }
 
@@ -61,7 +61,7 @@ void psi_api_drained(void *session)
         (void)pthread_mutex_lock(&s->lock);
         s->in_flight -= s->landed;
         s->landed = 0;
-        /* a single waiting thread that waits for its step's pushes is not woken before the last push is acknowledged */
+        /* do not wake a single waiting thread that still needs answers to its step's pushes */
         if (s->sleepers > 1 || !psi_training_ending_waits(&s->train)) {
             psi_api_wake(s);
         }
@@ -167,8 +167,8 @@ static ps_status claim(ps_variable *v, enum psi_request_kind kind, ps_request *r
 /* A request for a variable in parts: each part that is asked has a request of its own. */
 struct composite {
     struct psi_parts_op *op;
-    struct psi_api_request *whole; /* the caller's request; busy, and never given to the loop */
-    uint32_t left;                 /* loop thread: number of parts whose requests have not ended */
+    struct psi_api_request *whole; /* the caller's request: marked as busy, but not given to the loop itself */
+    uint32_t left;                 /* used on the loop thread: number of requests in `parts` that have not ended */
     struct psi_api_request parts[];
 };
 
@@ -232,7 +232,7 @@ static ps_status composite_start(struct psi_parts_op *op, const struct psi_reque
         return st;
     }
     for (uint32_t i = 0; i < op->cut.count; i++) {
-        op->parts[i].req.src = op->parts[i].asked ? NULL : op->parts[i].req.src; /* c->parts[i] now owns the rows at src */
+        op->parts[i].req.src = op->parts[i].asked ? NULL : op->parts[i].req.src; /* c->parts[i] frees the rows at src, not op */
     }
     psi_list_move_all(works, &requests);
     return PS_OK;

@@ -18,7 +18,7 @@ static ps_status reset_one(ps_session *s, const char *container, struct psi_err 
     return psi_api_call_run(&call, err);
 }
 
-/* Write the first `count` container names as "'a', 'b'", truncated to n bytes. */
+/* Write the names of the first `count` containers as "'a', 'b'", cut to n bytes. */
 static void list_names(const char *const *containers, size_t count, char *dst, size_t n)
 {
     size_t at = 0;
@@ -70,7 +70,7 @@ ps_status ps_reset_containers(ps_session *s, const char *const *containers, size
     return psi_api_result(&err, st);
 }
 
-/* Names of the containers of all tasks; a name that several tasks have is there several times. */
+/* Names of the containers of all tasks. A container that several tasks have is named several times. */
 struct names {
     char (*at)[PS_CONTAINER_BYTES_MAX + 1];
     size_t count, capacity;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restoring in a monitored session: the program's function gives a model its values when the chief finds nothing live.
+/* Restoring in a monitored session: the program's function gives a model its values if the chief finds no variable with a value.
  *
- * Happy path: READY has ended before INIT. The function runs on the program's thread. Its assigns carry the chief's number
- * (call.c, request.c): other sessions do not use the values until READY seals them, and tasks refuse the assigns when there is a
- * newer chief. Then it is checked which variables have values. Failure modes: the function fails, or gives some variables values
- * and others none without restore_part: nothing is sealed, and the next chief restores again. Half a model: the chief empties its
- * containers, unless there is a newer chief, before everything is got again. */
+ * Happy path: READY has ended before it initialises variables. The function runs on the program's thread. Its assigns carry the
+ * chief's number (call.c, request.c): other sessions do not use the values until READY seals them, and tasks refuse the assigns
+ * if there is a newer chief. Then it is checked which variables have values. Failure modes: the function fails, or leaves some
+ * variables without values, without restore_part: nothing is sealed, and the next chief restores again. If only some variables
+ * have values, a recovery empties the model's containers, unless there is a newer chief, before it gets the variables again. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -49,7 +49,7 @@ static void finish_look(struct psi_api_call *call)
     PSI_LIST_FOREACH(it, psi_client_variables(call->client)) {
         const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         if (var->queue != NULL || var->apart || var->found_only || var->owner == UINT32_MAX) {
-            continue; /* not part of the model: READY needs no value of it */
+            continue; /* READY does not need a value of this variable, which is no part of the model */
         }
         if (var == call->variable->var) {
             look->step = var->initialised;
@@ -114,7 +114,7 @@ static bool is_emptied(const struct psi_api_get *get)
     return !get->queue && !get->scoped.must_exist;
 }
 
-/* True if an earlier get in the list is in the same container, which is thus emptied already. */
+/* True if the get's container is emptied already, because an earlier get in the list is in the same container. */
 static bool is_named(const struct psi_list *gets, const struct psi_api_get *get)
 {
     struct psi_list *it = NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a variable by their indices: gather, scatter, push (ps.h). Happy path: the caller's thread checks and sorts the indices
- * and makes the rows in wire order (core/rows.h); a request of the core carries them; at its end gathered rows are copied to the
- * caller's memory, and the rows are freed. Failure: a bad index or size, no memory: the call returns the error, and nothing is
- * sent. */
+/* Rows of a variable by their indices: gather, scatter, push (ps.h). Happy path: the caller's thread checks and sorts the
+ * indices, and makes a struct psi_rows (core/rows.h), which a request carries. At its end gathered rows are copied to the
+ * caller's memory, and the psi_rows are freed. Failure modes: a bad index or size, or no memory: nothing is sent. */
 #include "parts.h"
 
 #include "worker/core/rows.h"
@@ -72,7 +71,7 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
     return PS_OK;
 }
 
-/* Make the rows for the request of a checked call. psi_api_rows_end() frees them. at: as in struct psi_rows_given. */
+/* Make the psi_rows of a checked call, and *req. psi_api_rows_end() frees them. at[i]: which row of `values` is indices[i]'s. */
 static ps_status make(const ps_variable *v, const struct rows_call *call, const uint64_t *at, struct psi_request *req,
                       struct psi_err *err)
 {
@@ -125,7 +124,7 @@ static void share_free(struct share *share)
     psi_free(share->begin);
 }
 
-/* Sort the checked indices of the call by part; indices of a part keep their order. share_free() must follow, also on failure. */
+/* Sort the indices of the call by part. Indices of a part keep their order. share_free() must follow, also on failure. */
 static ps_status deal(const ps_variable *v, const struct rows_call *call, struct share *out, struct psi_err *err)
 {
     const size_t count = call->index_count;
@@ -135,7 +134,7 @@ static ps_status deal(const ps_variable *v, const struct rows_call *call, struct
     if (out->indices == NULL || out->at == NULL || out->begin == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s of '%s': no memory for %zu indices", call->name, v->name, count);
     }
-    uint64_t *const next = out->begin + 1; /* next[k]: next free entry of part k; at the end the first entry of part k + 1 */
+    uint64_t *const next = out->begin + 1; /* next[k]: next free entry of part k; in the end begin[k + 1] */
     int64_t there = 0;
     for (size_t i = 0; i < count; i++) {
         next[psi_part_of(&v->cut, call->indices[i], &there) + 1]++;
@@ -163,7 +162,7 @@ static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows
     return op->parts[i].asked ? make(part, &own, share->at + share->begin[i], &op->parts[i].req, err) : PS_OK;
 }
 
-/* Make the request for part i of a variable that is cut by columns: for the part's columns of the named rows. */
+/* Make the request for part i of a variable that is cut by columns: it is about the part's columns of all rows of the call. */
 static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, struct psi_err *err)
 {
     const ps_variable *part = op->v->parts[i];
@@ -186,7 +185,7 @@ static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct r
     return make(part, &own, NULL, &p->req, err);
 }
 
-/* Prepare the operation on all parts. A mutation goes also to parts without rows, because each part's optimizer counts steps. */
+/* Make the requests for all parts. A mutation also goes to parts without its rows, so that their optimizers count the step. */
 static ps_status prepare_parts(ps_variable *v, const struct rows_call *call, struct psi_parts_op **out, struct psi_err *err)
 {
     bool rise = false;
@@ -203,7 +202,7 @@ static ps_status prepare_parts(ps_variable *v, const struct rows_call *call, str
         st = deal(v, call, &share, err);
     } else if (st == PS_OK) {
         op->dst = call->dst;
-        op->cut.shape.dims[0] = (int64_t)call->index_count; /* the caller's memory has one row for each index, not all rows */
+        op->cut.shape.dims[0] = (int64_t)call->index_count; /* the caller's memory has one row for each index */
     }
     for (uint32_t i = 0; st == PS_OK && i < v->cut.count; i++) {
         st = v->cut.axis == 0 ? ask_rows(op, i, call, &share, err) : ask_columns(op, i, call, err);

@@ -34,7 +34,7 @@ enum { DIR_BYTES = 768 }; /* bytes of a path, as for psd's setting checkpoint_di
 struct asking {
     struct psi_saver saver;
     bool created;          /* ps_session_ready() has succeeded */
-    char asked[DIR_BYTES]; /* directory that the program has named, for the log */
+    char asked[DIR_BYTES]; /* directory that the program asked for, for the log */
 };
 
 struct place {
@@ -60,7 +60,7 @@ static void say_places(const struct asking *h, ps_session *s)
         struct place p = {.known = false};
         const char *task = s->tasks[i].name;
         if (!s->tasks[i].keeps || ps_task_config(s, (int)i, 0, on_setting, &p) != PS_OK || !p.known) {
-            /* ignored: if the task has a fault, the save that follows reports it; older releases report no checkpoint_dir */
+            /* not logged: the save that follows reports a fault of the task; tasks of older releases have no such setting */
             continue;
         }
         if (p.dir[0] != '\0') {

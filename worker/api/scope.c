@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scopes: the name, the container and the device with which a variable is got or created. Happy path: ps_variable_scope_push(),
  * ps_container_push(), ps_device_push() each add a level; psi_api_scope() makes full name, container and requested device of a
- * spec and records the name as got; pop removes the level. Failure modes: a bad name or device, a name too long with its prefix,
- * a pop without a push: refused, nothing changes, and the error sticks, because later objects would get a wrong name or device.
+ * spec, and records that the name is in use; pop removes the level. Failure modes: a bad name or device, a name too long with its
+ * prefix, a pop without a push: nothing changes, and the error sticks: later variables would get a wrong name or device.
  * A failed get releases its name (psi_api_unscope()), so that a repeated get has the automatic name that other workers have. */
 #include "api.h"
 
@@ -18,14 +18,14 @@ enum { KEY_BYTES_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX };
 
 struct level {
     struct psi_list link;
-    ps_reuse reuse;                   /* variable scope: what it says about existing names */
+    ps_reuse reuse;                   /* of a variable scope: whether names may or must exist already */
     char text[PS_NAME_BYTES_MAX + 1]; /* name of a container, or prefix of all variable scopes so far: "a/b/" */
 };
 _Static_assert(PS_CONTAINER_BYTES_MAX <= PS_NAME_BYTES_MAX, "struct level holds both");
 
-/* A name that the session has got in a container. */
+/* A name under which the session has got a variable. */
 struct got {
-    uint32_t next; /* lowest number N for which NAME_N may be free; unique_name() tries from here on */
+    uint32_t next; /* unique_name() tries NAME_N from this N on; all lower N are taken */
 };
 
 void psi_scopes_init(struct psi_scopes *scopes)
@@ -132,7 +132,7 @@ static ps_status full_name(const char *prefix, const char *name, struct psi_scop
     return st;
 }
 
-/* Make the name NAME, NAME_1, NAME_2 ...: the first one under which the session has got no variable. */
+/* Make the name unique: of NAME, NAME_1, NAME_2 ... the first under which the session has got no variable. */
 static ps_status unique_name(const struct psi_scopes *scopes, struct psi_scoped *out, struct psi_err *err)
 {
     struct got *base = got_find(scopes, out->container, out->name);

@@ -9,7 +9,7 @@
 #include "common/map.h"
 
 struct psi_scopes {
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container outside of all ps_container_push() of the session; constant */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* container where no ps_container_push() is in effect; constant */
     struct psi_list variable_scopes;            /* struct level (scope.c), the innermost last */
     struct psi_list containers;                 /* struct level, the innermost last */
     struct psi_map names;                       /* "container\0full name" -> struct got */
@@ -19,8 +19,8 @@ struct psi_scopes {
 /* How a program names a variable. */
 enum psi_scope_how {
     PSI_SCOPE_GET,   /* get or create, by a spec */
-    PSI_SCOPE_FIND,  /* by its name in the scopes */
-    PSI_SCOPE_GLOBAL /* by a spec, without prefix and in the session's default container */
+    PSI_SCOPE_FIND,  /* look up, by its name in the scopes */
+    PSI_SCOPE_GLOBAL /* get or create, by a spec; no prefix, and the session's default container */
 };
 
 /* Container, name and requested device of a variable, as the scopes give them. */
@@ -30,7 +30,7 @@ struct psi_scoped {
     struct psi_request_place place;
     bool must_exist;   /* a look-up, or the scope says PS_REUSE_ALWAYS: nothing is created */
     bool first;        /* the session has not got a variable of this name before */
-    size_t base_bytes; /* length of the name without its number, if the name was made unique; 0: it was not */
+    size_t base_bytes; /* if a number was appended to make the name unique: length without it; otherwise 0 */
 };
 
 void psi_scopes_init(struct psi_scopes *scopes);

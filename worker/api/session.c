@@ -114,8 +114,8 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
     return PS_OK;
 }
 
-/* Fill cluster and target from the options. Without a target and a cluster spec, the target is $PSD_TARGET or TARGET_DEFAULT;
- * with a spec alone, it stays empty. */
+/* Set cluster and target from the options. If the options have neither a target nor a cluster spec, the target is $PSD_TARGET or
+ * TARGET_DEFAULT. If they have only a spec, the target is "". */
 static ps_status options_where(const ps_session_options *o, struct psi_cluster *cluster, char *target, size_t target_bytes,
                                struct psi_err *err)
 {
@@ -428,7 +428,7 @@ bool psi_api_hurry(ps_session *s, int64_t ms)
     if (!psi_api_hand_over(s, &work.work)) {
         return true;
     }
-    (void)psi_api_await(s, is_over, &work, PSI_WAIT_DRIVES); /* `work` is on this stack, so wait also until it has run */
+    (void)psi_api_await(s, is_over, &work, PSI_WAIT_DRIVES); /* also waits until `work`, on this stack, has run */
     return work.landed;
 }
 
@@ -442,8 +442,8 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms)
 {
     struct psi_api_call call = {
         .session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = leaves ? PSI_REQ_GOODBYE : PSI_REQ_BEAT}};
-    /* an error is ignored: without a GOODBYE the session stops being a member when its lease ends, and tasks forget it after
-     * session_keep */
+    /* ignored: without a GOODBYE the session leaves its training when its lease ends, and tasks forget it after the time
+     * `session_keep` */
     PSI_IGNORE(psi_api_call_run(&call, NULL));
 }
 
@@ -451,7 +451,7 @@ void psi_api_io_close(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     while (s->in_flight > 0 || s->inside > 0 || s->driving) {
-        psi_api_wait(s, NULL, s->in_flight > 0); /* runs the loop for requests in flight; `inside` falls without it */
+        psi_api_wait(s, NULL, s->in_flight > 0); /* requests in flight need the loop; `inside` falls without it */
     }
     struct psi_io *io = s->io;
     s->io = NULL;
@@ -523,7 +523,7 @@ int ps_session_close(ps_session *s)
                        restores ? "the restore function" : "a hook");
         return (int)psi_api_last_error_set(&err);
     }
-    end_calls(s);                                    /* also ends a hook's call in another thread: the next line waits for it */
+    end_calls(s);                                    /* also ends calls in another thread's hook, which the next line awaits */
     PSI_IGNORE(psi_api_hooks_call(s, PSI_HOOK_END)); /* returned below, as the session's error */
     (void)psi_api_await(s, closes, NULL, PSI_WAIT_DRIVES);
     end_calls(s); /* ends calls that have begun since; no further call begins */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spans of traces: the calls of threads, and the operations of layers. Happy path: between psi_trace_enter() and
- * psi_trace_stop(), the threads that call the session of a trace add spans, and the kernels' watch adds the operations that such
- * threads compute. psi_trace_leave() follows. Failure mode: a span without memory is left out and counted. One lock, held with no
- * other, protects all spans and each session's `trace`. */
+/* The spans of traces: calls of the session, and operations of layers. Happy path: between psi_trace_enter() and
+ * psi_trace_stop(), each thread that calls the trace's session adds a span for each call, and on_kernel() adds one for each
+ * operation that such a thread computes. psi_trace_leave() follows. Failure mode: no memory: a span is left out, and counted. One
+ * lock protects all spans and each session's `trace`; no other lock is taken with it. */
 #include "api.h"
 
 #include "common/mem.h"

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* room for an address per task, each byte of it escaped, with 32 bytes around it, and for the names of all jobs */
+/* per task: an address whose bytes are all escaped, and 32 bytes around it; per job: its name and 16 bytes */
 enum { TEXT_BYTES_MAX = PS_TASKS_MAX * (2 * PS_ADDRESS_BYTES_MAX + 32) + PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 16) };
 
 struct ps_cluster_spec {

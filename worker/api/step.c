@@ -25,7 +25,7 @@ struct step {
     struct psi_training_add add;
 };
 
-/* Report the end of an addition. psi_api_drained() wakes the waiting thread. */
+/* Report the end of an addition to the machine of training. psi_api_drained() wakes the waiting thread. */
 static void add_ends(ps_session *s, struct psi_training_add *add, const struct psi_training_add *added)
 {
     (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_ADDED, .add = add, .added = added});
@@ -67,7 +67,7 @@ void psi_api_steps_free(ps_session *s)
 /* A ps_step_done() in progress. */
 struct ending {
     struct psi_err err; /* reason of a refusal */
-    bool known;         /* a recovery has broken the step off: the call returns err, which does not become the session's error */
+    bool known;         /* a recovery has broken the step off: the call returns err, but the session does not fail by it */
     uint64_t waits_ns;  /* for a trace: time at which the thread began to wait; 0: no trace */
     const char *waits_for;
 };
@@ -81,8 +81,8 @@ static void trace_wait(ps_session *s, struct ending *e, const char *next)
     e->waits_for = next;
 }
 
-/* Check that the step may end. False: it may not, and e->err says why: a recovery has broken it off (e->known), or the session no
- * longer trains. call->skips: a guard has skipped the step. */
+/* Check that the step may end. False, with the reason in e->err: a recovery has broken the step off (e->known), or the session no
+ * longer trains. Sets call->skips: a guard has skipped the step. */
 static bool check(ps_session *s, struct psi_call *call, struct ending *e)
 {
     e->known = psi_monitor_step(s, PSI_ON_STEP, &e->err) != PS_OK;
@@ -162,7 +162,7 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     trace_wait(s, &e, NULL);
     *out_counted = call.counted;
     if (call.left) {
-        PSI_IGNORE(psi_api_interrupted(s, &e.err)); /* its error is in e.err, and is returned below */
+        PSI_IGNORE(psi_api_interrupted(s, &e.err)); /* sets e.err, which is returned below */
         e.err.applied = PS_MAYBE_PARTLY_APPLIED;    /* the gradients of the step are applied */
     }
     return e.known                               ? psi_api_last_error_set(&e.err)
@@ -188,10 +188,10 @@ ps_status ps_step_done(ps_session *s)
     } else {
         st = step_done(s, &counted);
     }
-    if (s != NULL && (counted || st != PS_CANCELLED)) { /* an interrupted step is continued by the next call */
+    if (s != NULL && (counted || st != PS_CANCELLED)) { /* CANCELLED: the next call continues the step */
         (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, counted);
     }
-    visit.life = counted ? 0 : visit.life; /* the step is over, so hooks may use the session even if a recovery follows */
+    visit.life = counted ? 0 : visit.life; /* 0: hooks may use the session, even after a recovery: the step is over */
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     if (s != NULL && st != PS_CANCELLED) {
         psi_api_noted(&visit);

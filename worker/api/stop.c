@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a training program's loop ends, for ps_should_stop() (monitored.c) and ps_would_stop(). Happy path: the loop continues
- * until the goal (ps_session.steps) is reached or somebody asks it to stop. Failure modes: a failed session ends the loop; a
- * session that is lost and will recover does not. */
+/* Whether a training program's loop must end, for ps_should_stop() (monitored.c) and ps_would_stop(): when the goal
+ * (ps_session.steps) is reached, somebody has asked to stop, or the session has failed. A session that is lost and will recover
+ * does not end the loop. */
 #include "monitored.h"
 
 /* True if no further step begins, although nothing has failed: a stop was asked for, the input has ended, or the goal is reached.

@@ -25,7 +25,7 @@ static ps_status check(const ps_variable *v, size_t count, struct psi_err *err)
     return PS_OK;
 }
 
-/* Make the blob of the texts; the lengths are checked before a byte is copied. */
+/* Make a blob of the texts. All lengths are checked before memory is allocated and texts are copied. */
 static ps_status blob_new(const ps_variable *v, const char *const *values, const size_t *lengths, size_t count,
                           uint8_t **out_blob, uint64_t *out_bytes, struct psi_err *err)
 {

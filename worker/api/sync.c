@@ -57,7 +57,7 @@ struct rows {
     ps_rows_mean mean;
 };
 
-/* Set options of rounds, limit of the norm and rows. An argument NULL changes nothing. FAILED_PRECONDITION: s is a member. */
+/* Set each of o, limit (of the norm) and rows that is not NULL. FAILED_PRECONDITION: s is a member of a training already. */
 static ps_status set(ps_session *s, const ps_sync_options *o, const struct limit *limit, const struct rows *rows,
                      struct psi_err *err)
 {
@@ -160,7 +160,7 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)
     return sync;
 }
 
-/* How the session trains with others: in rounds, or with bounded staleness; PS_SYNC_NONE: it is no member. */
+/* How the session trains with other sessions: in rounds or with bounded staleness; PS_SYNC_NONE: it does not. */
 static ps_sync_mode member_of(ps_session *s)
 {
     ps_sync_mode mode = PS_SYNC_NONE;
@@ -198,8 +198,8 @@ static void finish_step(struct psi_api_call *call)
     (void)psi_api_train_event(call->session, &stepped);
 }
 
-/* How much may be applied when STEP, the request that ends a member's step, has failed. The gradients were sent before: with
- * bounded staleness they are applied; in rounds the tasks hold them, and a round may still close with them. */
+/* What a failed STEP, the request that ends a member's step, says about the step's gradients, which were sent before. With
+ * bounded staleness they are applied. In rounds the tasks hold them, and the round may still close with them. */
 static ps_applied step_applied(ps_sync_mode mode, const struct psi_err *err)
 {
     const bool in_doubt =
@@ -214,7 +214,7 @@ ps_status psi_api_sync_meet(ps_session *s, bool first, int64_t *out_step, struct
     struct psi_api_call call = {.session = s, .finish = finish_step, .req = {.kind = PSI_REQ_STEP, .dst = &stepped}};
     const int64_t ready_ms = psi_api_ready_timeout_ms(s);
     if (first && ready_ms > s->operation_timeout_ms) {
-        call.timeout_ms = ready_ms; /* longer, because other workers may have to start */
+        call.timeout_ms = ready_ms; /* other workers may have to start first */
     }
     const ps_status st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
@@ -250,6 +250,6 @@ void psi_api_sync_leave(ps_session *s)
     if (member && psi_api_sticky(s, NULL) == PS_OK) {
         struct psi_api_call call = {
             .session = s, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true, .req = {.kind = PSI_REQ_LEAVE, .bytes = 1}};
-        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* on failure the other members take this session for lost */
+        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* on failure the other members treat this session as lost */
     }
 }

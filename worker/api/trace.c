@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorder of a trace. Happy path: psi_trace_begin() claims the session and, on the loop thread, gives the core memory for
- * exchanges. Threads add spans (span.c). psi_trace_end() takes the memory from the core, on the loop thread, and has the trace
- * written. Failure modes: in a recovery the exchanges of the old core stay, and the new core adds to them; a closed session ends
+/* The recorder of a trace. Happy path: psi_trace_begin() makes the trace that of the session, and makes the core record exchanges
+ * (requests and answers) in it. Threads add spans (span.c). psi_trace_end() stops the core, and calls over(), which writes the
+ * trace. Failure modes: in a recovery the exchanges of the old core stay, and the new core adds to them; a closed session ends
  * its trace. */
 #include "api.h"
 
@@ -20,7 +20,7 @@ void psi_trace_fini(struct psi_trace *t)
     psi_free(t->spans);
 }
 
-/* Loop thread: make the core record its exchanges in arg, a struct psi_exchanges; NULL: make it stop. */
+/* Loop thread: make the core record its exchanges in call->arg, a struct psi_exchanges; arg NULL: make it stop. */
 static ps_status attach(struct psi_api_call *call, struct psi_err *err)
 {
     (void)err; /* attaching cannot fail */

@@ -17,7 +17,7 @@ enum { PSI_SPAN_NAME_BYTES = PS_NAME_BYTES_MAX + 1, PSI_SPANS_MAX = 1 << 17 };
 /* A span of work of one thread. The spans of a thread nest. */
 struct psi_span {
     uint64_t begun_ns, ended_ns; /* by the clock of psi_io_now_ns(); begun_ns may be before the trace */
-    uint32_t thread;             /* the system's number of the thread */
+    uint32_t thread;             /* number of the thread, by gettid() */
     const char *cat;             /* a constant: "call" for a call of the session, "layer" for an operation of a layer, ... */
     char name[PSI_SPAN_NAME_BYTES];
 };
@@ -27,10 +27,10 @@ struct psi_trace;
 typedef void (*psi_trace_over_fn)(struct psi_trace *t);
 struct psi_trace {
     /* set by the caller of psi_trace_begin() or psi_trace_init(): */
-    const char *root; /* "step": name and category of a span as long as the trace, on the thread that began it */
+    const char *root; /* name and category ("step") of a span as long as the trace, on the thread that began the trace */
     psi_trace_over_fn over;
     void *ctx;
-    bool of_step; /* ps_step_done() ends the trace; the file names the thread's time between spans "program" */
+    bool of_step; /* ps_step_done() ends the trace; in the file the thread's time between spans is called "program" */
     /* for the recorder: */
     ps_session *session;
     struct psi_list link; /* link in the list of all traces of the process */
@@ -43,7 +43,7 @@ struct psi_trace {
     struct psi_exchanges exchanges;
 };
 
-/** Initialise a trace of s that begins now, on this thread. No lock protects it, and psi_trace_span() adds nothing. */
+/** Initialise a trace that begins now, on this thread, without the recorder: no lock protects it, psi_trace_span() ignores it. */
 void psi_trace_init(struct psi_trace *t, ps_session *s, const char *root);
 /** Add a span. Without memory, or beyond PSI_SPANS_MAX, the span is left out and counted. cat: a constant; name is copied. */
 void psi_trace_add(struct psi_trace *t, uint32_t thread, const char *cat, const char *name, uint64_t begun_ns, uint64_t ended_ns);
@@ -77,7 +77,7 @@ void psi_trace_enter(struct psi_trace *t);
 struct psi_trace *psi_trace_running(ps_session *s);
 /** Accept no more spans for the trace of s. Returns the trace; NULL: s has no trace, or one with another of_step. */
 struct psi_trace *psi_trace_stop(ps_session *s, bool of_step);
-/** Remove t from the session: no function finds it afterwards. */
+/** Remove t from the session and from the list of all traces. */
 void psi_trace_leave(struct psi_trace *t, ps_session *s);
 
 #endif

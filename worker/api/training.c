@@ -29,7 +29,7 @@ static void take(const struct psi_call *call)
         p->next = value;
     }
     p->variable->of_param = true;
-    p->variable->from = 1 + p->train.version; /* not earlier: until now the program computed gradients with the older values */
+    p->variable->from = 1 + p->train.version; /* from now on the program computes gradients with these values */
 }
 
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err)
@@ -41,7 +41,7 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
     (void)pthread_mutex_lock(&s->lock);
     call->interrupts = psi_api_interrupts(s);
     for (;;) {
-        who = psi_api_who(s); /* asked each time, because PSI_DO_CHECK changes who.life */
+        who = psi_api_who(s); /* anew each time, because PSI_DO_CHECK changes who.life */
         const struct psi_now now = {.on_loop = who.on_loop,
                                     .interrupted = psi_api_interrupted(s, NULL) != PS_OK,
                                     .failed =
@@ -73,9 +73,9 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
         }
     }
     if (call->end == PSI_END_FAILED) {
-        PSI_IGNORE(psi_session_error(&s->machine, &who, err)); /* under the lock: after its release a recovery may clear it */
+        PSI_IGNORE(psi_session_error(&s->machine, &who, err)); /* now, because without the lock a recovery may clear it */
     }
-    if (call->counted && !psi_session_bars(&s->machine, &who, NULL)) { /* false: the step was of a model that is gone */
+    if (call->counted && !psi_session_bars(&s->machine, &who, NULL)) { /* else the step was of a model that is gone */
         s->global_step = call->value;
     }
     if (call->kind == PSI_CALL_STEP) {
@@ -85,7 +85,7 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
     return call->end;
 }
 
-/* Under the lock: true if a ps_step_done() waits, is not interrupted, and the session is not lost: its addition may begin. */
+/* Under the lock: true if a ps_step_done() that waits may add its step: it is not interrupted, and the session is not lost. */
 static bool may_begin_add(ps_session *s)
 {
     const struct psi_call *ending = s->train.ending;

@@ -11,16 +11,16 @@ typedef bool psi_api_do_fn(ps_session *s, struct psi_call *call, enum psi_do wha
 /** Run a call to its end. Blocks. carry_out(..., ctx) does what the machine asks for; NULL: the call only waits. *err: with
  * FAILED the session's error; with REFUSED the reason, if the machine and not carry_out has refused. */
 enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do_fn *carry_out, void *ctx, struct psi_err *err);
-/* Events of the training of a session. Answers are 0 or 1, except that of FETCHES. */
+/* Events of the training of a session. All answers are 0 or 1, except the answer to PSI_TRAIN_FETCHES. */
 enum psi_train_kind {
     PSI_TRAIN_PARAM,    /* the parameter `param` was added to the session */
     PSI_TRAIN_READ,     /* a read of param has ended, with `result` */
     PSI_TRAIN_PUSHED,   /* a push of param has ended, with `result` */
     PSI_TRAIN_ADDED,    /* the addition `add` to the global step has ended, with add->err and add->value from *added */
-    PSI_TRAIN_FETCHES,  /* the gradient of param must come from a device. Answer: the number of the push, for HANDED */
+    PSI_TRAIN_FETCHES,  /* the gradient of param must come from a device. Answer: the push's number, for PSI_TRAIN_HANDED */
     PSI_TRAIN_HANDED,   /* the device's thread has started the push `number` of param, or (refused) could not */
-    PSI_TRAIN_JOINED,   /* the session has joined the training `number`, in rounds or with bounded staleness as `mode` says */
-    PSI_TRAIN_STEPPED,  /* the step has waited for the other members; `number` of this session's steps were dropped so far */
+    PSI_TRAIN_JOINED,   /* the session has joined the training with this `number`; `mode`: in rounds, or bounded staleness */
+    PSI_TRAIN_STEPPED,  /* the step has waited for the other members; `number`: how many steps of this session were dropped */
     PSI_TRAIN_FINISHED, /* ps_sync_finish() has succeeded, or (refused) has not */
     PSI_TRAIN_LEFT,     /* the session is no longer a member. Answer 1: it was a member before */
     PSI_TRAIN_LOST,     /* the session is no longer a member, because it is lost and recovers */
@@ -36,8 +36,8 @@ struct psi_train_event {
     const struct psi_training_add *added;
     uint64_t number;
 };
-/** Report the event to the machine. If a step awaited only this event, also begin the step's addition to the global step. Returns
- * the answer. Any thread, no lock. */
+/** Report the event to the machine, and return its answer. If a ps_step_done() waited only for this event, also begin its
+ * addition to the global step. Any thread, no lock. */
 uint64_t psi_api_train_event(ps_session *s, const struct psi_train_event *e);
 /** The program's status for a call of psi_training that has ended; not for PSI_END_REFUSED. PSI_END_FINE: PS_OK. Other ends set
  * the thread's last error: PSI_END_INTERRUPTED: CANCELLED; PSI_END_FAILED: *err, the error of the session. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of queues in memory: written by component, or from arrays; read by element and component, or into arrays. Happy path:
- * one growing piece of memory has the elements in wire form, each behind its length; a queue keeps some tuples, so that calls
- * allocate nothing. Failure modes: values are refused if they do not fit the spec; a task's bytes are checked when read. */
+/* Tuples: memory for elements of queues. A program puts and reads an element's components one by one, or whole elements by
+ * arrays. Happy path: one growing piece of memory has the elements in wire form, each behind its length; a queue keeps some
+ * tuples, so that calls allocate nothing. Failure modes: wrong values are refused; bytes of a task are checked when read. */
 #include "queue.h"
 
 #include "common/blob.h"
@@ -94,7 +94,7 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
         return PS_OK;
     }
     while (capacity < need) {
-        /* no overflow: sizes of the program (sums of PS_VARIABLE_BYTES_MAX) and of a task (take_room()) are below 2^51 */
+        /* cannot overflow: sizes from the program (sums of PS_VARIABLE_BYTES_MAX) or a task (take_room()) are below 2^51 */
         capacity *= 2;
     }
     uint8_t *data = psi_realloc(t->data, (size_t)capacity);
@@ -290,15 +290,15 @@ ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* psi_dequeue.room: give memory for the elements that *got announces. Called on the loop thread, while the caller waits.
- * INTERNAL: the number of bytes does not fit the number of elements. */
+/* The callback psi_dequeue.room: give memory for the elements that *got announces. Called on the loop thread, while the caller
+ * waits. INTERNAL: the number of bytes does not fit the number of elements. */
 static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err)
 {
     ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
     uint64_t head = d->many ? 0 : PSI_BATCH_HEAD;
     uint64_t fixed = psi_tuple_fixed_bytes(&t->spec);
     bool fits = fixed == 0 || got->bytes == got->count * (fixed + (d->many ? PSI_BATCH_HEAD : 0));
-    if (!fits || got->bytes >> 50 != 0) { /* 2^50 bytes or more do not fit any memory, and sums could overflow */
+    if (!fits || got->bytes >> 50 != 0) { /* 2^50 bytes: no memory is so large, and sums could overflow */
         return psi_fail(err, PS_INTERNAL, "%llu elements in %llu bytes", (unsigned long long)got->count,
                         (unsigned long long)got->bytes);
     }
@@ -307,7 +307,7 @@ static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result
     if (st != PS_OK) {
         return st;
     }
-    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* if `many`, the answer has the lengths and overwrites this */
+    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* if `many`, the answer overwrites this: it has the lengths */
     t->bytes = got->bytes + head;
     t->count = (uint32_t)got->count;
     t->data[t->bytes] = 0;
@@ -321,7 +321,7 @@ void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to)
     t->take = (struct psi_dequeue){.count = count, .many = many, .up_to = up_to, .room = take_room};
 }
 
-/* psi_dequeue.here, on the loop thread, while the caller waits: copy the received elements into the caller's arrays. */
+/* The callback psi_dequeue.here: copy the received elements into the caller's arrays. Loop thread, while the caller waits. */
 static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 {
     const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
@@ -424,7 +424,7 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
                        : get_part(t, element, component, true, &part, &err);
     uint64_t strings = st == PS_OK ? (uint64_t)ps_shape_elements(&part.shape) : 0;
     if (st == PS_OK && out_shape != NULL) {
-        *out_shape = part.shape; /* also with OUT_OF_RANGE: no other call says the shape of a component without strings */
+        *out_shape = part.shape; /* also with OUT_OF_RANGE, so that the shape of a component without strings can be read */
     }
     if (st == PS_OK && index >= strings) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "string %zu: there are %llu", index, (unsigned long long)strings);

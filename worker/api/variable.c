@@ -182,7 +182,7 @@ static ps_status run(ps_variable *v, struct psi_request req, struct psi_request 
     return psi_api_result(&err, st);
 }
 
-/* Run an operation that reads. *out_version and *out_exact belong to the values that were read. */
+/* Run an operation that reads. *out_version and *out_exact are those of the values that were read; both may be NULL. */
 static ps_status run_read(ps_variable *v, struct psi_request req, uint64_t *out_version, bool *out_exact)
 {
     struct psi_request read = {.kind = PSI_REQ_NONE};
@@ -232,7 +232,7 @@ ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_byte
 
 ps_status ps_variable_init(ps_variable *v, bool force)
 {
-    /* an INIT has its flag `force` in `bytes` */
+    /* the request INIT has no size: its field `bytes` is the flag `force` */
     return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL);
 }
 

@@ -35,7 +35,7 @@ static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *
 static void keep(ps_queue *q, ps_tuple *t)
 {
     struct psi_list *it = NULL;
-    ps_queue *before = q; /* the queue of this name that has items; q: there is none */
+    ps_queue *before = q; /* an older queue object of this name that has items; q: there is none */
     ps_tuple *old = NULL;
     (void)pthread_mutex_lock(&q->variable.session->lock);
     PSI_LIST_FOREACH(it, &q->variable.session->queues) {
@@ -61,7 +61,7 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
     st = st == PS_OK ? psi_tuple_to_put(t, err) : st;
     if (st == PS_OK) {
         struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &t->put};
-        t->put.data = t->data; /* even a single item is sent with its length */
+        t->put.data = t->data; /* from the start of t->data: even a single item is sent with its length */
         t->put.bytes = t->bytes;
         t->put.many = true;
         t->put.fill = true;
@@ -69,7 +69,7 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
         st = psi_api_queue_run(q, &req, 0, err);
     }
     if (st == PS_OK && q->variable.session->monitor != NULL) {
-        keep(q, t); /* may change q->items: no recovery runs while this thread is inside (psi_api_go_inside()) */
+        keep(q, t); /* no recovery uses q->items now: this thread is inside (psi_api_go_inside()) */
     } else {
         psi_tuple_return(q, t);
     }
@@ -79,7 +79,7 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
 static ps_status get(ps_session *s, const ps_variable_spec *like, const struct psi_queue_spec *spec, const char *const *items,
                      const size_t *sizes, uint32_t count, ps_queue **out_queue, struct psi_err *err)
 {
-    /* not NULL at a repetition, after a loss while the queue was being filled: the recovery has got the queue already */
+    /* not NULL: this is a repetition, after a loss while the queue was filled, and the recovery has got the queue already */
     ps_queue *q = *out_queue;
     ps_status st = q != NULL
                        ? PS_OK
@@ -181,8 +181,8 @@ ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
     return psi_api_result(&err, st);
 }
 
-/* Loop thread: check that the queue is the one that handed out the item in call->arg. If not: ABORTED, LOST, and call->arg
- * becomes NULL, because a queue that was made again counts serials and epochs from 1, and they may be those of another item. */
+/* Loop thread: check that the queue is the one that handed out the item in call->arg. If not: ABORTED, and call->arg becomes
+ * NULL: a queue that was made again counts serials and epochs from 1, so the item's numbers may be those of another item. */
 static ps_status prepare_end(struct psi_api_call *call, struct psi_err *err)
 {
     const ps_tuple *t = call->arg;

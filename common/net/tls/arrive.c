@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arrives on an open connection: records of plain text for the owner, and those of TLS itself, alerts and key updates.
+/* What arrives on an open connection: records with plain text for the owner, and records of TLS itself (alerts, key updates).
  *
- * Happy path: the next whole record of s->in is decrypted into the owner's place. A record that is short, or larger than the
- * place, is decrypted where it lies: s->text points at its text until the owner has taken all of it. The owner hears of a place
- * only after the tags of all its records were found right. Before that the place may hold bytes that nobody sent, just as a place
- * of plain TCP may hold values with a wrong CRC.
+ * Happy path: the next whole record of s->in is decrypted into the owner's memory ("place"). A record that is short, or larger
+ * than the place, is decrypted where it lies: s->text points at its text until the owner has taken all of it. The owner is told
+ * of bytes in a place only when the tags of their records are right. Before that the place may hold bytes that nobody sent.
  *
- * Failure modes: a record that does not open, or whose type is not allowed here: an alert is written, PSI_TLS_BROKEN. An alert of
- * the peer: PSI_TLS_BROKEN without an answer. Too many key updates or empty records: an alert, PSI_TLS_BROKEN, and the reason
- * FLOOD, because an empty record costs as much work as a full one. A handshake message that is cut between two records is
- * refused: a key update has 5 bytes, and no peer cuts it; a session ticket, the only other message allowed, is refused as well if
- * it is cut. */
+ * Failure modes, all with PSI_TLS_BROKEN:
+ *   a record does not decrypt, or its type is not allowed   -> an alert is written
+ *   the peer sends an alert                                 -> no answer
+ *   too many key updates or empty records                   -> an alert; reason FLOOD, as each costs as much as a full record
+ *   a handshake message is cut between two records          -> an alert: only key updates (5 bytes) and tickets are allowed */
 #include "stream_internal.h"
 
 #include <string.h>
@@ -20,9 +19,8 @@
 enum {
     MESSAGE_HEAD_BYTES = 4,
     ALERT_BYTES = 2,
-    PLACED_BYTES_MIN = 1024, /* a shorter record is decrypted where it lies and then copied, which takes one call less than
-                              * decrypting it into a place */
-    TEXTLESS_MAX = 32        /* records without plain text in a row; the bound of OpenSSL's own record layer */
+    PLACED_BYTES_MIN = 1024, /* a shorter record is decrypted where it lies and then copied, which saves a call of the cipher */
+    TEXTLESS_MAX = 32        /* most records without plain text in a row, as in OpenSSL's own record layer */
 };
 
 static void breaks(struct psi_tls_stream *s, uint8_t alert)
@@ -79,7 +77,7 @@ static void messages_came(struct psi_tls_stream *s, const uint8_t *p, size_t n)
     }
 }
 
-/* Count a record that has no plain text for the owner. Too many in a row, or too many key updates, end the connection. */
+/* Count a record without plain text. Too many such records in a row, or too many key updates, end the connection. */
 static void textless_came(struct psi_tls_stream *s)
 {
     const char *whom = s->peer.dials ? s->name : "the peer";
@@ -140,7 +138,7 @@ size_t psi_tls_text_take(struct psi_tls_stream *s, uint8_t *place, size_t room)
         }
     }
     if (s->stop != PSI_TLS_GOES_ON) {
-        s->in_bytes = 0; /* bytes behind the end are not read */
+        s->in_bytes = 0; /* bytes that follow the end of the stream are dropped */
     }
     if (placed == 0 && s->text_bytes > 0) {
         placed = room < s->text_bytes ? room : s->text_bytes;

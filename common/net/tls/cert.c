@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates: whom a certificate names, and whether its owner may connect. Happy path: OpenSSL checks chain, dates and purpose;
  * then the certificate's one psd: URI becomes the peer's identity, and a client compares it with the task that it dialled.
- * Failure modes: a certificate that has no psd: URI, two of them, or one with a NUL or of another form is refused: its chain
- * proves no name, and it could pose as any task. A connection outlives its certificate: psi_tls_cert_allowed() is asked again
- * after a reload and from time to time. */
+ * Failure modes: a certificate without a psd: URI, with several, or with a malformed one is refused, because it could pose as any
+ * task. A certificate may expire while its connection is open: therefore psi_tls_cert_allowed() is called again after a reload
+ * and from time to time. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -80,7 +80,7 @@ bool psi_tls_is_refused(const struct psi_tls *tls, const char *line)
     return false;
 }
 
-/* True if `uri` is what the client expects: `expect` itself, what matches its final '*', or, without an expectation, any task. */
+/* True if the client accepts a server with this URI. expect: the URI, maybe with a final '*'; "": the URI of any task. */
 static bool is_expected(const char *expect, const char *uri, const struct psi_uri *parts)
 {
     size_t n = strlen(expect);

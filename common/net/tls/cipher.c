@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ciphers of records by OpenSSL, and which row a suite uses. See cipher.h. */
+/* The ciphers of TLS records by OpenSSL, and the choice between OpenSSL and Intel's library. See cipher.h. */
 #include "cipher.h"
 
 #include "tls.h"

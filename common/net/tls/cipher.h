@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ciphers of records, AES-128-GCM and ChaCha20-Poly1305, as rows of functions. One row uses OpenSSL for both. The other row
- * does AES by Intel's multi-buffer library (libIPSec_MB.so.1), which uses a CPU's VAES instructions; OpenSSL 3.0 does not use
- * them. Intel's library is optional, at the build and when a program runs; both libraries write equal bytes. For
+/* The ciphers of TLS records, AES-128-GCM and ChaCha20-Poly1305, as tables of functions. One table uses OpenSSL for both ciphers.
+ * The other does AES by Intel's multi-buffer library (libIPSec_MB.so.1), which uses a CPU's VAES instructions; OpenSSL 3.0 does
+ * not. Intel's library is optional, at the build and when a program runs; both libraries write equal bytes. For
  * common/net/tls/record.c and suite.c only. */
 #ifndef PSI_TLS_CIPHER_H
 #define PSI_TLS_CIPHER_H
@@ -16,9 +16,8 @@
 
 enum { PSI_CIPHER_KEY_BYTES_MAX = 32, PSI_CIPHER_NONCE_BYTES = 12, PSI_CIPHER_TAG_BYTES = 16 };
 
-struct psi_cipher; /* a key for one direction; each row of functions has its own form of it */
+struct psi_cipher; /* a key for one direction; its layout depends on the library */
 
-/* The nonce and the additional data of a record. */
 struct psi_cipher_head {
     const uint8_t *nonce; /* [PSI_CIPHER_NONCE_BYTES] bytes; never used twice under one key */
     const uint8_t *data;  /* [bytes] of additional data */
@@ -42,7 +41,7 @@ struct psi_cipher_row {
 };
 
 /** The functions for a suite. Intel's library does AES if the build had its header, a library of the header's version is found,
- * the CPU has VAES, and PSD_IPSEC_MB is not 0 in the environment. OpenSSL does all else. The first call loads it. Any thread. */
+ * the CPU has VAES, and PSD_IPSEC_MB is not 0 in the environment; else OpenSSL does it. The first call loads it. Any thread. */
 const struct psi_cipher_row *psi_cipher_row(uint16_t suite);
 
 /* Intel's functions; NULL where they are not used. For cipher.c only. */

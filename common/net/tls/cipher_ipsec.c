@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AES-128-GCM by Intel's multi-buffer library. See cipher.h. Happy path: dlopen() the library, let its manager pick the functions
- * for this CPU, copy their addresses, free the manager. A call keeps its state on the stack. Failure mode: NULL in place of the
- * row, if the library or one of its functions is missing. */
+ * for this CPU, copy their addresses, free the manager. A call keeps its state on the stack. Failure mode: the library or one of
+ * its functions is missing: psi_cipher_ipsec() returns NULL, and OpenSSL is used. */
 #include "cipher.h"
 
 #include "common/mem.h"
@@ -28,7 +28,7 @@ static struct {
 static bool there;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The struct psi_cipher of this row is the library's expanded AES key. */
+/* Here a struct psi_cipher is the library's expanded AES key. */
 static struct gcm_key_data *key_of(struct psi_cipher *cipher)
 {
     return (struct gcm_key_data *)(void *)cipher;
@@ -41,7 +41,7 @@ static struct psi_cipher *make(void)
 
 static bool set(struct psi_cipher *cipher, uint16_t suite, const uint8_t *key, bool seals)
 {
-    (void)suite; /* cipher.c asks for this row for AES only */
+    (void)suite; /* always AES: cipher.c uses these functions for no other suite */
     (void)seals;
     mb.set(key, key_of(cipher));
     return true;
@@ -109,7 +109,7 @@ static void load(void)
     *(void **)&manager_new = function(library, "alloc_mb_mgr");
     *(void **)&manager_init = function(library, "init_mb_mgr_auto");
     *(void **)&manager_free = function(library, "free_mb_mgr");
-    /* the layout of the manager depends on the version */
+    /* IMB_MGR, which is read below, has another layout in another version */
     if (version == NULL || version() != IMB_VERSION_NUM || manager_new == NULL || manager_init == NULL || manager_free == NULL) {
         return;
     }

@@ -5,9 +5,9 @@
  * keys, and reads the certificate, its private key, the authority and the list of refused certificates.
  *
  * Defaults that are changed, and why: TLS 1.3 only. Suites of SHA-256 only, because a pre-shared key is bound to one hash. No
- * tickets and no session cache: a resumed session would outlive a reload. Client and server always ask for the other's
- * certificate (SSL_VERIFY_PEER), and then a handshake with a pre-shared key needs a session id context. ALPN psd/1 keeps other
- * services out that have the same authority. No records for compatibility with middleboxes.
+ * tickets and no session cache: a resumed session would outlive a reload. SSL_VERIFY_PEER: each side asks for the other's
+ * certificate. A session id context, which OpenSSL then needs for a pre-shared key. ALPN psd/1, which keeps out other services
+ * with certificates of the same authority. No records for compatibility with middleboxes.
  *
  * Failure modes: a file that cannot be read or is wrong is named in the error; nothing of a half-read context is used. */
 #include "peer.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handshake of a stream: what a peer must send before OpenSSL is called, the steps, and who the peer is when OpenSSL is done.
  * Happy path: an accepted stream collects one record that holds the ClientHello -> steps -> the peer has proved a key or a
- * certificate -> DONE. A dialled stream begins with a step. Failure modes: plain text, a message that is too large or no
- * ClientHello never reaches OpenSSL. The end of a handshake proves nothing by itself. A client that has only a key must check
- * that the key was used: otherwise it would believe a server that shows any certificate. A server must know whether a
- * key or a certificate was used. */
+ * certificate -> DONE. A dialled stream begins with a step. Failure modes: OpenSSL gets no plain text, no message that is too
+ * large, and no first message that is not a ClientHello. That OpenSSL has finished proves nothing by itself: a client that has
+ * only a key must check that the key was used, because otherwise it would believe a server with any certificate. */
 #include "schedule.h"
 #include "stream_internal.h"
 

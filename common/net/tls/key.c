@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys as external PSKs of TLS 1.3. Happy path: the client puts psd1:CLUSTER:ROLE:NAME:KEYID into its ClientHello, with a binder
- * that the line's secret makes; the server finds the line of that name and key id, and OpenSSL checks the binder. Failure modes:
- * for an identity that the server does not know, that has expired, or is of another role or cluster, a random key stands in: the
- * binder fails as for a wrong secret, so a stranger does not learn which identities exist, and the handshake does not fall back
- * to certificates. The reason is written down for the server's log. A session for a key names a suite of SHA-256, and both sides
- * have suites of that hash only: a session of another hash would be ignored silently. */
+ * made with its secret; the server finds the line of this name and key id in its key file, and OpenSSL checks the binder.
+ * Failure modes: if the server does not know the identity, or the key has expired or is of another role or cluster, a random key
+ * is used instead. Then the binder fails as for a wrong secret: a stranger does not learn which identities exist, and the
+ * handshake does not fall back to certificates. The reason is noted for the server's log. Sessions made of keys name a suite of
+ * SHA-256, as all suites here: OpenSSL would silently ignore a session of another hash. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the TLS streams of one net share: the two buffers of ciphertext, handshake slots, and how many handshake steps a loop turn
- * has left. A handshake that has not proved anything costs memory (libssl takes 72 to 130 KiB) and time; the slots bound the
- * memory and the steps the time, so that strangers take little from the peers that work. One IP address gets only some of the
- * slots, and strangers together leave some free: a flood of strangers does not shut out the cluster's tasks and peers that were
- * let in before. Strangers that wait for a slot are bounded as well: each keeps PSI_TLS_HELLO_BYTES_MAX. */
+/* What the TLS streams of one net share: two buffers of ciphertext, slots for handshakes, and the number of handshake steps left
+ * in this turn of the loop. A handshake costs memory (libssl takes 72 to 130 KiB) and time before the peer has proved anything.
+ * The slots limit the memory, the steps the time. An IP address gets only some of the slots. Strangers (peers at unknown
+ * addresses) together leave some slots free, for the cluster's tasks and for peers that proved a key or certificate before. The
+ * number of strangers that wait for a slot is limited too: each takes PSI_TLS_HELLO_BYTES_MAX. */
 #include "stream_internal.h"
 
 #include "../../mem.h"
@@ -12,7 +12,7 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { LOOKED_MAX = 256 }; /* most waiting streams to examine for a free slot: the address of each may have used up its share */
+enum { LOOKED_MAX = 256 }; /* most streams to offer a freed slot: the first may be of addresses with enough slots */
 
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now)
 {
@@ -144,7 +144,7 @@ void psi_tls_slot_wait(struct psi_tls_stream *s)
     psi_list_push_back(&s->loop->waiting[psi_tls_is_known(s) ? 1 : 0], &s->place);
 }
 
-/* Give a free slot to one of these waiting streams, and let its handshake go on. false: none of them may have one. */
+/* Give a free slot to the first stream in `waiting` that may have it, and let its handshake go on. false: none may have it. */
 static bool slot_pass_on(struct psi_list *waiting)
 {
     struct psi_list *it;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening OpenSSL. Happy path: dlopen() of both libraries, dlsym() of every function of the table, a library context. Failure
- * modes: no library, an older one that lacks a function, no memory: the first failure's text is kept and repeated. The library is
- * told not to clean up in exit(): loop threads of a program that ends may still use it. */
+/* Opening OpenSSL. Happy path: dlopen() of both libraries, dlsym() of every function of the table, a new library context. Failure
+ * modes: no library, an older library that lacks a function, no memory. Later calls return the first failure's text again.
+ * OpenSSL is told not to clean up in exit(), because loop threads may still use it then. */
 #include "openssl.h"
 
 #include "schedule.h"

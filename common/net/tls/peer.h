@@ -40,7 +40,7 @@ struct psi_tls_peer {
     char expect[PSI_IDENTITY_BYTES_MAX + 1];
     /* client: name of its key as sent to the server; OpenSSL uses this memory during the handshake */
     char wire[PSI_KEY_WIRE_BYTES_MAX + 1];
-    unsigned key_line;            /* client: line of the key file whose key it uses; 0: none */
+    unsigned key_line;            /* line of the key file that has the connection's key; 0: no key */
     bool key_asked;               /* the client of this connection (the peer, or this side) has offered a key */
     struct psi_identity identity; /* who the peer is; only claimed until the handshake is over */
     enum psi_tls_reason reason;
@@ -54,7 +54,7 @@ struct psi_tls_peer {
     STACK_OF(X509) * chain; /* further certificates that the peer sent */
 };
 
-/** OpenSSL requires this equal value in every SSL_CTX and in every session that is made of a key. */
+/** Session id context. OpenSSL requires an equal one in the SSL_CTX and in each session that is made of a key. */
 extern const unsigned char psi_tls_session_context[3];
 struct psi_tls_peer *psi_tls_peer_of(const SSL *ssl);
 /** Note why the connection fails, unless a reason is noted already. */

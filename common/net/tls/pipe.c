@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves ciphertext between a TLS stream and the transport below; during the handshake also to and from OpenSSL, through psd's own
- * BIO. Out: records, and what OpenSSL writes, collect in the loop's buffer; a flush gives them to the transport in one write.
- * What the kernel does not take is copied and becomes the hold of the transport below; later ciphertext (answers to key updates,
- * an alert) queues behind the hold. In: during a call s->in points into the loop's buffer or into `kept`. What the owner does not
- * take yet is kept for the next call: up to COPIED_BYTES_MAX as a copy; for more the stream keeps the buffer itself, and the loop
- * gets another one. Failure: no memory, or too much queued for a peer that reads nothing: UV_ENOBUFS, and the connection ends. */
+/* Moves ciphertext between a TLS stream and the transport below (TCP); in the handshake also to and from OpenSSL, through a BIO.
+ *   Out: records, and what OpenSSL writes, collect in the loop's buffer; psi_tls_pipe_flush() sends them in one write. What the
+ *   kernel does not take is copied to `sending`, for hold() of the transport below; later ciphertext waits in `queued`.
+ *   In: during a call s->in points into the loop's buffer or into `kept`. Bytes that the owner does not take yet stay in `kept`:
+ *   up to COPIED_BYTES_MAX as a copy; if there are more, the stream keeps the loop's buffer, and the loop gets another buffer.
+ * Failure modes: no memory, or too much queued for a peer that reads nothing: UV_ENOBUFS, and the connection ends. */
 #include "stream_internal.h"
 
 #include "../../mem.h"
@@ -14,8 +14,8 @@
 #ifdef PSI_HAVE_TLS
 
 enum {
-    QUEUED_BYTES_MAX = 512 << 10, /* bytes of TLS messages; plain text never queues: write() is not called during a hold */
-    COPIED_BYTES_MAX = 32 << 10   /* most bytes that are kept as a copy; for more, the stream takes over the loop's buffer */
+    QUEUED_BYTES_MAX = 512 << 10, /* limit of `queued`: alerts and key updates; records of plain text never wait there */
+    COPIED_BYTES_MAX = 32 << 10   /* most unread bytes to copy; for more, the stream takes over the loop's buffer */
 };
 
 void psi_tls_pipe_busy(struct psi_tls_stream *s)
@@ -79,7 +79,7 @@ int psi_tls_pipe_sent(struct psi_tls_stream *s)
     return rc;
 }
 
-/* Encrypt content as a record behind what is in the loop's buffer; content may already lie at its place there. */
+/* Encrypt content into a record at the end of the loop's buffer. content may lie there already, just after the record's head. */
 static int record_add(struct psi_tls_stream *s, uint8_t type, const uint8_t *content, size_t n)
 {
     struct psi_tls_loop *loop = s->loop;
@@ -119,7 +119,7 @@ ssize_t psi_tls_pipe_write(struct psi_tls_stream *s, const struct psi_iov *iov, 
 {
     struct psi_tls_loop *loop = s->loop;
     size_t total = 0;
-    size_t have = 0; /* bytes of content that are gathered for the next record, at the place where the record will have them */
+    size_t have = 0; /* bytes gathered in the loop's buffer for the next record, just after its head */
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
         const uint8_t *at = iov[i].base;
@@ -181,7 +181,7 @@ static bool buffer_take(struct psi_tls_stream *s)
 bool psi_tls_pipe_keep(struct psi_tls_stream *s)
 {
     uint8_t *from = s->text_bytes > 0 ? s->text : s->in;
-    /* the gap between text and in holds the tag of the last record */
+    /* from the unread plaintext on to the next ciphertext: the plaintext, and the rest of its record (type, padding, tag) */
     size_t gap = s->text_bytes > 0 ? (size_t)(s->in - s->text) : 0;
     size_t n = s->text_bytes + s->in_bytes > 0 ? gap + s->in_bytes : 0;
     if (n == 0) {
@@ -250,13 +250,13 @@ static long on_ctrl(BIO *bio, int command, long number, void *pointer)
     const struct psi_tls_stream *s = psi_openssl.BIO_get_data(bio);
     (void)number;
     (void)pointer;
-    if (command == BIO_CTRL_EOF) { /* if this returned 0, OpenSSL would report an end as a failed system call without a reason */
+    if (command == BIO_CTRL_EOF) { /* with 0, OpenSSL would report the end of TCP as a failed system call without a reason */
         return s->in_bytes == 0 && s->raw_end < 0;
     }
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO_METHOD *method; /* one for the process, never freed */
+static BIO_METHOD *method; /* of psd's BIO; made once in a process, never freed */
 
 static void method_make(void)
 {

@@ -41,7 +41,7 @@ void psi_tls_schedule_tell(uint8_t (*secrets)[PSI_TLS_SECRET_BYTES], unsigned *k
     tell.known = known;
 }
 
-/* One of the two hashes of an HMAC: H(key ^ pad, message). */
+/* Calculate one of the two hashes of an HMAC: H(key ^ pad, message). */
 static bool half(EVP_MD_CTX *x, struct bytes key, uint8_t pad, struct bytes message, uint8_t out[HASH_BYTES])
 {
     uint8_t block[BLOCK_BYTES];
@@ -91,7 +91,7 @@ static bool expand_label(EVP_MD_CTX *x, struct bytes secret, const struct bytes 
         memcpy(info + at, context.p, context.n);
         at += context.n;
     }
-    info[at++] = 1; /* the number of HKDF-Expand's block */
+    info[at++] = 1; /* HKDF-Expand numbers its blocks from 1; here one block is enough */
     bool good = hmac(x, secret, (struct bytes){info, at}, hash);
     if (good) {
         memcpy(out, hash, n);
@@ -115,7 +115,7 @@ bool psi_tls_schedule_expand(const uint8_t secret[PSI_TLS_SECRET_BYTES], const c
     return good;
 }
 
-/* What OpenSSL asks TLS13-KDF for. */
+/* The parameters of a derivation, from OpenSSL's OSSL_PARAMs. */
 struct question {
     int mode; /* EVP_KDF_HKDF_MODE_* */
     bool sha256;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS as a transport. See stream.h; the handshake's policy is in key.c and cert.c, the texts are in why.c.
  *
- * Happy path: read(on) -> an accepted stream collects the ClientHello and takes a slot, a dialled one starts -> handshake steps,
- * at most PSI_TLS_STEPS_PER_TURN a turn -> written(0): the owner may send -> ciphertext comes into the loop's buffer, plain text
- * goes to the owner's places; write() encrypts what is composed into the loop's buffer, and gives it to the transport below.
+ * Happy path: read(on) starts the stream. An accepted stream collects the ClientHello, and then waits for a handshake slot. All
+ * streams of a loop together do at most PSI_TLS_STEPS_PER_TURN handshake steps in a turn. written(0) tells the owner that the
+ * handshake is over. Ciphertext is read into the loop's buffer, and decrypted into the owner's memory ("places"). write()
+ * encrypts into another buffer of the loop, and gives it to the transport below.
  *
  *                 ClientHello whole       a slot is free          both Finished
  *     FRESH -> HELLO ---------> WAITS_SLOT ---------> HANDSHAKE ---------> OPEN -> (FAILED) -> CLOSED
  *
- * What stays with a stream: the begin of a record, or what came while its owner wants no more (`kept`); and ciphertext that the
- * kernel did not take (`sending`, and `queued` behind it). The stream is busy while ciphertext waits, so write() adds little to
- * it. The owner hears of plain text after its tag was found right.
+ * A stream keeps the beginning of a record, and what came while its owner wants no more (`kept`); and ciphertext that the kernel
+ * did not take (`sending`, then `queued`). While ciphertext waits the stream is busy: write() is not called.
  *
  * Failure modes:
  *   the handshake fails     -> the alert is sent, refused() for an accepted stream, arrived(UV_EPROTO)
  *   a record is damaged     -> as for a failed handshake
  *   plain text comes        -> an alert in plain text, which a plain psd understands
  *   the peer ends           -> arrived(UV_EOF); why() tells an end with close_notify from one without
- *   bytes wait inside       -> no descriptor says so: again(), and resume() next turn
+ *   the stream keeps bytes  -> epoll does not report them, so again() makes the owner call resume() in the next turn
  *   too many key updates, or too many records without plain text -> an alert, FLOOD */
 #include "stream_internal.h"
 
@@ -29,15 +29,14 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { WINDOW_BYTES = 1 << 20 }; /* receive window of an open stream; the reason is at window_widen() */
+enum { WINDOW_BYTES = 1 << 20 }; /* receive window of an open stream; window_widen() says why */
 
 static struct psi_tls_stream *stream_of(struct psi_transport *raw)
 {
     return PSI_CONTAINER_OF(raw, struct psi_tls_stream, raw);
 }
 
-/* True if the stream itself keeps bytes for its owner: the operating system has delivered them, so it will not report them again.
- * Valid during a call of the stream and between calls. */
+/* True if the stream itself keeps bytes, or an end, for its owner. epoll has reported them already, and will not do so again. */
 static bool has_inside(const struct psi_tls_stream *s)
 {
     const uint8_t *kept = s->kept != NULL ? s->kept + s->kept_at + s->kept_gap : NULL;
@@ -45,7 +44,7 @@ static bool has_inside(const struct psi_tls_stream *s)
            psi_tls_record_whole(s->in, s->in_bytes) > 0 || psi_tls_record_whole(kept, s->kept_bytes - s->kept_gap) > 0;
 }
 
-/* Start or stop reading ciphertext, so that it is read only when this stream can use it. */
+/* Start or stop reading from the transport below: ciphertext is read only when the stream can use it. */
 static int raw_read(struct psi_tls_stream *s)
 {
     bool wants = s->state == PSI_TLS_HELLO || s->state == PSI_TLS_FAILED ||
@@ -74,7 +73,7 @@ static void fail(struct psi_tls_stream *s)
     PSI_IGNORE(psi_tls_pipe_flush(s)); /* sends the alert; if that fails, the peer just sees the end of the stream */
     refuse(s);
     s->outer->events->arrived(s->outer, UV_EPROTO);
-    PSI_IGNORE(raw_read(s)); /* if this fails, arriving bytes are not discarded, and the linger time ends the stream */
+    PSI_IGNORE(raw_read(s)); /* if this fails, arriving bytes are not discarded; the owner closes after a time */
 }
 
 static void end_came(struct psi_tls_stream *s)
@@ -204,7 +203,7 @@ static void handshake(struct psi_tls_stream *s)
     }
 }
 
-/* Go on with the bytes in s->in, as far as the stream's state and the limits of this turn allow. */
+/* Use the bytes in s->in for the handshake, or decrypt them, as far as the limits of this turn allow. */
 static void drive(struct psi_tls_stream *s)
 {
     if (s->state == PSI_TLS_HANDSHAKE) {
@@ -247,7 +246,7 @@ static void loop_take(struct psi_tls_stream *s, size_t n)
     psi_tls_pipe_forget(s);
 }
 
-/* More bytes of an accepted stream's ClientHello have come into `kept`. */
+/* Call when bytes of a ClientHello have come into `kept`: goes on once the message is whole. */
 static void hello_came(struct psi_tls_stream *s)
 {
     enum psi_tls_step step = psi_tls_hello_look(s);

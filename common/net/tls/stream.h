@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS as a transport on top of another one, the transport below (common/net/transport.h), which is TCP. For common/net/conn*.c
- * and net.c. Ciphertext passes through two buffers that all streams of a loop share. A stream keeps ciphertext of its own only
- * while it must: at most PSI_TLS_IN_BYTES that have come and that the owner does not want yet, and what the kernel did not take.
- * The handshake runs by itself once the owner reads. Until it is over the transport is busy: written(tr, 0) says that the
- * handshake is over, arrived(tr, < 0) that it failed; why() of the row then says why. Loop thread only. */
+/* TLS as a transport (common/net/transport.h) on top of "the transport below", which is TCP. For common/net/conn*.c and net.c.
+ * Ciphertext passes through two buffers that all streams of a loop share. A stream keeps ciphertext of its own only while it
+ * must: at most PSI_TLS_IN_BYTES that the owner does not want yet, and what the kernel did not take. The handshake runs by itself
+ * once the owner reads; meanwhile the transport is busy. written(tr, 0) says that the handshake is over; arrived(tr, < 0) says
+ * that it has failed, and psi_transport_row.why() gives the reason. Loop thread only. */
 #ifndef PSI_TLS_STREAM_H
 #define PSI_TLS_STREAM_H
 
@@ -12,14 +12,12 @@
 
 /* Shared by the streams of one net: buffers, handshake slots, the number of handshake steps in this turn. */
 struct psi_tls_loop;
-/** Make what the streams of one net share.
+/** Make what the streams of one net share. NULL: no memory, or this build has no TLS.
  *
- * turn  rises by 1 each loop turn. turn and now must stay valid until psi_tls_loop_free().
+ * turn  *turn rises by 1 in each turn of the loop. turn and now must stay valid until psi_tls_loop_free().
  *
- * now   the net's present context: peers are checked by it at the end of their handshake, even if the handshake began with an
- * older one.
- *
- * Returns NULL without memory, and if this build has no TLS. */
+ * now   *now is the net's present context: peers are checked by it at the end of their handshake, even if the handshake began
+ *       with an older context. */
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now);
 /** Get the numbers of handshakes of accepted streams; loop NULL: all 0. */
 void psi_tls_loop_handshakes(const struct psi_tls_loop *loop, struct psi_handshakes *out);

@@ -17,7 +17,7 @@ enum { PSI_TLS_HOST_BYTES = 48 }; /* room for an IP address as text: "[" INET6_A
 struct psi_tls_loop {
     /* ciphertext: `in` [PSI_TLS_IN_BYTES] has what arrived, `out` [PSI_TLS_OUT_BYTES] what is to be sent; empty between calls */
     uint8_t *in, *out;
-    uint8_t *spare;                 /* [PSI_TLS_IN_BYTES] replaces `in` when a stream has taken `in` away; NULL: none yet */
+    uint8_t *spare;                 /* [PSI_TLS_IN_BYTES] becomes `in` when a stream keeps `in` for itself; NULL: none now */
     size_t out_bytes;               /* bytes in `out`; they belong to the stream whose function is running */
     const uint64_t *turn;           /* number of the event loop's present turn */
     struct psi_tls *const *now;     /* the net's present context (certificates, keys) */
@@ -65,11 +65,11 @@ struct psi_tls_stream {
     bool is_raw;       /* counted in loop->raw */
     bool is_listed;    /* the owner says that the peer's address is in the cluster spec (psi_tls_stream_spec) */
     bool secured;      /* the handshake is over: peer.identity is proved */
-    bool heard;        /* dialled stream: the peer's first byte was checked: it is not plaintext */
+    bool heard;        /* dialled stream: the peer's first byte was checked, and is TLS, not plaintext */
     bool ending;       /* the owner has ended the stream: close_notify follows the bytes that are being sent */
-    bool told;         /* the owner knows of the refused peer: the event refused() was called, which happens once */
+    bool told;         /* the event refused() was called, which happens at most once */
     bool under_way;    /* counted in loop->handshakes */
-    int raw_end;       /* < 0: libuv's error or end of the TCP connection, valid after the bytes in `kept` */
+    int raw_end;       /* < 0: how TCP has ended (libuv's error), to be reported after the bytes in `kept`; 0: not ended */
     unsigned textless; /* consecutive records without plaintext, to detect a flood */
     uint8_t *text;     /* during a call: plaintext of the last decrypted record, inside the memory of `in` */
     size_t text_bytes;
@@ -83,7 +83,7 @@ struct psi_tls_stream {
     uint8_t *sending;    /* ciphertext that the transport below is sending (until psi_tls_pipe_sent()); NULL: none */
     uint8_t *queued;     /* [queued_bytes] ciphertext to send after `sending`; NULL: none */
     size_t queued_bytes;
-    struct psi_list place; /* link in loop->holders or loop->waiting */
+    struct psi_list place; /* link in loop->holders (it has a slot) or loop->waiting (it waits for a slot) */
 };
 
 /** Count a new accepted stream. false: refuse it, because too many streams of strangers wait. */
@@ -119,9 +119,9 @@ int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *
 int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
 /** Write the loop's buffer to the transport below, and copy what it does not take. Returns 0, or libuv's error: it is broken. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
-/** The transport below has sent s->sending: give it the queued bytes, if there are any. Returns 0, or libuv's error. */
+/** Call when the transport below has sent s->sending: gives it the queued bytes, if any. Returns 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);
-/** At the end of a call: save unread bytes in s->kept, as a copy or by taking the loop's buffer. false: no memory. */
+/** Call at the end of each call of the stream: saves unread bytes in s->kept (a copy, or the loop's buffer). false: no memory. */
 bool psi_tls_pipe_keep(struct psi_tls_stream *s);
 void psi_tls_pipe_forget(struct psi_tls_stream *s);
 /** Set `busy` (the owner must not write now) of the outer transport: false if the stream is open with nothing to send. */

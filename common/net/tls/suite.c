@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the two suites is faster here: AES-128-GCM by 1.5 times or more where the CPU has instructions for it, elsewhere
- * ChaCha20-Poly1305. Happy path: once in a process both encrypt records of zeros in turns, and the quickest record of each
- * counts. Failure mode: without memory AES comes first, and no speeds are known. */
+ * ChaCha20-Poly1305. Happy path: once in a process, both encrypt records of zeros by turns; the shortest time of each counts.
+ * Failure mode: without memory AES is preferred, and the speeds stay unknown. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-    ROUNDS = 24,         /* records of each suite that are timed: about 0.2 ms if a record takes 3 us */
+    ROUNDS = 24,         /* number of records of each suite to time: together about 0.2 ms if a record takes 3 us */
     NS_MAX = 1000 * 1000 /* no round begins after this time */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of reasons, and whether the first bytes of a stream are TLS. Pure. */
+/* The names of failure reasons, and a check whether a stream begins with TLS. Compiled also into builds without TLS. */
 #include "stream.h"
 
 const char *psi_tls_reason_name(enum psi_tls_reason reason)

@@ -14,14 +14,14 @@
 #include "../../auth/keys.h"
 
 enum {
-    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* bytes kept of an accepted connection before its handshake begins */
-    /* handshakes of accepted connections that a net runs at a time, at most; each takes one slot */
+    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes to keep of an accepted connection before its handshake begins */
+    /* most handshakes of accepted connections that a net runs at a time; each takes one slot */
     PSI_TLS_SLOTS = 64,
     PSI_TLS_SLOTS_PER_ADDRESS = 16,
-    PSI_TLS_SLOTS_KEPT = 16, /* slots reserved for peers whose address is known */
-    /* how many addresses are remembered from which a peer proved a key or certificate; other peers are strangers */
+    PSI_TLS_SLOTS_KEPT = 16, /* of PSI_TLS_SLOTS, slots reserved for peers whose address is known */
+    /* number of addresses to remember from which a peer proved a key or certificate; peers at other addresses are strangers */
     PSI_TLS_KNOWN = 64,
-    PSI_TLS_RAW_MAX = 4096,     /* accepted connections of strangers that wait for a slot, at most */
+    PSI_TLS_RAW_MAX = 4096,     /* most accepted connections of strangers that wait for a slot */
     PSI_TLS_STEPS_PER_TURN = 4, /* handshake steps of a net in one turn of its event loop; a step takes about 0.1 to 0.5 ms */
     PSI_TLS_CERT_LIST_BYTES_MAX = 16 << 10,
     /* most ciphertext bytes read at once, into a buffer of the net: 8 records, and the beginning of one */
@@ -87,17 +87,17 @@ struct psi_tls_speed {
     const char *aes_by; /* library that does AES: "openssl", or "ipsec-mb" (Intel's); NULL: unknown */
 };
 
-struct psi_tls; /* A context: reference counted, never changed; any thread may use it */
+struct psi_tls; /* a TLS context: reference-counted, never changes; any thread may use it */
 
 struct psi_tls_config {
-    /* the program's cluster: keys and certificates of another one are refused. NULL or "": a key's line says its cluster,
-     * certificates of any cluster are good */
+    /* the program's cluster: keys and certificates of other clusters are refused. NULL or "": certificates of any cluster are
+     * good, and a key is good for the cluster in its line of the key file */
     const char *cluster_name;
     const struct psi_keys *keys; /* copied; NULL: no keys. A server accepts each key whose last day is not over at now_s() */
     /* a client identifies itself by the first line marked `use` with this role; NULL: with any role */
     const char *dial_role;
     const char *cert_file; /* PEM file: the own certificate with its chain. All three files are given, or none (NULL) */
-    const char *key_file;  /* PEM path of its private key */
+    const char *key_file;  /* PEM file: the private key of this certificate */
     const char *ca_file;   /* PEM file: the certificates of the authority that signs peers' certificates */
     /* text file: each line is a URI (psd://...), a serial in hex, or a '#' comment; NULL: no certificate is refused */
     const char *refused_file;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a handshake or a connection failed: a reason with a stable name, and a sentence for people; OpenSSL's errors and alerts
- * name neither peer nor file. In a server's log the subject of a sentence is the client, and is left out ("no line of F has its
- * key w0 ..."). A client's sentence names the line and the file of its own key. Only the server's log says why it refused. */
+ * name neither peer nor file. In a server's log "it" or "its" in a sentence means the client ("no line of F has its key w0 ...").
+ * A client's sentence names the line and the file of its own key. Only the server's log says why the server refused. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS
