@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups at the directory (docs/PROTOCOL.md "Rounds"). A group is the set of workers that train one container's variables in
- * synchronous rounds. Here is decided who takes part, when a round closes, and what each owner (a ps task with variables of the
- * group) has to do for it (psd/rounds/rounds.h). Groups are volatile: after a restart the directory asks the owners.
+ * synchronous rounds. The directory decides who takes part, when a round closes, and what each owner (a ps task with variables of
+ * the group) has to do for it (psd/rounds/rounds.h). Groups are volatile: after a restart the directory asks the owners.
  *
  * group.c decides: pure functions map the members and owners of one group to its next phase. group_orders.c sends the decisions
  * to the owners, one order at a time, and takes in their answers. groups.c has the requests of client sessions, group_text.c the
@@ -52,7 +52,7 @@ struct psd_group_member {
     bool excused;
     uint64_t process;  /* hash of the host and pid of its session (psd_group_process()); 0: not known */
     uint64_t since_ms; /* when its present state (waiting, at work, complete, lost or gone) began */
-    /* the session may come back until this time, after an owner reported the member or because it is excused; 0: no limit */
+    /* a session without a lease counts as lost from this time on: set when an owner reports the member, or if it is excused */
     uint64_t grace_ms;
     uint64_t last_taken; /* the last round whose values have its contribution; 0: none */
     uint64_t steps;      /* with staleness: training steps that its worker has finished */
@@ -60,12 +60,12 @@ struct psd_group_member {
     struct psi_err err;  /* why its JOIN or STEP request fails; code PS_OK: it does not fail */
 };
 
-enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* another group, or maybe this one */, PSD_GROUP_THERE };
+enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* some group, maybe this one */, PSD_GROUP_THERE };
 
 struct psd_group_owner {
     bool part;            /* at least one variable of the group lies on this ps task */
     enum psd_group_at at; /* what the owner has for this container, as far as the directory knows */
-    bool told;            /* the owner is sending a report of what it has, and this group was in it */
+    bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;
     /* with a limit on the joint norm of all averages: psd_group.sums has this owner's part for the present attempt */
@@ -74,10 +74,10 @@ struct psd_group_owner {
     uint64_t committed; /* the last round that the owner has committed; 0: none */
     uint32_t awaited;   /* psd_rounds.awaited and .over, as the owner reported them */
     bool over;
-    bool lost;     /* the owner has reported what it has, and its part of the group was missing */
+    bool lost;     /* the owner has variables of the group, but its report lacked the group */
     uint8_t asked; /* operation of the last order to this owner while unanswered; 0: every order is answered */
-    /* the order `asked`: its request id; the attempt that it is about (0: none); the member that it is about, or 1 for a
-     * TASK_ROUNDS that ends the group */
+    /* of the order `asked`: its request id; the attempt that it names (0: no attempt); the id of the member that it names, or 1
+     * for a TASK_ROUNDS that ends the group */
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
@@ -169,9 +169,9 @@ struct psd_group_member *psd_group_at_place(const struct psd_group *g, const str
  * begin. NULL: there are no more. */
 struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const struct psd_group_member *m,
                                              const struct psd_group_member *after);
-/** Call when m sends JOIN. An older member of the same worker becomes vacant (m takes over its place) if it is active, otherwise
- * gone; if it has contributed to the round, it stays until the round is closed. Members that m's session had before, with another
- * job or task, leave. */
+/** Call when m sends JOIN. An older member of the same worker becomes gone if it is not active. An active older member becomes
+ * vacant, and m will replace it; but an older member that has contributed to the round stays until the round is closed. Members
+ * that m's session had before, with another job or task, leave. */
 void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
 /** Give up m, which has not entered the group yet: m is gone. Exception: m was about to take over a vacant place, and some owners
  * may know m already. Then m becomes the vacant member, its predecessor is gone, and with on_loss `fail` the group fails. */
@@ -187,7 +187,7 @@ bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member 
 /** Note whether m's session holds a lease (alive). If it does not, and m has no time left (grace_ms), m counts as lost, and
  * options.on_loss decides what follows. */
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
-/** Let the group fail with this reason: at once, or if a round is decided after its commit. Later reasons are ignored. */
+/** Let the group fail for this reason: at once or, if a round is decided, after the round's commit. Later reasons are ignored. */
 void psd_group_fail(struct psd_group *g, const struct psi_err *err);
 /** Call when an owner lacks a contribution that m has reported as complete: m is no longer complete, its STEP fails with err, and
  * the attempt ends. Only in COLLECTING and PREPARING. */
@@ -252,13 +252,13 @@ void psd_groups_check_invariants(const struct psd_task *t);
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
 /* ---- group_training.c: which workers have finished their data ---- */
-/** For the SYNC request w: continue the training `id` (until all workers have finished their data), or begin one. finished: w's
- * worker has finished it already. Returns how many workers have finished. */
+/** For the SYNC request w: continue the training `id` if it is the present one, otherwise begin a training. finished: w's worker
+ * has finished its data already. Returns how many workers have finished. */
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
 /** True if all members have finished the training `id`. Id 0: false. */
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
-/** True if this worker had finished its data in the container's last training that is over. */
+/** True if this worker finished its data in the container's training before the present one. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** Note that this worker takes part again, and begin a training if none is known. True: the worker had finished it before. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);

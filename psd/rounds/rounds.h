@@ -13,10 +13,10 @@ struct psd_rounds_spec {
     const char *container;
     uint64_t generation;
     struct psd_sync_options options; /* mode 0: end the container's group, of any generation */
-    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its list */
+    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its report */
     uint32_t awaited;
     const char *const *names; /* names of the group's variables that lie on this task */
-    /* array, one for each name: workers contribute rows of it, not the whole; NULL: no variable is by rows */
+    /* array, one for each name: true if workers contribute rows of the variable, not the whole; NULL: all are false */
     const bool *by_rows;
     uint32_t name_count;
     const char *step; /* name of the global step variable; NULL: it lies on another task */
@@ -33,7 +33,7 @@ struct psd_member_spec {
 struct psd_round_spec {
     const char *container;
     uint64_t generation, round;
-    /* random number of the directory process, and number of its attempt to close the round; the owner repeats both in its list */
+    /* life: random number of the directory process; attempt: its attempt to close the round. The owner's report repeats both */
     uint64_t life, attempt;
     const uint64_t *members; /* ids of the members whose contributions are in the round */
     uint32_t member_count;   /* PREPARE: 0 discards the new values built so far */

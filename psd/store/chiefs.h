@@ -41,7 +41,7 @@ void psd_chief_note_saved(const struct psd_chief *chief);
 void psd_chief_note_failure(const struct psd_chief *chief);
 /** True if the present chief is the one that psd_chief_note_failure() has noted. */
 bool psd_chief_has_failed(const struct psd_chief *chief);
-/** The highest number seen for the container; 0: none. */
+/** The highest chief number seen for the container; 0: this task has seen no number. */
 uint64_t psd_chief_number(const struct psi_map *chiefs, const char *container);
 void psd_chiefs_fini(struct psi_map *chiefs);
 

@@ -20,7 +20,7 @@
 
 enum { BLOCK_BYTES = 16 << 10, /* bytes of rows built at a time; at least one row */ ALIGN = 64 };
 
-/* A part to which members contribute rows (psd_part.by_rows), with the sizes of its rows and the layout of its areas. */
+/* A variable to which members contribute rows (psd_part.by_rows): its row sizes, and the layout of each member's area for it. */
 struct view {
     const struct psd_part *p;
     const struct psd_variable *v;
@@ -189,7 +189,7 @@ uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i)
     const struct view w = view_of(p);
     const struct psd_variable *v = w.v;
     const uint64_t first = p->fresh, bytes = w.row_bytes[0];
-    const uint64_t left = p->rows_max == 0 ? 0 : p->rows_max - first % p->rows_max; /* rows that still fit in the current share */
+    const uint64_t left = p->rows_max == 0 ? 0 : p->rows_max - first % p->rows_max; /* rows that fit in the rest of the share */
     const uint64_t fit = bytes == 0 || bytes > BLOCK_BYTES ? 1 : BLOCK_BYTES / bytes, most = left < fit ? left : fit;
     uint64_t count = 0;
     for (uint64_t index = next_index(g, i); count < most && index != UINT64_MAX; index = next_index(g, i), count++) {
@@ -281,8 +281,8 @@ static uint64_t index_at(const struct view *w, uint64_t j)
     return psi_rows_index(index_place(w, w->p->rounds->shares, j), 0);
 }
 
-/* Copy rows [j, end) of the overlay into the variable's own memory. Returns how many bytes were copied, with those of old rows
- * that a checkpoint being written needs. */
+/* Copy rows [j, end) of the overlay into the variable's own memory. Returns the number of bytes copied, including copies of old
+ * rows for a checkpoint that is being written. */
 static uint64_t move_home(const struct view *w, uint64_t j, uint64_t end)
 {
     struct psd_variable *v = psd_variable_own(w->v);
@@ -327,7 +327,7 @@ bool psd_overlay_home(struct psd_rounds *g, uint64_t bytes)
     return true;
 }
 
-/* The position in the overlay of its first row whose index is not below `index`; p->fresh: all indices are below. */
+/* Position in the overlay of the first row whose index is at least `index`; p->fresh: there is no such row. */
 static uint64_t find(const struct view *w, uint64_t index)
 {
     uint64_t low = 0, high = w->p->fresh;

@@ -15,7 +15,7 @@
 
 #include "rounds.h"
 
-/** Bytes of one member's area for p, to which members contribute rows: for the contribution, and a share of the overlay. */
+/** Bytes of one member's area for p: room for the member's contribution of rows, and for a share of the overlay. */
 uint64_t psd_overlay_area_bytes(const struct psd_part *p);
 /** Copy a segment of `count` rows of the contribution g to g->area. first: number of rows of g that came before. */
 void psd_overlay_contribute(const struct psd_progress *g, uint64_t first, const uint8_t *segment, uint64_t count);
@@ -23,13 +23,14 @@ void psd_overlay_contribute(const struct psd_progress *g, uint64_t first, const 
 void psd_overlay_begin(struct psd_rounds *g, uint32_t i);
 /** Average some more rows of part i, and add their squares to g->squares. Returns the number of rows; 0: all rows are added. */
 uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i);
-/** Forget the new rows of part i that are built, unless readers get them already (in force). */
+/** Forget the new rows built for part i, unless they are in force, so that readers get them. */
 void psd_overlay_forget(struct psd_rounds *g, uint32_t i);
-/** Build some more new rows of part i, which has an overlay. Returns their number; 0: all new rows are built. */
+/** Build some more new rows of part i, which has an overlay. Returns the number of rows; 0: all new rows were built before. */
 uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i);
 /** Build rows [first, first + count) of part i, which has a copy and whose optimizer moves all rows. */
 void psd_overlay_build_copy(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count);
-/** Put the overlay of part i in force: readers get its rows, all built. These lie in the areas of g->sources, now g->shares. */
+/** Put the overlay of part i in force: readers now get its rows, which are all built. Copies g->sources, whose areas have the
+ * rows, to g->shares. */
 void psd_overlay_flip(struct psd_rounds *g, uint32_t i);
 /** Move about `bytes` of rows of all parts into their variables' own memory. True: no row is left in an overlay. */
 bool psd_overlay_home(struct psd_rounds *g, uint64_t bytes);
