@@ -47,7 +47,7 @@ struct psd_load_read {
 /** Begin a load into `empty`, a new task, in use until psd_load_free(). RESOURCE_EXHAUSTED; DATA_LOSS: a wrong o->state_bytes. */
 ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o, struct psd_load **out,
                        struct psi_err *err) PSI_MUST;
-/** Free l, but not its task. If psd_load_is_done(), the task has the checkpoint's state; otherwise the caller must free it too. */
+/** Free l, but not its task. If psd_load_is_done(), the task has the checkpoint's state; otherwise the caller must free it. */
 void psd_load_free(struct psd_load *l);
 /** Set *out to the next read to carry out. False: no read now, because others must end first, or all is read and verified. */
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out);

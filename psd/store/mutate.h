@@ -50,7 +50,7 @@ void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t b
  * becomes 0 if v had no value; otherwise it rises by 1, so that a pull under way shows that the value was replaced. */
 void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
 /** Make `value`, memory of `bytes` (v->bytes, except strings), the value of v. The old value is freed, and leaves the budget. If
- * v was uninitialised, its allocated slots are filled. *kept: record by which a checkpoint being written copies `value`, or NULL. */
+ * v was uninitialised, its slots are filled. *kept: record by which a checkpoint being written copies `value`, or NULL. */
 void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept);
 /** Make `values` the slot `slot` (from 1 on) of v, which has a value. *kept: as in psd_variable_swap_in(), for `values`. */
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept);
@@ -102,7 +102,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
  * changes if a was begun before, with equal arguments. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
 void psd_attempts_fini(struct psd_store *s);
-/** Insert e, a new element, at the back of a's queue. ACCUMULATOR: add e to the sum. longer: what psd_queue_reserve_sum() made. */
+/** Insert e, a new element, at the back of a's queue. ACCUMULATOR: add e to the sum. longer: of psd_queue_reserve_sum(). */
 void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e, struct psd_element *longer);
 /** Move the element with this index from the queue to the end of a. ACCUMULATOR: the element is a sum that was given back or, if
  * there is none, the current sum. */
