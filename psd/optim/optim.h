@@ -70,7 +70,7 @@ void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_op
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
  * rate     learning rate in force: the optimizer's own, the rate of its schedule, or a rate that SET_RATE has set.
  * pushes   number of pushes to the variable before this one.
- * scale    finite; 1 for none.
+ * scale    finite factor of the gradient; 1: the gradient is not scaled.
  */
 void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, uint64_t pushes,
                      float scale, struct psd_optim_scalars *out_scalars);

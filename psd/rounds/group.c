@@ -286,8 +286,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
     }
 }
 
-/* Let a new session of the same job and task replace m: m becomes gone if it is not active, or vacant if it is active and has
- * not contributed to this round; a member that has contributed stays. */
+/* Make m gone or vacant, so that a new session of its job and task replaces it; m stays if it has contributed to this round. */
 static void vacate(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     if (!m->active) {
@@ -452,9 +451,9 @@ static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_
     g->over = g->over && g->opened; /* if the rounds are not open, m begins the next training, which is not over */
 }
 
-/* Let waiting members enter the round that is being collected. With staleness they may at any time. In rounds they may in four
- * cases: the round has just begun (`begins`), the rounds are not open yet, a place is vacant for them, or no member is active.
- * True: one has entered. */
+/* Let waiting members enter the round that is being collected. With staleness a member may enter at any time. In rounds it may in
+ * four cases: the round has just begun (`begins`), the rounds are not open yet, it replaces a vacant member of its worker, or no
+ * member is active. True: a member has entered. */
 static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
 {
     bool changed = false;

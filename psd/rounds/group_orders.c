@@ -553,7 +553,7 @@ void psd_groups_list_end(struct psd_task *t, struct psd_peer *p)
     t->rounds_moved = true;
 }
 
-/* ---- what this ps task reports of groups in its list ---- */
+/* ---- what this ps task reports of its groups ---- */
 
 static void add_group(const struct psd_rounds *g, struct psd_list *l)
 {

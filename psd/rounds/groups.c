@@ -30,7 +30,7 @@ static struct psd_group *group_at(struct psi_list *it)
 
 /* ---- do waiting requests end? ---- */
 
-/* Fail with OUT_OF_RANGE: all other workers have finished the training; in a new one this worker would wait for all of them. */
+/* Fail with OUT_OF_RANGE: all other workers have finished the training. In a new training this worker would wait for them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
     return psi_fail(err, PS_OUT_OF_RANGE,
@@ -280,7 +280,7 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
-            /* decide once more: what sessions reported while the group was recovering has not been looked at */
+            /* decide once more, because what sessions reported during the recovery has not been looked at */
             t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING);
             if (g->anew) {
                 psd_training_over(t, g->container);
@@ -360,7 +360,7 @@ void psd_groups_check_invariants(const struct psd_task *t)
 
 /* ---- the requests ---- */
 
-/* psd_wait_kind.drop of a JOIN that was answered or given up: if the member has not entered, it is given up as well. */
+/* Called when a JOIN was answered or given up (psd_wait_kind.drop): a member that has not entered is given up. */
 static void drop_join(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_group *g = psd_group_find(t, w->rounds.container);

@@ -42,7 +42,7 @@ struct psd_group_member {
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool left;     /* its worker has finished its data and left */
-    /* a place for a successor: the session is no longer a member, but a new session of this job and task may take over */
+    /* the session is no longer a member; the record stays so that a new session of this job and task can replace it */
     bool vacant;
     /* with staleness: true until the session tells this directory its number of steps; until then `steps` is a lower bound */
     bool unknown;
@@ -52,11 +52,11 @@ struct psd_group_member {
     bool excused;
     uint64_t process;  /* hash of the host and pid of its session (psd_group_process()); 0: not known */
     uint64_t since_ms; /* when its present state (waiting, at work, complete, lost or gone) began */
-    /* a session without a lease counts as lost from this time on: set when an owner reports the member, or if it is excused */
+    /* a member whose session has no lease is lost from this time on; 0: at once. Set by an owner's report, or with `excused` */
     uint64_t grace_ms;
-    uint64_t last_taken; /* the last round whose values have its contribution; 0: none */
+    uint64_t last_taken; /* the last round whose values have its contribution; 0: no round's */
     uint64_t steps;      /* with staleness: training steps that its worker has finished */
-    bool *at;            /* array, one for each owner: the owner knows the member, as far as the directory knows */
+    bool *at;            /* array, one for each owner: true if the owner knows the member, as far as the directory knows */
     struct psi_err err;  /* why its JOIN or STEP request fails; code PS_OK: it does not fail */
 };
 
@@ -68,10 +68,10 @@ struct psd_group_owner {
     bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;
-    /* with a limit on the joint norm of all averages: psd_group.sums has this owner's part for the present attempt */
+    /* with a limit on the joint norm of all averages: psd_group.sums has this owner's sums for the present attempt */
     bool summed;
-    float factor;       /* factor of the owner's last committed round, as the owner reported it; 0: none */
-    uint64_t committed; /* the last round that the owner has committed; 0: none */
+    float factor;       /* factor of the owner's last committed round, as the owner reported it; 0: no factor */
+    uint64_t committed; /* the last round that the owner has committed; 0: no round */
     uint32_t awaited;   /* psd_rounds.awaited and .over, as the owner reported them */
     bool over;
     bool lost;     /* the owner has variables of the group, but its report lacked the group */
@@ -134,7 +134,7 @@ struct psd_group {
     struct psd_group_past *past;        /* ring of PS_MEMBERS_MAX records of former members, for STEPs that they repeat */
     uint32_t past_count;                /* how many records were ever put into the ring, modulo 2^32 */
     uint64_t since_ms;                  /* when the present round began, or when the group began to wait for members */
-    /* rate_asked: the next attempt takes it, unless it is too old. rate_taken: sent to the owners with the present attempt */
+    /* rate_asked: rate for the next attempt, unless it is too old by then. rate_taken: rate sent with the present attempt */
     struct psd_group_rate rate_asked, rate_taken;
     uint64_t rate_done; /* token of the last rate that is in force on all owners */
     /* no round closes before this time, so that a client can set a learning rate on one ps task after the other; 0: no hold */
@@ -163,7 +163,7 @@ struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
 /** A number for the client process of a session: a hash of its host and pid, never 0. */
 uint64_t psd_group_process(const struct psd_record *r);
-/** Find another member of the same worker (job and task) as m that still takes part. NULL: none. */
+/** Find another member of the same worker (job and task) as m that still takes part. NULL: there is none. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
 /** Walk over the other members of the same worker (job and task) as m, gone ones too. after: the previous result, or NULL to
  * begin. NULL: there are no more. */

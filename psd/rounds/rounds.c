@@ -567,7 +567,7 @@ static ps_status parse_names(struct body *b, struct psd_rounds_spec *spec, struc
     }
 }
 
-/* Do what the TASK_ROUNDS request r says. *out: the container's group afterwards; NULL: none. */
+/* Do what the TASK_ROUNDS request r says. *out: the container's group afterwards; NULL: it has no group. */
 static ps_status set_by(struct psd_task *t, const struct psd_request *r, const struct psd_rounds **out, struct psi_err *err)
 {
     ps_v1_RoundsItem group;

@@ -87,7 +87,7 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
 void psd_apply_move(struct psd_progress *p, uint64_t count)
 {
     const struct psd_variable *v = p->variable;
-    /* without staging the gradient was used when it came, and is not read here: slot 0 only stands in as a valid pointer */
+    /* without staging the gradient was used when it came, and `grad` is not read: slot 0 only serves as a valid pointer */
     const uint8_t *grad = p->staging != NULL ? p->staging : v->slots[0];
     if (psd_progress_measures(p)) {
         const uint64_t first = psd_progress_passed(p);

@@ -14,7 +14,7 @@ struct psd_chief {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t number;     /* highest number seen or given; 0: a session has asked to be chief, and none has become it */
     char text[96];       /* name of the session with `number`, for errors; "": not known */
-    uint8_t session[16]; /* directory: the session that last became chief (got the lease); zeros: none */
+    uint8_t session[16]; /* directory: the session that last became chief (got the lease); zeros: no session */
     /* volatile: */
     uint64_t asked_ms; /* directory: when a session first asked in vain to be chief; 0: never */
     /* directory: `number` comes from a checkpoint that was loaded while no session was the container's chief */

@@ -81,12 +81,12 @@ struct psd_change {
             const struct psd_container *container;
             const char *name;
             const struct psd_definition *definition;
-            const struct psi_queue_spec *queue; /* checked by the handler; NULL: a variable, no queue */
+            const struct psi_queue_spec *queue; /* the queue to create, checked by the handler; NULL: a variable */
             uint64_t creation;
             uint32_t pin, order; /* as in psd_variable */
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP; QUEUE_CLOSE: an open queue, neither WORK nor ACCUMULATOR */
+        const struct psd_variable *variable; /* DROP: dropped; QUEUE_CLOSE: an open queue, neither WORK nor ACCUMULATOR */
         struct {
             const struct psd_variable *variable;
             uint64_t chief_number; /* chief number of the session that seals; 0: the session is no chief */
@@ -212,7 +212,7 @@ struct psd_change {
             /* container with a group of mode ROUNDS; the round's new values may have been built already */
             const struct psd_container *container;
             uint64_t round;
-            const uint64_t *members; /* members whose contributions are taken, ascending as in the group */
+            const uint64_t *members; /* ids of members whose contributions are taken, in the group's order */
             uint32_t count;
             uint64_t step;                           /* 1 + global step at which the round was built; 0: not known */
             float factor;                            /* factor of a joint limit on norms (rounds.h); 0: no limit */
@@ -248,7 +248,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c);
 
 /* Called for each change, with its position, before psd_commit() carries it out. */
 typedef void (*psd_change_cb)(void *ctx, uint64_t position, const struct psd_change *c);
-/** Set the consumer of t's changes, at most one; NULL: none. Only the simulator sets one, and replays its changes. */
+/** Set the consumer of t's changes; NULL: no consumer. Only the simulator sets a consumer, and replays the changes. */
 void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx);
 
 #endif

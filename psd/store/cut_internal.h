@@ -33,7 +33,7 @@ struct psd_cut_queue {
     bool in_line; /* psd_queue.elements is encoded; next come the done items of a WORK queue, in psd_queue.array */
 };
 
-/* The file that has the values of one container: a header, and behind it the values, sorted into places (enum psd_cut_place). */
+/* A file with values of one container: a header, and behind it the values, in sections by element size (enum psd_cut_place). */
 struct psd_cut_model {
     const char *container;
     uint64_t place_bytes[PSD_CUT_IN_FILE]; /* for each section of the file: bytes of its values so far */

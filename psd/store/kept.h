@@ -31,8 +31,7 @@ struct psd_cut_write {
     struct psd_cut_slab *slab; /* shared piece of memory in which `data` lies; NULL: data has its own allocation */
 };
 
-/* A piece of memory that a cut (a checkpoint being written) needs as it was at the cut's instant, and how much of it is
- * copied. */
+/* A piece of memory that a cut (a checkpoint being written) needs as it was at the cut's instant, and what of it is copied. */
 struct psd_kept {
     struct psi_list link;
     struct psd_cut *cut;

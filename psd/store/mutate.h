@@ -102,7 +102,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
  * changes if a was begun before, with equal arguments. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
 void psd_attempts_fini(struct psd_store *s);
-/** Insert e, a new element, at the back of a's queue. ACCUMULATOR: add e to the sum. longer: of psd_queue_reserve_sum(). */
+/** Insert e at the back of a's queue. ACCUMULATOR: add e to the sum. longer: memory from psd_queue_reserve_sum(), or NULL. */
 void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e, struct psd_element *longer);
 /** Move the element with this index from the queue to the end of a. ACCUMULATOR: the element is a sum that was given back or, if
  * there is none, the current sum. */

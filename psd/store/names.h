@@ -47,7 +47,7 @@ struct psd_names_in {
     bool claimed;            /* since the directory started, a session has shown that it owns the container */
     /* time since which no session that owns the container is connected; 0: such a session is connected */
     uint64_t unclaimed_ms;
-    uint8_t key[PSI_KEY_BYTES]; /* key that clients must show to use the container, from its creation or a task's list */
+    uint8_t key[PSI_KEY_BYTES]; /* key that clients must show to use the container */
     /* derived: */
     char container[];
 };

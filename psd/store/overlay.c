@@ -3,9 +3,9 @@
  * psd_overlay_flip() -> psd_overlay_home(), in slices. Failure: none: memory is reserved with the members, and rows are checked
  * when they come.
  *
- * The area of a member, for max (psd_part.rows_max) rows: indices (u64) of its contribution | indices of its share of the overlay
- * | gradients of the contribution | new rows of the value | new rows of each slot. Row j of the overlay is row j % max in the
- * share of the round's member j / max. */
+ * A member's area has arrays of max (psd_part.rows_max) rows, one after the other: indices (u64) of the member's contribution,
+ * indices of its share of the overlay, gradients of the contribution, new rows of the value, new rows of each slot. Row j of the
+ * overlay is row j % max in the share of the round's member j / max. */
 #include "overlay.h"
 
 #include "kept.h"

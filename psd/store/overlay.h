@@ -23,14 +23,13 @@ void psd_overlay_contribute(const struct psd_progress *g, uint64_t first, const 
 void psd_overlay_begin(struct psd_rounds *g, uint32_t i);
 /** Average some more rows of part i, and add their squares to g->squares. Returns the number of rows; 0: all rows are added. */
 uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i);
-/** Forget the new rows built for part i, unless they are in force, so that readers get them. */
+/** Forget the new rows built for part i. Rows in force, which readers get already, stay. */
 void psd_overlay_forget(struct psd_rounds *g, uint32_t i);
 /** Build some more new rows of part i, which has an overlay. Returns the number of rows; 0: all new rows were built before. */
 uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i);
 /** Build rows [first, first + count) of part i, which has a copy and whose optimizer moves all rows. */
 void psd_overlay_build_copy(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count);
-/** Put the overlay of part i in force: readers now get its rows, which are all built. Copies g->sources, whose areas have the
- * rows, to g->shares. */
+/** Put the overlay of part i, all of whose rows are built, in force: readers get its rows. Copies g->sources to g->shares. */
 void psd_overlay_flip(struct psd_rounds *g, uint32_t i);
 /** Move about `bytes` of rows of all parts into their variables' own memory. True: no row is left in an overlay. */
 bool psd_overlay_home(struct psd_rounds *g, uint64_t bytes);

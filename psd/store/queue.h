@@ -135,8 +135,7 @@ void psd_element_free(struct psd_store *s, struct psd_element *e);
 struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
 /** Make room in q->array for `count` more elements. An element that is given back has room already. RESOURCE_EXHAUSTED. */
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, uint64_t count, struct psi_err *err) PSI_MUST;
-/** SPARSE_ACCUMULATOR: allocate *out, for the sum of q->sum and e. *out is left unchanged if q->sum has all rows of e already.
- * RESOURCE_EXHAUSTED. */
+/** SPARSE_ACCUMULATOR: allocate *out for the sum of q->sum and e, unless q->sum has all rows of e already. RESOURCE_EXHAUSTED. */
 ps_status psd_queue_reserve_sum(struct psd_store *s, const struct psd_queue *q, const struct psd_element *e,
                                 struct psd_element **out, struct psi_err *err) PSI_MUST;
 struct psd_attempt *psd_attempt_new(struct psd_store *s);

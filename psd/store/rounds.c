@@ -210,7 +210,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     return all;
 }
 
-/* Make the record of a group, without copies of values. NULL, or arrays in it that are NULL: no memory. */
+/* Make the record of a group, without copies of values. Without memory, the result or arrays in it are NULL. */
 static struct psd_rounds *new_group(const struct psd_container *c, const struct psd_rounds_def *def)
 {
     struct psd_rounds *g = psi_calloc(1, sizeof(*g));

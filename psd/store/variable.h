@@ -239,8 +239,7 @@ double psd_variable_rate(const struct psd_variable *v);
 double psd_variable_rate_in_cut(const struct psd_variable *v);
 /** Number of variables and queues of c that requests find: 0 while c is being emptied. */
 uint32_t psd_container_count(const struct psd_container *c);
-/** Prefetch to the CPU's cache what a push or pull of `bytes` reads of these variables. Handles may be unknown. n <=
- * PSD_WARM_MAX. */
+/** Prefetch what a push or pull of `bytes` reads of these variables. Unknown handles are skipped. n: at most PSD_WARM_MAX. */
 void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
 /** Number of elements, or of bytes, of v's value (which 0) or of v's slot `which` (from 1 on), which must exist. */
