@@ -29,7 +29,7 @@ static bool goes_on(const struct psd_group *g)
     return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
 }
 
-/* True if the round waits for a worker of the asking process, which may not contribute before SET_RATE is answered. */
+/* True if the round waits for a worker of the asking process, which may contribute only after SET_RATE is answered. */
 static bool waits_for_asker(const struct psd_group *g, const struct psd_record *asker)
 {
     struct psi_list *it = NULL;

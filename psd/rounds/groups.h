@@ -38,7 +38,7 @@ struct psd_group_member {
     bool active;   /* takes part in the round under way; otherwise the member enters when that round is closed */
     bool complete; /* its STEP has reported that its contribution to this round is complete */
     bool taken;    /* the current attempt to close the round includes its contribution */
-    bool lost;     /* the session was not heard for a lease */
+    bool lost;     /* its session has no lease any more, or `resigned` or `vacant` is set */
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool left;     /* its worker has finished its data and left */
@@ -54,7 +54,7 @@ struct psd_group_member {
     uint64_t since_ms; /* when its present state (waiting, at work, complete, lost or gone) began */
     /* a member whose session has no lease is lost from this time on; 0: at once. Set by an owner's report, or with `excused` */
     uint64_t grace_ms;
-    uint64_t last_taken; /* the last round whose values have its contribution; 0: no round's */
+    uint64_t last_taken; /* the last round whose values have its contribution; 0: no round */
     uint64_t steps;      /* with staleness: training steps that its worker has finished */
     bool *at;            /* array, one for each owner: true if the owner knows the member, as far as the directory knows */
     struct psi_err err;  /* why its JOIN or STEP request fails; code PS_OK: it does not fail */
@@ -84,7 +84,7 @@ struct psd_group_owner {
 /* Remembers a freed member: its session may repeat a STEP whose answer it did not get. */
 struct psd_group_past {
     uint64_t member;     /* 0: no member */
-    uint64_t last_taken; /* last round whose values include its contribution */
+    uint64_t last_taken; /* last round whose values include the member's contribution */
 };
 
 /* A variable's part of the joint norm: the sum of the squares of its averaged gradient. */

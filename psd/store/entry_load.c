@@ -254,7 +254,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
     if (v != NULL && v->queue == NULL) {
         psi_code_wrong(k, "an element of no queue");
     }
-    /* files of an older version have the deliveries of done items as well */
+    /* files of an older version have deliveries of done items too, which do not count */
     x.element.deliveries = x.done ? 0 : x.element.deliveries;
     struct psd_element *e = good(k) ? make_element(k, &t->store, v->queue, &x.element) : NULL;
     if (e != NULL) {

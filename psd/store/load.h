@@ -37,7 +37,7 @@ struct psd_load_options {
 };
 
 struct psd_load_read {
-    uint32_t file; /* number of the file, as for psd_cut_file() */
+    uint32_t file; /* index of the file: 0: the state file; from 1 on: files of values */
     uint64_t offset;
     uint64_t bytes;
     void *to;

@@ -38,7 +38,7 @@ static inline struct psd_number *psd_number_own(const struct psd_number *n)
 /* ---- variable.c ---- */
 /** Add c, which comes from psd_container_reserve(), to the store. */
 void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
-/** Drop all variables of c, and give c this incarnation. */
+/** Drop all variables of c, and set c's incarnation number. */
 void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
 /** Add v, which comes from psd_variable_reserve(), to c and to the store. */
 void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation);

@@ -118,7 +118,7 @@ static uint64_t next_of(const struct psd_area *a)
     return a->next < a->rows ? psi_rows_index(a->memory, a->next) : UINT64_MAX;
 }
 
-/* The lowest index among the contributed rows of part i that are not averaged yet; UINT64_MAX: all rows are averaged. */
+/* The lowest index among the rows contributed to g's variable i that are not averaged yet; UINT64_MAX: all are averaged. */
 static uint64_t next_index(const struct psd_rounds *g, uint32_t i)
 {
     uint64_t least = UINT64_MAX;
@@ -160,7 +160,7 @@ uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* The area in which row j of the overlay lies. members: the members whose areas hold the overlay, in the order of its rows. */
+/* The memory (area) of the member that holds row j of the overlay. members: those that hold it, in the order of its rows. */
 static uint8_t *share_of(const struct view *w, const struct psd_member *const *members, uint64_t j)
 {
     return area_of(members[j / w->p->rows_max], number_of(w->p))->memory;
@@ -211,7 +211,7 @@ uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* Apply the gradients of rows [first, first + count) to the copy of a part. */
+/* Apply the gradients of rows [first, first + count) to the second copy of the variable. */
 static void apply_copy(const struct view *w, const struct psd_optim_scalars *scalars, uint64_t first, uint64_t count,
                        const uint8_t *grad)
 {
@@ -349,7 +349,7 @@ void psd_overlay_settle(const struct psd_variable *v)
         return;
     }
     const struct view w = view_of(p);
-    PSI_IGNORE(move_home(&w, p->home, p->fresh)); /* returns the number of bytes moved */
+    PSI_IGNORE(move_home(&w, p->home, p->fresh)); /* the number of copied bytes is not needed */
     p->in_force = false;
     p->fresh = 0;
 }

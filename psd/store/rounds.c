@@ -527,7 +527,7 @@ bool psd_sync_is_joint(const struct psd_sync_options *o)
     return o->max_norm > 0 && o->max_norm_each == 0;
 }
 
-/* The factor by which the limit on norms scales the average gradient of part i (a variable of the group); 1: no limit. */
+/* The factor by which the limit on norms scales the average gradient of g's variable i; 1: no limit. */
 static float factor_of(const struct psd_rounds *g, uint32_t i)
 {
     if (psd_sync_is_joint(&g->options)) {
@@ -608,7 +608,7 @@ bool psd_rounds_is_building(const struct psd_rounds *g)
     return g->build == PSD_BUILD_SUMS || g->build == PSD_BUILD_GOES;
 }
 
-/* Number of elements of a block of p: whole rows, if the optimizer works by row or members contribute rows. */
+/* How many elements of p's variable a block has: whole rows, if the optimizer works by row or members contribute rows. */
 static uint64_t block_elements(const struct psd_part *p)
 {
     const struct psd_variable *v = p->variable;
@@ -617,7 +617,7 @@ static uint64_t block_elements(const struct psd_part *p)
     return step > most ? step : most / step * step;
 }
 
-/* The elements of part i that are built at a time: `count` elements, at most block_elements(), from byte `at` on. */
+/* The elements of a group's variable i that are built at a time: `count`, at most block_elements(), from byte `at` on. */
 struct block {
     struct psd_part *p;
     uint32_t i;
@@ -626,7 +626,7 @@ struct block {
     _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* a row that an optimizer needs whole may be larger than BLOCK_BYTES */
 };
 
-/* grad = the average of the members' gradients for `count` elements of part i, from byte `at` on. */
+/* grad = the average of the members' gradients for `count` elements of g's variable i, from byte `at` on. */
 static void average_block(const struct psd_rounds *g, uint32_t i, uint64_t at, uint64_t count, uint8_t *grad)
 {
     const struct psd_variable *v = g->parts[i].variable;
@@ -668,8 +668,8 @@ static void finish_block(struct psd_rounds *g, struct block *b)
                            v->row_elements);
 }
 
-/* Build elements [first, first + count) of part i, at most block_elements(): average the gradients, copy value and slots, and run
- * the optimizer on the copies. An optimizer with norms needs two passes over all blocks: the first ends with measure_block(). */
+/* Build elements [first, first + count) of g's variable i, at most block_elements(): average the gradients, copy value and slots,
+ * run the optimizer on the copies. An optimizer with norms needs two passes over all blocks; measure_block() is for the first. */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
     struct psd_part *p = &g->parts[i];
@@ -717,9 +717,9 @@ static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v
     return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(&v->optimizer)));
 }
 
-/* Call when g->squares has the squares of the whole average of part g->part (a variable): notes their sum, and goes on to the
- * next part. After the last part g begins to build new values if each variable's norm has the limit; if all norms together have
- * the limit, g waits (SUMMED) for the directory's factor. */
+/* Call when g->squares has the squares of the whole average of variable g->part: notes their sum, and goes on to the next
+ * variable. After the last one g begins to build new values if the limit is on each variable's norm. If it is on all norms
+ * together, g waits (SUMMED) for the directory's factor. */
 static void summed(struct psd_rounds *g)
 {
     g->sums[g->part++] = psi_squares_sum(&g->squares);
@@ -747,7 +747,7 @@ static void built(struct psd_rounds *g)
     }
 }
 
-/* Sum up or build the next block of part g->part. Returns its number of elements. */
+/* Sum up or build the next block of the variable with index g->part. Returns how many elements the block has. */
 static uint64_t next_block(struct psd_rounds *g)
 {
     const struct psd_part *p = &g->parts[g->part];
@@ -807,7 +807,7 @@ static void swap_copy(struct psd_part *p)
     p->sums = sums;
 }
 
-/* Make the new values of part i (a variable) visible. A pull under way sends the new values from its next segment on. */
+/* Make the new values of g's variable i visible. A pull under way sends the new values from its next segment on. */
 static void flip_part(struct psd_rounds *g, uint32_t i, uint64_t step)
 {
     struct psd_variable *v = psd_variable_own(g->parts[i].variable);

@@ -37,7 +37,7 @@ enum psd_sync_mode { PSD_SYNC_NONE, PSD_SYNC_ROUNDS, PSD_SYNC_STALENESS };
 enum psd_rows_mean { PSD_ROWS_MEAN_TAKEN, PSD_ROWS_MEAN_HAD };
 enum psd_on_loss { PSD_ON_LOSS_WAIT, PSD_ON_LOSS_SHRINK, PSD_ON_LOSS_FAIL };
 
-/* A group's options, set by the chief. The directory applies them. Owners keep them, to report them to a restarted directory. */
+/* Options of a group, set by the session that sets up the model (chief). Owners keep them to report them to the directory. */
 struct psd_sync_options {
     /* remembered: */
     uint32_t mode;          /* enum psd_sync_mode */
@@ -113,8 +113,8 @@ enum psd_build {
 struct psd_missing {
     /* volatile: */
     uint64_t member;
-    const struct psd_variable *variable; /* one of the variables without its contribution; NULL: this task has no such member */
-    uint32_t count;                      /* number of variables without its contribution */
+    const struct psd_variable *variable; /* one of the variables without the contribution; NULL: no such member here */
+    uint32_t count;                      /* number of variables without the member's contribution */
 };
 
 struct psd_rounds {
@@ -154,13 +154,13 @@ struct psd_rounds {
     const struct psd_member *shares[PS_MEMBERS_MAX];
     uint32_t missing_count;
     struct psd_missing missing[PS_MEMBERS_MAX];
-    uint32_t part;                     /* SUMS, GOES: index of the part that is being summed up or built */
-    uint64_t done;                     /* SUMS, GOES: number of this part's elements that the present pass has done */
-    struct psi_squares squares;        /* SUMS: sum of the squares of this part's average, over the elements done so far */
+    uint32_t part;                     /* SUMS, GOES: index in `parts` of the variable that is being summed up or built */
+    uint64_t done;                     /* SUMS, GOES: number of this variable's elements that the present pass has done */
+    struct psi_squares squares;        /* SUMS: sum of the squares of this variable's average, over the elements done */
     double *sums;                      /* [part_count], with max_norm: sums of squares of the averages, from SUMMED or GOES on */
-    bool measured;                     /* GOES: the first pass over this part has computed its norms; the second is under way */
-    struct psd_optim_norms norms;      /* GOES: norms of this part, over the elements that the first pass has done */
-    struct psd_optim_scalars *scalars; /* [part_count] GOES, READY: each part's scalars, captured when building began */
+    bool measured;                     /* GOES: the first pass over this variable has computed its norms; the second goes on */
+    struct psd_optim_norms norms;      /* GOES: norms of this variable, over the elements that the first pass has done */
+    struct psd_optim_scalars *scalars; /* [part_count] GOES, READY: optimizers' scalars, captured when building began */
     /* link in psd_task.building, while psd_rounds_build() has values to build or rows to copy to their variables */
     struct psi_list building;
     /* connection that waits for the answer to a PREPARE, BUILD or COMMIT, with the request's id and op; NULL: none waits */

@@ -76,7 +76,7 @@ struct psd_variable {
     uint64_t chief_number; /* highest chief number that an INIT carried; 0: none carried one. A SEAL does not set it */
     uint8_t giver[8];      /* if `given`: first bytes of the id of the session that gave the value */
     uint32_t pin;          /* 1 + index of the task to which the creator pinned the variable; 0: not pinned */
-    uint32_t order;        /* rank among all creations in the cluster, unique; checkpoints keep it */
+    uint32_t order;        /* position in the order of all creations in the cluster, unique; checkpoints keep it */
     /* volatile: */
     /* memory in which an arriving first value is gathered before it becomes `value`; the budget counts it as the value.
      * NULL: no first value is on its way */
