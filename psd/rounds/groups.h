@@ -64,7 +64,7 @@ enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* some group, maybe th
 
 struct psd_group_owner {
     bool part;            /* at least one variable of the group lies on this ps task */
-    enum psd_group_at at; /* what the owner has for this container, as far as the directory knows */
+    enum psd_group_at at; /* which group of this container the owner has, as far as the directory knows */
     bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;
@@ -173,8 +173,8 @@ struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const st
  * vacant, and m will replace it; but an older member that has contributed to the round stays until the round is closed. Members
  * that m's session had before, with another job or task, leave. */
 void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
-/** Give up m, which has not entered the group yet: m is gone. Exception: m was about to take over a vacant place, and some owners
- * may know m already. Then m becomes the vacant member, its predecessor is gone, and with on_loss `fail` the group fails. */
+/** Give up m, which has not entered the group yet: m is gone. Exception: m was about to replace a vacant member, so some owners
+ * may know m already. Then m becomes vacant, the other member is gone, and with on_loss `fail` the group fails. */
 void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
 /** How many members must have joined before the first round opens; 0: it is open. */
 uint32_t psd_group_awaited(const struct psd_group *g);

@@ -28,7 +28,7 @@ enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
 
 /** Find the record of the container's chief. NULL: this task knows no chief of the container. */
 const struct psd_chief *psd_chief_find(const struct psi_map *chiefs, const char *container);
-/** Directory: true if this directory process has made a session chief of the container. */
+/** Directory: true if a session is noted as the container's chief (psd_chief.session). */
 bool psd_chief_is_given(const struct psd_chief *chief);
 /** Allocate a record for one more container. instead: the record will replace the record of another container, so PS_CHIEFS_MAX
  * is not checked. RESOURCE_EXHAUSTED: no memory, or PS_CHIEFS_MAX records exist. */

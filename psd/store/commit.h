@@ -56,7 +56,7 @@ enum psd_change_kind {
     PSD_CHANGE_WORK_END,
     /* the container gets a group of variables in rounds; or its group ends, and the group's contributions are dropped */
     PSD_CHANGE_ROUNDS,
-    PSD_CHANGE_ROUND_JOIN,  /* a member joins, perhaps in the place of an earlier member */
+    PSD_CHANGE_ROUND_JOIN,  /* a member joins; it may replace an earlier member */
     PSD_CHANGE_ROUND_LEAVE, /* a member leaves: its contribution to the current round is dropped */
     /* a round is committed: its new values and slots come into use, the global step rises by 1, contributions are dropped */
     PSD_CHANGE_ROUND_FLIP,
@@ -206,7 +206,7 @@ struct psd_change {
             const uint8_t *session; /* [16]; ROUND_JOIN only, like the next members */
             const char *job;
             uint32_t task;
-            struct psd_member *reserved; /* NULL: the member takes over the place and the memory of another member */
+            struct psd_member *reserved; /* NULL: the member replaces another one, and takes over its memory */
         } member;                        /* ROUND_JOIN, ROUND_LEAVE */
         struct {
             /* container with a group of mode ROUNDS; the round's new values may have been built already */

@@ -37,7 +37,7 @@ _Static_assert(BLOCK_GRAINS % 64 == 0 && BLOCK_GRAINS - 1 <= UINT16_MAX, "bits i
 struct psd_cut_grains {
     struct batch *newest;            /* newest batch of the list; all others are full */
     uint32_t count;                  /* number of grains in all batches */
-    uint64_t has[BLOCK_GRAINS / 64]; /* one bit for each grain of the block: 1: kept */
+    uint64_t has[BLOCK_GRAINS / 64]; /* one bit for each grain of the block; 1: a batch has it */
 };
 
 static bool has_grain(const struct psd_cut_grains *g, uint64_t i)

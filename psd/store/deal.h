@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deal the variables of a checkpoint out to several tasks (docs/DURABILITY.md §9). A part is what one task has saved; parts are
- * dealt one after the other. Each loading task reads the state files of all parts, and takes its own share. */
+/* Deal the variables of a checkpoint out to several tasks (docs/DURABILITY.md §9). A part is what one task has saved. Each
+ * loading task reads the state files of all parts, deals the variables out part by part, and loads those that fall to itself. */
 #ifndef PSD_STORE_DEAL_H
 #define PSD_STORE_DEAL_H
 
@@ -16,7 +16,7 @@ struct psd_deal {
     uint32_t place;        /* place of the task that calls psd_deal(): tasks are numbered from 0 to tasks - 1 */
     uint32_t home;         /* place of the task that gets all that is not dealt out: queues, records of sessions and so on */
     const uint32_t *index; /* [tasks], owned by the caller: index of each task (by place) within its job */
-    /* [tasks], owned by the caller: bytes dealt to each task so far, from all parts; every task deals the parts in one order */
+    /* [tasks], owned by the caller: bytes dealt to each task so far. Every task deals out all parts, in one order */
     uint64_t *has;
 };
 

@@ -122,8 +122,8 @@ void psd_rounds_set(struct psd_container *c, struct psd_rounds *g);
 void psd_rounds_end(struct psd_store *s, struct psd_container *c);
 /** Add m, which comes from psd_member_reserve() and is filled in, to g. */
 void psd_member_add(struct psd_rounds *g, struct psd_member *m);
-/** Give m's place in the group, with its memory, to another session, whose member id is `id`. The contributions of m to the
- * current round are dropped. */
+/** Make m the member of another session, with the new id `id`. The memory stays with m, but m's contributions to the current
+ * round are dropped. */
 void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16]);
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
 /** Replace the values of all variables of g by the round's new values, which are built first if g is not READY (in a replay). */

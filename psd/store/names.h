@@ -81,7 +81,7 @@ struct psd_reset {
     uint64_t bar, bar_before; /* number in force, and the number that it has replaced; 0: no checkpoint is barred */
     uint64_t chief_number;    /* number of the chief that asked for the reset; 0: a session that is no chief asked */
     char by[96];              /* name of the client that asked, for logs; "": not known after a restart of the directory */
-    bool emptying;            /* this task's own part of the container is being emptied (owner/emptying.c) */
+    bool emptying;            /* this task is dropping its own variables of the container (owner/emptying.c) */
     bool forgetting;          /* all tasks have done their part, and the names are being forgotten in slices */
     /* `noting`: this task's disk is writing how far the reset is; `noted`: the disk has written that it is over */
     bool noting, noted;

@@ -160,7 +160,7 @@ uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* The memory (area) of the member that holds row j of the overlay. members: those that hold it, in the order of its rows. */
+/* The memory (area) of the member that holds row j of the overlay. members: all whose memory holds rows of it, in their order. */
 static uint8_t *share_of(const struct view *w, const struct psd_member *const *members, uint64_t j)
 {
     return area_of(members[j / w->p->rows_max], number_of(w->p))->memory;

@@ -160,7 +160,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
     for (uint32_t i = 0; g->parts != NULL && i < g->part_count; i++) {
         struct psd_part *p = &g->parts[i];
         if (p->variable == NULL) {
-            break; /* psd_rounds_reserve() has failed before it made this and the later parts */
+            break; /* psd_rounds_reserve() failed before it filled in this and the later entries */
         }
         unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {

@@ -73,7 +73,7 @@ struct psd_variable {
     uint64_t creation; /* random number: tells this variable from earlier and later variables of this name */
     ps_initializer init;
     uint64_t seed;
-    uint64_t chief_number; /* highest chief number that an INIT carried; 0: none carried one. A SEAL does not set it */
+    uint64_t chief_number; /* highest chief number that an INIT carried; 0: no INIT did. A SEAL does not set it */
     uint8_t giver[8];      /* if `given`: first bytes of the id of the session that gave the value */
     uint32_t pin;          /* 1 + index of the task to which the creator pinned the variable; 0: not pinned */
     uint32_t order;        /* position in the order of all creations in the cluster, unique; checkpoints keep it */
@@ -219,7 +219,7 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** The variable or queue with this handle. NULL: there is none, or a reset is dropping it. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** The variable or queue with this handle, even while a reset is dropping it, because requests may wait for it. NULL: none. */
+/** The variable or queue with this handle, even while a reset is dropping it: requests may wait for it. NULL: there is none. */
 const struct psd_variable *psd_variable_left(const struct psd_store *s, uint32_t handle);
 /** True if v is dropped, or a reset is dropping it. In both cases the answer to a request for v says that v is gone. */
 bool psd_variable_is_gone(const struct psd_variable *v);
@@ -275,7 +275,7 @@ double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double 
 void psd_variable_capture_at(const struct psd_variable *v, uint64_t step, double set_rate, float scale,
                              struct psd_optim_scalars *out);
 ps_shape psd_variable_shape(const struct psd_variable *v);
-/** The part that v is; all 0: v is no part. */
+/** Which part of a larger variable v is; all 0: v is no part. */
 struct psi_part psd_variable_part_of(const struct psd_variable *v);
 /** psd_variable_capture_at() for a push that begins now and carries this global step, with the learning rate that a SET_RATE has
  * set for v or its container (psd_variable_rate()), if any. */
