@@ -64,7 +64,7 @@ enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* some group, maybe th
 
 struct psd_group_owner {
     bool part;            /* at least one variable of the group lies on this ps task */
-    enum psd_group_at at; /* which group of this container the owner has, as far as the directory knows */
+    enum psd_group_at at; /* if the owner has this group or another group of the container, as far as the directory knows */
     bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;

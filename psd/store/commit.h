@@ -86,7 +86,7 @@ struct psd_change {
             uint32_t pin, order; /* as in psd_variable */
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP: dropped; QUEUE_CLOSE: an open queue, neither WORK nor ACCUMULATOR */
+        const struct psd_variable *variable; /* DROP: variable to drop; QUEUE_CLOSE: open queue, neither WORK nor ACCUMULATOR */
         struct {
             const struct psd_variable *variable;
             uint64_t chief_number; /* chief number of the session that seals; 0: the session is no chief */

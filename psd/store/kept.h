@@ -18,7 +18,7 @@ struct psd_cut;
 struct psd_cut_grains;
 struct psd_cut_slab;
 
-/* Section of a file of values (common/safetensors.h): elements of 8, 4, 2 and 1 bytes. IN_FILE: the file has no sections. */
+/* Section of a file of values (common/safetensors.h), for elements of 8, 4, 2 or 1 bytes. IN_FILE: the whole file, no section. */
 enum psd_cut_place { PSD_CUT_IN_8, PSD_CUT_IN_4, PSD_CUT_IN_2, PSD_CUT_IN_1, PSD_CUT_IN_FILE };
 
 struct psd_cut_write {

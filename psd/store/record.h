@@ -313,7 +313,7 @@ const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** Note a heartbeat that reports this global step (0 to INT64_MAX) of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
 /** 1 + the last global step that the session reported; 0: it has reported none. Also 0 if the session began before since_ms, the
- * time of the last restore, and has reported fewer than two steps since then. */
+ * time of the last restore, unless r->steps has at least two steps, all reported after since_ms. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /** Global steps per second, from the first to the last report in r->steps. 0: fewer than two reports, or the last is older than
  * stale_ms. If a report has a lower step than the report before, only it and later reports count. */

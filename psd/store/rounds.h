@@ -195,7 +195,7 @@ bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member 
 /** Find the area for the member's contribution to v. NULL: the contribution is dropped, because its round has ended or the member
  * is not in the group. The caller refuses a round that has not begun. */
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
-/** Bytes of g's copies of values and slots, and of the gradients that its members contribute. */
+/** Bytes of g's copies of values and slots, and of the memory for all members' contributions. */
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g);
 /** Bytes of the records of all groups and members, computed anew to check what the budget has counted. */
 uint64_t psd_rounds_record_bytes(const struct psd_store *s);
