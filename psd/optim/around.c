@@ -2,7 +2,7 @@
 /* Options of every optimizer, applied before and after its rule, element by element (by row for rules that need whole rows):
  *   g = clip(g * scale) + l2 * v, clip(x) = x limited to [-clip_value, clip_value]
  *   the rule, with g
- *   e -= (e - v) * (1 - decay), with the new v: the moving average e, the slot after those of the kind
+ *   e -= (e - v) * (1 - decay), with the new v: the moving average e, in the slot after the optimizer's own slots
  * Sources: TensorFlow 1.15 python/ops/clip_ops.py clip_by_value; PyTorch torch/optim, weight_decay of SGD (l2 here);
  * TensorFlow 1.15 python/training/moving_averages.py assign_moving_average.
  *
@@ -102,7 +102,7 @@ void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *r
                       const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
                       const void *grad, size_t rows, size_t columns)
 {
-    _Alignas(64) uint8_t made[PS_SEGMENT_BYTES]; /* an optimizer by row needs a whole row, at most a segment */
+    _Alignas(64) uint8_t made[PS_SEGMENT_BYTES]; /* gradient of one piece; a whole row, at most a segment, for rules by row */
     const size_t width = loop == PSD_LOOP_F64 ? sizeof(double) : sizeof(float), elements = rows * columns;
     const size_t grad_width = loop == PSD_LOOP_BF16 ? sizeof(uint16_t) : width, piece = PIECE_BYTES / width;
     const size_t most = rule->by_row[loop] == NULL ? piece : columns > piece ? columns : piece / columns * columns;
@@ -120,7 +120,7 @@ void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *r
             at[k] = (uint8_t *)slots[k] + (k < count && own[k].by_row ? first / columns : first) * width;
         }
         const bool averages = scalars->ema > 0 && at[count] != NULL;
-        for (size_t i = 0; averages && i < n * width; i += PSI_CACHE_LINE) { /* the cache loads it while the rule computes */
+        for (size_t i = 0; averages && i < n * width; i += PSI_CACHE_LINE) { /* load the average while the rule runs */
             __builtin_prefetch((const uint8_t *)at[count] + i, 1, 2);
         }
         psd_optim_gradient(loop, made, (const uint8_t *)grad + first * grad_width, v, n, scalars);

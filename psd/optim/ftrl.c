@@ -3,7 +3,7 @@
  * v = |b| > l1 ? (sign(b) * l1 - b) / (n^-p / rate + 2 * l2) : 0; l1 = l1_strength, l2 = l2_strength, p = power (-0.5: roots).
  * Slot "accumulator" is a, slot "linear" is b.
  * Source: TensorFlow 1.15 core/kernels/training_ops.cc, ApplyFtrlV2; McMahan et al. 2013, algorithm 1. Powers other than -0.5
- * are computed element by element by the C library (form 1). */
+ * are computed element by element by the C library (psd_optim_scalars.form 1). */
 #include "kernels.h"
 
 #define FTRL(raised)                                                                                                             \

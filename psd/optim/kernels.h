@@ -18,7 +18,7 @@ typedef void psd_optim_loop_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX]
 /** Applies one rule by row to whole rows, for one pair of dtypes. Parameters as of psd_optim_apply_beside(). */
 typedef void psd_optim_rows_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t rows, size_t columns,
                                const struct psd_optim_scalars *scalars);
-/** First pass of a rule with norms over some elements: changes slots, writes steps u, adds the sums of v^2 and u^2 to norms. */
+/** First pass of a rule with norms, over some elements: changes slots, writes steps u, adds the sums of v^2 and u^2 to norms. */
 typedef void psd_optim_step_fn(const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step,
                                size_t elements, const struct psd_optim_scalars *scalars, struct psd_optim_norms *norms);
 /* Dtypes: F32: variable and gradient float32; BF16: variable float32, gradient bfloat16; F64: both float64. */
@@ -221,7 +221,7 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     PSD_LOOP(name##_f32, slot_count, float, float, PSD_SAME, __VA_ARGS__)                                                        \
     PSD_LOOP(name##_bf16, slot_count, float, uint16_t, psi_bf16_value, __VA_ARGS__)                                              \
     PSD_LOOP(name##_f64, slot_count, double, double, PSD_SAME, __VA_ARGS__)
-/* The first pass of a rule with norms. It adds up PSD_SUM_LANES sums of squares side by side, while the CPU divides. */
+/* The first pass of a rule with norms. PSD_SUM_LANES independent sums of squares let the CPU add while it divides. */
 #define PSD_STEP_FOR(name, target_, body)                                                                                        \
     __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
         const void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, void *step, size_t n,                         \

@@ -32,12 +32,12 @@
     X(l2)                                                                                                                        \
     X(clip_value)                                                                                                                \
     X(ema)        /* the moving average moves by this share to the new value; 1 - decay; 0: no average */                        \
-    X(correction) /* corrects b, or sqrt(b), of Adam's family, as the rule's file says; PowerSign: 1 / its base; else 0 */       \
-    X(share1)     /* share1 and share2: 1 - beta1 and 1 - beta2, computed in float64; 0: the rule uses none */                   \
+    X(correction) /* Adam's family: correction of b or sqrt(b): see the rule's file; PowerSign: 1 / base; else 0 */              \
+    X(share1)     /* share1 is 1 - beta1, share2 is 1 - beta2, both computed in float64; 0: not used by the rule */              \
     X(share2)                                                                                                                    \
     X(value_squares) /* psd_optim_norms.value of the segments that psd_optim_measure_segment() has measured; else 0 */           \
-    X(step_squares)  /* psd_optim_norms.step of the same segments; else 0 */                                                     \
-    X(moved)         /* number of elements processed by passes after a push's last byte (psd/store/record.h); else 0 */
+    X(step_squares)  /* psd_optim_norms.step of these segments; else 0 */                                                        \
+    X(moved)         /* LAMB, LARS: elements processed by the passes that follow a push's last byte (psd/store/record.h) */
 
 /** Numbers of one push. The hyperparameters among them are captured at the push's first segment, rounded to the variable's dtype
  * and stored as doubles; the last three rise as the push is processed. */
@@ -49,9 +49,9 @@ struct psd_optim_scalars {
     uint32_t reserved;
 };
 
-/** For the optimizer's slot i, powers[i] is a power base^t of a hyperparameter, for push number t from 1: Adam has beta1^t and
- * beta2^t. Each push multiplies it by the base. 0: this slot has no power. For a float32 variable it is computed in float32, as
- * in TensorFlow, unless psi_slot.wide is set. */
+/** powers[i] belongs to slot i of the optimizer: base^t, where base is a hyperparameter and t counts pushes from 1. Adam has
+ * beta1^t and beta2^t. Each push multiplies the power by its base. 0: the slot has no power. Powers of a float32 variable are
+ * computed in float32, as in TensorFlow, unless psi_slot.wide is set. */
 struct psd_optim_state {
     double powers[PSD_OPTIM_SLOTS_MAX];
 };
@@ -70,7 +70,7 @@ void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_op
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
  * rate     learning rate in force: the optimizer's own, the rate of its schedule, or a rate that SET_RATE has set.
  * pushes   number of pushes to the variable before this one.
- * scale    finite; 1 for none.
+ * scale    finite factor of the gradient; 1: the gradient is not scaled.
  */
 void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, uint64_t pushes,
                      float scale, struct psd_optim_scalars *out_scalars);

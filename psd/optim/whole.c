@@ -41,8 +41,8 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
     }
 }
 
-/* The factor of all steps in the last pass: the rate times the rule's ratio() of both norms, or the rate alone if a norm is 0.
- * `norms` has the squares of the norms. Rounded to dtype. */
+/* The factor of all steps in the last pass, rounded to dtype: the rate times the rule's ratio() of both norms, or the rate alone
+ * if a norm is 0. `norms` has the squares of the norms. */
 static double factor_of(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, const struct psd_optim_scalars *s)
 {
     const double value = __builtin_sqrt(norms->value), step = __builtin_sqrt(norms->step);
@@ -73,7 +73,7 @@ void psd_optim_last_pass(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars
     struct psd_optim_scalars last = *scalars;
     psd_optim_scale(kind, dtype, &norms, &last);
     last.form = 1;
-    /* then the last pass gets the gradient as the client sent it, and must apply these three itself */
+    /* the last pass of such a kind gets the gradient as the client sent it, and must apply these three itself */
     if (psi_optimizer_is_staged(kind)) {
         last.scale = scalars->scale;
         last.clip_value = scalars->clip_value;

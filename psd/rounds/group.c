@@ -2,15 +2,15 @@
 /* The decisions of a group, the workers that train a container's variables in synchronous rounds (groups.h): pure functions of
  * the group's state and the time. An owner is a ps task with variables of the group.
  *
- * Happy path, by phase. SETTING lasts until every owner has the group. COLLECTING lasts until enough members are complete, whose
- * contributions make an attempt. PREPARING lasts until every owner has computed the attempt's values; with a limit on the joint
+ * Happy path, by phase. SETTING lasts until every owner has the group. COLLECTING lasts until enough members have contributed to
+ * all variables. PREPARING lasts until every owner has computed new values from the contributions; with a limit on the joint
  * norm, an owner first answers PREPARE with sums, and computes when it gets the factor made from all sums. COMMITTING begins when
  * the round is decided, and lasts until every owner has committed it. Then the next round is COLLECTING. RECOVERING, after a
  * restart of the directory, lasts until all owners have reported.
  *
  * Failures. An owner lacks a contribution: COLLECTING again, and the member is no longer complete. A member is lost:
- * options.on_loss decides. The group has to end, because of a loss with `fail`, or of an owner without its part: SETTING becomes
- * ENDING, COLLECTING and PREPARING become FAILED, and COMMITTING becomes FAILED when all owners with a part have committed. */
+ * options.on_loss decides. A loss with on_loss `fail`, or an owner that has lost its variables, ends the group: SETTING becomes
+ * ENDING, COLLECTING and PREPARING become FAILED, and COMMITTING becomes FAILED when all other owners have committed. */
 #include "groups.h"
 
 #include "common/mem.h"
@@ -104,7 +104,7 @@ void psd_group_without(struct psd_group *g, uint32_t gone)
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers)
 {
     free_members(g);
-    /* an owner that had the older group of this container, or has an unanswered order about it, may still have that group */
+    /* an owner may still have the container's older group if it had that group, or if an order about it is unanswered */
     for (uint32_t i = 0; i < g->owner_count; i++) {
         struct psd_group_owner *owner = &g->owners[i];
         *owner = (struct psd_group_owner){.at = owner->at == PSD_GROUP_NOT_THERE && owner->asked == 0 ? PSD_GROUP_NOT_THERE
@@ -277,7 +277,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
         go(g, m, now_ms);
         return;
     }
-    /* some owners may know m already: m stays, as the vacant member of this job and task */
+    /* some owners may know m already, so m is kept as vacant: a new session of this job and task may replace it */
     m->active = m->vacant = m->lost = true;
     m->since_ms = before->since_ms;
     go(g, before, now_ms);
@@ -286,7 +286,7 @@ void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t
     }
 }
 
-/* m has contributed nothing to this round: keep its place (job and task) for a new session. */
+/* Make m gone or vacant, so that a new session of its job and task replaces it; m stays if it has contributed to this round. */
 static void vacate(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
     if (!m->active) {
@@ -451,9 +451,9 @@ static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_
     g->over = g->over && g->opened; /* if the rounds are not open, m begins the next training, which is not over */
 }
 
-/* Let waiting members enter the round that is being collected. With staleness they may at any time. In rounds they may in four
- * cases: the round has just begun (`begins`), the rounds are not open yet, a place is vacant for them, or no member is active.
- * True: one has entered. */
+/* Let waiting members enter the round that is being collected. With staleness a member may enter at any time. In rounds it may in
+ * four cases: the round has just begun (`begins`), the rounds are not open yet, it replaces a vacant member of its worker, or no
+ * member is active. True: a member has entered. */
 static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
 {
     bool changed = false;
@@ -476,15 +476,15 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Make members gone that have left and whose contribution does not count; with on_loss `shrink` also vacant ones. True: g has
- * changed. */
+/* Mark as gone: members that have left and whose contribution does not count and, with on_loss `shrink`, vacant members. True: g
+ * has changed. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
     bool changed = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->leaving && !m->complete && !m->gone) { /* m stayed for its contribution, which an owner has turned out to lack */
+        if (m->leaving && !m->complete && !m->gone) { /* m stayed for its contribution, but an owner lacks the contribution */
             go(g, m, now_ms);
             changed = true;
         } else if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
@@ -522,7 +522,7 @@ void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const st
     }
 }
 
-/* True if no owner must still be told of the group: each knows it, or has reported that it has lost its part. */
+/* True if each owner with variables of the group knows the group, or has reported that it has lost the group. */
 static bool all_told(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -588,7 +588,7 @@ static bool all_ready(const struct psd_group *g)
     return true;
 }
 
-/* True if every owner has committed the round. If the group is failing, owners that have lost their part are not waited for. */
+/* True if every owner has committed the round. If the group is failing, owners that no longer have the group do not count. */
 static bool all_committed(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -648,9 +648,9 @@ static bool is_place_everywhere(const struct psd_group *g, const struct psd_grou
     return true;
 }
 
-/* After a restart of the directory: derive the members' states from the owners' reports. A member that all owners know is active,
- * any other is gone. But if each owner knows a member of its worker, and not all the same one, the worker's place is kept as
- * vacant, unless on_loss is `shrink`. */
+/* After a restart of the directory: derive the members' states from the owners' reports. A member that all owners know is active;
+ * any other member is gone. Exception, unless on_loss is `shrink`: if each owner knows some member of a worker, but no member is
+ * known to all, one member stays as vacant, so that a new session of the worker can replace it. */
 static void recover_members(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;
@@ -671,13 +671,13 @@ static void recover_members(struct psd_group *g, uint64_t now_ms)
     }
 }
 
-/* After a restart of the directory: find out whether the rounds are open, or how many members are still awaited. Each order that
- * adds or removes a member carries that number, and owners report it. While the group has members the number only falls, so the
- * lowest reported one is the newest. When the last member leaves, begin_anew() raises it: then the highest one is the newest. */
+/* After a restart of the directory: find out how many members are still awaited before the rounds open (0: they are open). Each
+ * order that adds or removes a member carries this number, and owners report it. While the group has members, the number only
+ * falls, so the lowest report is the newest. When the last member leaves, begin_anew() raises it: the highest one is newest. */
 static void recover_opening(struct psd_group *g)
 {
     uint32_t least = UINT32_MAX, most = 0, complete = 0, active = psd_group_count(g, &complete);
-    /* a member has finished, and no round was closed since. One owner's word suffices: others may have missed TASK_LEAVE */
+    /* true if a member has finished, and no round was closed since. One owner's report suffices: others may lack a TASK_LEAVE */
     bool over = false;
     for (uint32_t i = 0; i < g->owner_count; i++) {
         const struct psd_group_owner *o = &g->owners[i];
@@ -694,15 +694,15 @@ static void recover_opening(struct psd_group *g)
     g->over = over && (g->opened || active == 0);
 }
 
-/* End RECOVERING when all owners have reported: set the round, its members and the phase. If an owner has lost its part, the
- * others first commit the round if it is decided; then the group fails. */
+/* End RECOVERING when all owners have reported: set the round, its members and the phase. If an owner has lost its variables, the
+ * group fails; if the round is decided, the other owners commit it first. */
 static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint64_t highest = 0, least = UINT64_MAX;
     struct psi_err err;
     for (uint32_t i = 0; i < g->owner_count; i++) {
         if (g->owners[i].part && g->owners[i].at == PSD_GROUP_THERE) {
-            /* the factor is of the newest round that any owner has committed */
+            /* take the factor of the newest round that any owner has committed */
             g->factor = g->owners[i].committed > highest ? g->owners[i].factor : g->factor;
             highest = g->owners[i].committed > highest ? g->owners[i].committed : highest;
             least = g->owners[i].committed < least ? g->owners[i].committed : least;
@@ -725,7 +725,7 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        /* some owners lack this round. One that has committed it has reported whose contributions it has: last_taken */
+        /* if some owners lack the newest round: an owner that has it reported whose contributions it includes (last_taken) */
         m->taken = behind && m->last_taken == highest;
     }
     recover_opening(g);
@@ -733,8 +733,8 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     move(g, behind ? PSD_GROUP_COMMITTING : PSD_GROUP_COLLECTING);
 }
 
-/* True if m does not train: m is gone, or waits although its worker has no vacant place. If the others may finish without one
- * worker (may_lack_one()), two more cases: m is lost, or m waits for the place of a lost member of another process. */
+/* True if m does not train: m is gone or, in rounds, m waits to enter and replaces no other member. If the others may finish
+ * without one worker (may_lack_one()), two more cases: m is lost, or m waits to replace a lost member of another process. */
 static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
 {
     const struct psd_group_member *before = m->active || m->gone ? NULL : psd_group_at_place(g, m);
@@ -744,9 +744,9 @@ static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
     return m->gone || (g->options.mode == PSD_SYNC_ROUNDS && (empty || (lost && may_lack_one(g))));
 }
 
-/* If a member has finished and no other one trains (is_out()), end the training: each active member becomes gone. Returns whether
- * it has ended. Members that come later begin a new training, which waits for all workers, so a worker that was lost at the end
- * of this one does not go on alone. */
+/* If a member has finished and no other member trains (is_out()), end the training: each active member becomes gone. True: the
+ * training has ended. Members that come later begin a new training, which waits for all workers, so a worker that was lost at the
+ * end of the old training does not go on alone. */
 static bool begin_anew(struct psd_group *g, uint64_t now_ms)
 {
     struct psi_list *it = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the directory orders the owners (ps tasks with variables) of a group of workers to do, and the owners' answers and reports
  * (groups.h). psd_group_tell() compares what each owner has with what the group needs there. An owner gets one order at a time,
- * the first of this list that it needs: TASK_ROUNDS sets or ends the group. COMMIT; or PREPARE without members, which discards
- * prepared values. TASK_LEAVE and TASK_JOIN remove and add members. PREPARE; with a limit on the joint norm BUILD, when all
- * owners have answered PREPARE with their sums.
+ * the first that it needs of: (1) TASK_ROUNDS, which sets or ends the group; (2) COMMIT, or a PREPARE without members, which
+ * discards prepared values; (3) TASK_LEAVE and TASK_JOIN, which remove and add a member; (4) PREPARE, and with a limit on the
+ * joint norm then BUILD, when all owners have answered PREPARE with their sums.
  *
- * Failures: when a connection ends, its order is given up, and the owner's next report says what the owner has. An owner that
- * reports no part of the group has lost it: the group fails. */
+ * Failures: when a connection ends, its order is given up, and the owner's next report says what the owner has. An owner whose
+ * report lacks the group has lost it: the group fails. */
 #include "groups.h"
 
 #include "psd/base/loop.h"
@@ -29,8 +29,8 @@ struct order {
     bool end; /* TASK_ROUNDS: end the group; PREPARE: discard prepared values */
 };
 
-/* The order by which owner i next removes or adds a member. TASK_JOIN does both at once if the new member replaces one: if the
- * directory dies between two orders, no worker's place is empty. */
+/* The order by which owner i next removes or adds a member. A TASK_JOIN whose member replaces another removes the other too, so a
+ * directory that dies between two orders leaves no worker without a member. */
 static struct order next_member(const struct psd_group *g, uint32_t i)
 {
     struct psi_list *it = NULL;
@@ -130,7 +130,7 @@ static void set_done(struct psd_group *g, uint32_t i, bool end, const struct psi
     }
 }
 
-/* Handle the answer of owner i. err NULL: it has done as ordered. step: the global step in the answer; UINT64_MAX: none. */
+/* Handle the answer of owner i. err NULL: the owner has done as ordered. step: global step in the answer; UINT64_MAX: no step. */
 static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psi_err *err, uint64_t step)
 {
     struct psd_group_owner *o = &g->owners[i];
@@ -197,8 +197,8 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
 
 /* ---- orders as frames ---- */
 
-/* Set *out [*out_count] to the names of the group's variables at peer i; the caller frees *out. *out_step: the global step, if it
- * lies there; otherwise NULL. False: no memory. */
+/* Set *out [*out_count] to the names of the group's variables at peer i; the caller frees *out. *out_step: the variable of the
+ * global step if it lies at peer i; otherwise NULL. False: no memory. */
 static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const struct psd_name ***out,
                      uint32_t *out_count, const struct psd_name **out_step)
 {
@@ -389,7 +389,7 @@ static bool take_answer(struct psd_task *t, struct psd_group *g, uint32_t i, con
     return true;
 }
 
-/* Give up the order to an owner whose connection was lost. If it was to set the group, the owner may have done so. */
+/* Give up the order to an owner whose connection was lost. The owner may have carried out an order to set the group. */
 static void give_up(struct psd_group_owner *o)
 {
     const bool sets = o->asked == PS_OP_TASK_ROUNDS && o->asked_member != 1;
@@ -553,12 +553,12 @@ void psd_groups_list_end(struct psd_task *t, struct psd_peer *p)
     t->rounds_moved = true;
 }
 
-/* ---- what this ps task reports of groups in its list ---- */
+/* ---- what this ps task reports of its groups ---- */
 
 static void add_group(const struct psd_rounds *g, struct psd_list *l)
 {
     ps_v1_ListItem m = ps_v1_ListItem_init_zero;
-    PSI_IGNORE(PSI_BYTES_SET(m.container, g->container->name)); /* fits: checked names, here and below */
+    PSI_IGNORE(PSI_BYTES_SET(m.container, g->container->name)); /* a checked name fits, here and below */
     const ps_v1_ListItem empty = m;
     m.has_group = true;
     m.group.generation = g->generation;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with one and the same round.
  * The client's request has a random token. The directory notes the rate and answers UNAVAILABLE, until a repetition of the
- * request finds the rate in force. The next attempt sends the rate with PREPARE and COMMIT; each owner builds with it, and keeps
- * it from the commit on.
+ * request finds the rate in force. The next attempt to close the round sends the rate with PREPARE and COMMIT; each owner builds
+ * new values with the rate, and keeps it from the commit on.
  *
  * In two cases the answer is OK at once: if no round can be closed soon, or if the round waits for a worker of the asking
  * process. Then no round is closed for a second (HOLD_MS), in which the client sets the rate at each task.
@@ -29,7 +29,7 @@ static bool goes_on(const struct psd_group *g)
     return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
 }
 
-/* True if the round waits for a worker of the asking process, which may not contribute before SET_RATE is answered. */
+/* True if the round waits for a worker of the asking process, which may contribute only after SET_RATE is answered. */
 static bool waits_for_asker(const struct psd_group *g, const struct psd_record *asker)
 {
     struct psi_list *it = NULL;
@@ -83,7 +83,7 @@ static ps_status set_rate(struct psd_task *t, const struct psd_conn *c, const st
     st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
     struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
     if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {
-        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* err says why the lists are missing */
+        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* err says why tasks have not reported */
             return PS_FAILED_PRECONDITION;
         }
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts about groups, for `psctl waits` and for expired deadlines; the answer to ROUNDS; sync options in messages and texts. */
+/* Texts about groups (for `psctl waits` and expired deadlines), the answer to ROUNDS, and sync options in messages and texts. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
@@ -98,7 +98,7 @@ static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, co
                                       : STATE_WORKS;
 }
 
-/* True if the directory knows the member only from the owners' lists: its session has not come back, and may be dead. */
+/* True if the directory knows the member only from the owners' reports: its session has not come back, and may be dead. */
 static bool is_unheard(const struct psd_task *t, const struct psd_group_member *m)
 {
     return m->process == 0 && !m->lost && !m->vacant && psi_map_find(&t->records, m->session, sizeof(m->session)) == NULL;
@@ -283,7 +283,7 @@ static void list_member(const struct psd_task *t, const struct psd_group *g, con
     psd_list_add(l, &ps_v1_MemberAnswer_msg, &a);
 }
 
-/* Add to the answer a row that names the tasks whose lists are missing: containers that are not in the answer may have rounds. */
+/* Add to the answer a row that names the tasks that have not reported: containers that are not in the answer may have rounds. */
 static void list_unknown(const char *missing, struct psd_list *l)
 {
     ps_v1_RoundAnswer a = ps_v1_RoundAnswer_init_zero;

@@ -29,9 +29,9 @@ struct psd_training {
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    /* id of the last training that ended because all workers had finished it, except lost ones; 0: none */
+    /* id of the last training that all workers, except lost ones, have finished; 0: no training has ended so */
     uint64_t over_id;
-    /* workers that have finished: the present training (finished), the previous one with the id over_id (before) */
+    /* finished: workers that have finished the present training; before: workers that finished the training over_id */
     struct places finished, before;
 };
 

@@ -3,10 +3,10 @@
  * event (groups.h).
  *
  * JOIN makes a member, and is answered when the member has entered. STEP reports that the member's contribution is complete, and
- * is answered when the round is closed, maybe at once. LEAVE is answered when the owners have dropped the member. Failures: no
- * group, a failed group, other options, a STEP of another session's member: refused. A directory that has just started, or a
- * group whose owners have not all answered: UNAVAILABLE, and the client repeats the request. DEADLINE_EXCEEDED names who is
- * missing. */
+ * is answered when the round is closed, maybe at once. LEAVE is answered when the owners have dropped the member. Failures: a
+ * request is refused if there is no group, the group has failed or has other options, or STEP names another session's member. A
+ * directory that has just started, or that waits for an owner's report, answers UNAVAILABLE, and the client repeats the request.
+ * The text of DEADLINE_EXCEEDED names who is missing. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
@@ -30,7 +30,7 @@ static struct psd_group *group_at(struct psi_list *it)
 
 /* ---- do waiting requests end? ---- */
 
-/* Fail with OUT_OF_RANGE: all other workers have finished the training; in a new one this worker would wait for all of them. */
+/* Fail with OUT_OF_RANGE: all other workers have finished the training. In a new training this worker would wait for them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
     return psi_fail(err, PS_OUT_OF_RANGE,
@@ -39,8 +39,8 @@ static ps_status fail_over(const char *container, struct psi_err *err)
                     container);
 }
 
-/* Fill in the answer to the request w of a session that is no longer a member of the group: which session has its place, that the
- * training is over, or (PS_STEP_LOST_PLACE) that the session must JOIN again. Returns true: w is done. */
+/* Fill in the answer to the request w of a session that is no longer a member of the group: another session has replaced it, the
+ * training is over, or (PS_STEP_LOST_PLACE) the session must JOIN again. Returns true: w is done. */
 static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     char who[96];
@@ -199,7 +199,7 @@ static void end(struct psd_task *t, struct psd_wait *w)
     }
 }
 
-/* If w is a STEP whose timeout runs only from the opening of the rounds, and they have opened: set its deadline. */
+/* Set w's deadline if w is a STEP whose timeout starts when the rounds open, and the rounds are open now. */
 static void hurry(struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
     if (g->opened && w->rounds.open_timeout_ms != 0) {
@@ -280,7 +280,7 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
-            /* decide once more: what sessions reported while the group was recovering has not been looked at */
+            /* decide once more, because what sessions reported during the recovery has not been looked at */
             t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING);
             if (g->anew) {
                 psd_training_over(t, g->container);
@@ -360,7 +360,7 @@ void psd_groups_check_invariants(const struct psd_task *t)
 
 /* ---- the requests ---- */
 
-/* psd_wait_kind.drop of a JOIN that was answered or given up: if the member has not entered, it is given up as well. */
+/* Called when a JOIN was answered or given up (psd_wait_kind.drop): a member that has not entered is given up. */
 static void drop_join(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_group *g = psd_group_find(t, w->rounds.container);
@@ -377,7 +377,7 @@ static void answer_join(struct psd_task *t, struct psd_conn *c, const struct psd
     const struct psd_group_member *m = g == NULL ? NULL : psd_group_member(g, w->rounds.member);
     ps_v1_JoinAnswer a = ps_v1_JoinAnswer_init_zero;
     a.member = w->rounds.member;
-    a.round = g == NULL ? 1 : g->round; /* without a group the client's next STEP fails, and says why */
+    a.round = g == NULL ? 1 : g->round; /* without a group any number will do: the client's next STEP fails, and says why */
     a.steps = m == NULL ? 0 : m->steps;
     a.training = psd_training_id(t, w->rounds.container);
     if (g != NULL) {
@@ -456,8 +456,8 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* True between two trainings: then the chief may set other options. In rounds: a member has finished its data, and no round was
- * closed since. With staleness: a member has finished, and none is at work. In both also if all are gone or lost. */
+/* True between two trainings, when a SYNC of the chief may set other options. In rounds: a member has finished its data, and no
+ * round was closed since. With staleness: a member has finished, and none is at work. In both modes: all are gone or lost. */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups at the directory (docs/PROTOCOL.md "Rounds"). A group is the set of workers that train one container's variables in
- * synchronous rounds. Here is decided who takes part, when a round closes, and what each owner (a ps task with variables of the
- * group) has to do for it (psd/rounds/rounds.h). Groups are volatile: after a restart the directory asks the owners.
+ * synchronous rounds. The directory decides who takes part, when a round closes, and what each owner (a ps task with variables of
+ * the group) has to do for it (psd/rounds/rounds.h). Groups are volatile: after a restart the directory asks the owners.
  *
  * group.c decides: pure functions map the members and owners of one group to its next phase. group_orders.c sends the decisions
  * to the owners, one order at a time, and takes in their answers. groups.c has the requests of client sessions, group_text.c the
@@ -38,11 +38,11 @@ struct psd_group_member {
     bool active;   /* takes part in the round under way; otherwise the member enters when that round is closed */
     bool complete; /* its STEP has reported that its contribution to this round is complete */
     bool taken;    /* the current attempt to close the round includes its contribution */
-    bool lost;     /* the session was not heard for a lease */
+    bool lost;     /* its session has no lease any more, or `resigned` or `vacant` is set */
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool left;     /* its worker has finished its data and left */
-    /* a place for a successor: the session is no longer a member, but a new session of this job and task may take over */
+    /* the session is no longer a member; the record stays so that a new session of this job and task can replace it */
     bool vacant;
     /* with staleness: true until the session tells this directory its number of steps; until then `steps` is a lower bound */
     bool unknown;
@@ -52,39 +52,39 @@ struct psd_group_member {
     bool excused;
     uint64_t process;  /* hash of the host and pid of its session (psd_group_process()); 0: not known */
     uint64_t since_ms; /* when its present state (waiting, at work, complete, lost or gone) began */
-    /* the session may come back until this time, after an owner reported the member or because it is excused; 0: no limit */
+    /* a member whose session has no lease is lost from this time on; 0: at once. Set by an owner's report, or with `excused` */
     uint64_t grace_ms;
-    uint64_t last_taken; /* the last round whose values have its contribution; 0: none */
+    uint64_t last_taken; /* the last round whose values have its contribution; 0: no round */
     uint64_t steps;      /* with staleness: training steps that its worker has finished */
-    bool *at;            /* array, one for each owner: the owner knows the member, as far as the directory knows */
+    bool *at;            /* array, one for each owner: true if the owner knows the member, as far as the directory knows */
     struct psi_err err;  /* why its JOIN or STEP request fails; code PS_OK: it does not fail */
 };
 
-enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* another group, or maybe this one */, PSD_GROUP_THERE };
+enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* some group, maybe this one */, PSD_GROUP_THERE };
 
 struct psd_group_owner {
     bool part;            /* at least one variable of the group lies on this ps task */
-    enum psd_group_at at; /* what the owner has for this container, as far as the directory knows */
-    bool told;            /* the owner is sending a report of what it has, and this group was in it */
+    enum psd_group_at at; /* if the owner has this group or another group of the container, as far as the directory knows */
+    bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;
-    /* with a limit on the joint norm of all averages: psd_group.sums has this owner's part for the present attempt */
+    /* with a limit on the joint norm of all averages: psd_group.sums has this owner's sums for the present attempt */
     bool summed;
-    float factor;       /* factor of the owner's last committed round, as the owner reported it; 0: none */
-    uint64_t committed; /* the last round that the owner has committed; 0: none */
+    float factor;       /* factor of the owner's last committed round, as the owner reported it; 0: no factor */
+    uint64_t committed; /* the last round that the owner has committed; 0: no round */
     uint32_t awaited;   /* psd_rounds.awaited and .over, as the owner reported them */
     bool over;
-    bool lost;     /* the owner has reported what it has, and its part of the group was missing */
+    bool lost;     /* the owner has variables of the group, but its report lacked the group */
     uint8_t asked; /* operation of the last order to this owner while unanswered; 0: every order is answered */
-    /* the order `asked`: its request id; the attempt that it is about (0: none); the member that it is about, or 1 for a
-     * TASK_ROUNDS that ends the group */
+    /* of the order `asked`: its request id; the attempt that it names (0: no attempt); the id of the member that it names, or 1
+     * for a TASK_ROUNDS that ends the group */
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
 /* Remembers a freed member: its session may repeat a STEP whose answer it did not get. */
 struct psd_group_past {
     uint64_t member;     /* 0: no member */
-    uint64_t last_taken; /* last round whose values include its contribution */
+    uint64_t last_taken; /* last round whose values include the member's contribution */
 };
 
 /* A variable's part of the joint norm: the sum of the squares of its averaged gradient. */
@@ -134,7 +134,7 @@ struct psd_group {
     struct psd_group_past *past;        /* ring of PS_MEMBERS_MAX records of former members, for STEPs that they repeat */
     uint32_t past_count;                /* how many records were ever put into the ring, modulo 2^32 */
     uint64_t since_ms;                  /* when the present round began, or when the group began to wait for members */
-    /* rate_asked: the next attempt takes it, unless it is too old. rate_taken: sent to the owners with the present attempt */
+    /* rate_asked: rate for the next attempt, unless it is too old by then. rate_taken: rate sent with the present attempt */
     struct psd_group_rate rate_asked, rate_taken;
     uint64_t rate_done; /* token of the last rate that is in force on all owners */
     /* no round closes before this time, so that a client can set a learning rate on one ps task after the other; 0: no hold */
@@ -163,18 +163,18 @@ struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
 /** A number for the client process of a session: a hash of its host and pid, never 0. */
 uint64_t psd_group_process(const struct psd_record *r);
-/** Find another member of the same worker (job and task) as m that still takes part. NULL: none. */
+/** Find another member of the same worker (job and task) as m that still takes part. NULL: there is none. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
 /** Walk over the other members of the same worker (job and task) as m, gone ones too. after: the previous result, or NULL to
  * begin. NULL: there are no more. */
 struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const struct psd_group_member *m,
                                              const struct psd_group_member *after);
-/** Call when m sends JOIN. An older member of the same worker becomes vacant (m takes over its place) if it is active, otherwise
- * gone; if it has contributed to the round, it stays until the round is closed. Members that m's session had before, with another
- * job or task, leave. */
+/** Call when m sends JOIN. An older member of the same worker becomes gone if it is not active. An active older member becomes
+ * vacant, and m will replace it; but an older member that has contributed to the round stays until the round is closed. Members
+ * that m's session had before, with another job or task, leave. */
 void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
-/** Give up m, which has not entered the group yet: m is gone. Exception: m was about to take over a vacant place, and some owners
- * may know m already. Then m becomes the vacant member, its predecessor is gone, and with on_loss `fail` the group fails. */
+/** Give up m, which has not entered the group yet: m is gone. Exception: m was about to replace a vacant member, so some owners
+ * may know m already. Then m becomes vacant, the other member is gone, and with on_loss `fail` the group fails. */
 void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
 /** How many members must have joined before the first round opens; 0: it is open. */
 uint32_t psd_group_awaited(const struct psd_group *g);
@@ -187,7 +187,7 @@ bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member 
 /** Note whether m's session holds a lease (alive). If it does not, and m has no time left (grace_ms), m counts as lost, and
  * options.on_loss decides what follows. */
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
-/** Let the group fail with this reason: at once, or if a round is decided after its commit. Later reasons are ignored. */
+/** Let the group fail for this reason: at once or, if a round is decided, after the round's commit. Later reasons are ignored. */
 void psd_group_fail(struct psd_group *g, const struct psi_err *err);
 /** Call when an owner lacks a contribution that m has reported as complete: m is no longer complete, its STEP fails with err, and
  * the attempt ends. Only in COLLECTING and PREPARING. */
@@ -252,13 +252,13 @@ void psd_groups_check_invariants(const struct psd_task *t);
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
 /* ---- group_training.c: which workers have finished their data ---- */
-/** For the SYNC request w: continue the training `id` (until all workers have finished their data), or begin one. finished: w's
- * worker has finished it already. Returns how many workers have finished. */
+/** For the SYNC request w: continue the training `id` if it is the present one, otherwise begin a training. finished: w's worker
+ * has finished its data already. Returns how many workers have finished. */
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
 /** True if all members have finished the training `id`. Id 0: false. */
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
-/** True if this worker had finished its data in the container's last training that is over. */
+/** True if this worker finished its data in the container's training before the present one. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** Note that this worker takes part again, and begin a training if none is known. True: the worker had finished it before. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);

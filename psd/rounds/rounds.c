@@ -8,11 +8,11 @@
  * values in one event. With a limit on the joint norm PREPARE is answered with sums of squares, and BUILD when the round is
  * READY.
  *
- * Failures. A TASK_ROUNDS that names what this task lacks, or asks for what a part cannot do, is refused. Memory can be short at
- * TASK_ROUNDS and TASK_JOIN only. If members have not contributed to all variables, PREPARE is answered with a list of what is
- * missing, and COMMIT ends ABORTED. PREPARE, BUILD and COMMIT end ABORTED if another of them, or the end of the group, comes
- * before their answer. When a connection ends, its order gets no answer; what was built stays, and an order for the same members
- * uses it. A COMMIT that was not prepared is carried out when the round is built. */
+ * Failures. A TASK_ROUNDS is refused if this task lacks a variable that it names, or if a variable cannot be trained so. Memory
+ * can be short at TASK_ROUNDS and TASK_JOIN only. If members have not contributed to all variables, PREPARE is answered with a
+ * list of what is missing, and COMMIT ends ABORTED. PREPARE, BUILD and COMMIT end ABORTED if another of them, or the end of the
+ * group, comes before their answer. When a connection ends, its order gets no answer; the values built so far stay, for the next
+ * order with these members. A COMMIT without a PREPARE first builds the round. */
 #include "rounds.h"
 
 #include "psd/rpc/handlers.h"
@@ -101,7 +101,7 @@ static void look(struct psd_task *t, struct psd_rounds *g)
     }
     g->ask_conn = NULL;
     if (g->ask_op == PS_OP_COMMIT) {
-        /* a decided round is committed as soon as it is READY, so nothing is left of it */
+        /* a decided round is committed as soon as it is READY, so none is READY here */
         PSI_ASSERT(g->build == PSD_BUILD_NONE);
         answer_step(t, c, g, PS_OP_COMMIT, g->ask_id);
     } else {
@@ -567,7 +567,7 @@ static ps_status parse_names(struct body *b, struct psd_rounds_spec *spec, struc
     }
 }
 
-/* Do what the TASK_ROUNDS request r says. *out: the container's group afterwards; NULL: none. */
+/* Do what the TASK_ROUNDS request r says. *out: the container's group afterwards; NULL: it has no group. */
 static ps_status set_by(struct psd_task *t, const struct psd_request *r, const struct psd_rounds **out, struct psi_err *err)
 {
     ps_v1_RoundsItem group;

@@ -13,10 +13,10 @@ struct psd_rounds_spec {
     const char *container;
     uint64_t generation;
     struct psd_sync_options options; /* mode 0: end the container's group, of any generation */
-    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its list */
+    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its report */
     uint32_t awaited;
     const char *const *names; /* names of the group's variables that lie on this task */
-    /* array, one for each name: workers contribute rows of it, not the whole; NULL: no variable is by rows */
+    /* array, one for each name: true if workers contribute rows of the variable, not the whole; NULL: all are false */
     const bool *by_rows;
     uint32_t name_count;
     const char *step; /* name of the global step variable; NULL: it lies on another task */
@@ -33,7 +33,7 @@ struct psd_member_spec {
 struct psd_round_spec {
     const char *container;
     uint64_t generation, round;
-    /* random number of the directory process, and number of its attempt to close the round; the owner repeats both in its list */
+    /* life: random number of the directory process; attempt: its attempt to close the round. The owner's report repeats both */
     uint64_t life, attempt;
     const uint64_t *members; /* ids of the members whose contributions are in the round */
     uint32_t member_count;   /* PREPARE: 0 discards the new values built so far */
@@ -43,7 +43,7 @@ struct psd_round_spec {
     float factor;  /* BUILD, COMMIT with a limit on the joint norm: all averaged gradients are multiplied by it */
 };
 
-/** Find the group of the container at this task. NULL: none. */
+/** Find the group of the container at this task. NULL: there is none. */
 const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *container);
 /** Make the container's group as in spec, or end it (mode 0). A group of spec's generation is kept: PS_OK. Another generation is
  * replaced: its members are dropped, and unfinished pushes to its variables end with FAILED_PRECONDITION. Errors: NOT_FOUND (a
@@ -65,8 +65,7 @@ void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t g
  * round. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** After the sums: compute the new values with spec->factor, in a group with a limit on the joint norm. Then `build` is GOES,
- * READY or MISSING. ABORTED (LOST): as in psd_rounds_prepare_here(); INVALID_ARGUMENT: no such limit, or a factor not in (0, 1].
- */
+ * READY or MISSING. ABORTED (LOST): as in psd_rounds_prepare_here(); INVALID_ARGUMENT: no such limit, or factor not in (0, 1]. */
 ps_status psd_rounds_factor_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** Make the new values visible now, or as soon as they are computed: then psd_rounds_here()->committed is the round's number.
  * PS_OK also if that was done before. ABORTED (LOST): the group is not here, or a contribution is missing. */
@@ -94,7 +93,7 @@ void psd_rates_work(struct psd_task *t);
 void psd_rates_finish(struct psd_task *t, const struct psd_container *in);
 /** Call when all variables of the container are deleted: an unfinished SET_RATE of all of them gets OK with count 0. */
 void psd_rates_end(struct psd_task *t, const struct psd_container *in);
-/** Call when connection c ends: its SET_RATE is given up, but finished if it is in force. */
+/** Call when connection c ends: an unfinished SET_RATE of c is given up, or finished without an answer if it is in force. */
 void psd_rates_conn_lost(struct psd_task *t, const struct psd_conn *c);
 void psd_rates_fini(struct psd_task *t);
 

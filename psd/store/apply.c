@@ -5,8 +5,8 @@
  * Values of ADD are added segment by segment. Values of ASSIGN, gradients and values of ADD for an atomic variable, and gradients
  * for LARS, are gathered in staging memory and take effect with the last segment. Gradients for LAMB are measured, and change
  * slots, with each segment. LAMB and LARS make passes over all elements after the last segment: at once or, if the value
- * is large, in slices (rpc/moves.c). Gradients of CONTRIBUTE stay in their member's area until the round's FLIP. Mutations of
- * rows are in rows.c.
+ * is large, in slices (rpc/moves.c). Gradients of CONTRIBUTE stay in memory of their own until their round is committed.
+ * Mutations of rows are in rows.c.
  *
  * Failure: none; psd/rpc/push.c has refused mutations that do not fit their variable. */
 #include "mutate.h"
@@ -87,7 +87,7 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
 void psd_apply_move(struct psd_progress *p, uint64_t count)
 {
     const struct psd_variable *v = p->variable;
-    /* without staging the gradient was used when it came, and is not read here: slot 0 only stands in as a valid pointer */
+    /* without staging the gradient was used when it came, and `grad` is not read: slot 0 only serves as a valid pointer */
     const uint8_t *grad = p->staging != NULL ? p->staging : v->slots[0];
     if (psd_progress_measures(p)) {
         const uint64_t first = psd_progress_passed(p);
@@ -186,7 +186,7 @@ static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_
     memcpy(&v->optim_state.powers[slot - 1], &g->chief_number, sizeof(v->optim_state.powers[0]));
 }
 
-/* Note that a push, an add or a slot's assign has changed v: from now on no chief may replace its value, even if unsealed. */
+/* A push, an add or an assign of a slot has changed v: from now on v is not overwritten by a chief that sets up the model. */
 static void changed_by_others(struct psd_variable *v)
 {
     if (!v->sealed) {

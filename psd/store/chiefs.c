@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chiefs of containers, in a map by container. psd/directory/chief.c and psd/rpc/init.c decide who gets which number. */
+/* The chief of each container (chiefs.h), in a map by container. psd/directory/chief.c and psd/rpc/init.c give chiefs numbers. */
 #include "chiefs.h"
 
 #include "common/mem.h"

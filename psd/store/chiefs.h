@@ -14,7 +14,7 @@ struct psd_chief {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t number;     /* highest number seen or given; 0: a session has asked to be chief, and none has become it */
     char text[96];       /* name of the session with `number`, for errors; "": not known */
-    uint8_t session[16]; /* directory: the session that last became chief (got the lease); zeros: none */
+    uint8_t session[16]; /* directory: the session that last became chief (got the lease); zeros: no session */
     /* volatile: */
     uint64_t asked_ms; /* directory: when a session first asked in vain to be chief; 0: never */
     /* directory: `number` comes from a checkpoint that was loaded while no session was the container's chief */
@@ -28,7 +28,7 @@ enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
 
 /** Find the record of the container's chief. NULL: this task knows no chief of the container. */
 const struct psd_chief *psd_chief_find(const struct psi_map *chiefs, const char *container);
-/** Directory: true if this directory process has made a session chief of the container. */
+/** Directory: true if a session is noted as the container's chief (psd_chief.session). */
 bool psd_chief_is_given(const struct psd_chief *chief);
 /** Allocate a record for one more container. instead: the record will replace the record of another container, so PS_CHIEFS_MAX
  * is not checked. RESOURCE_EXHAUSTED: no memory, or PS_CHIEFS_MAX records exist. */
@@ -41,7 +41,7 @@ void psd_chief_note_saved(const struct psd_chief *chief);
 void psd_chief_note_failure(const struct psd_chief *chief);
 /** True if the present chief is the one that psd_chief_note_failure() has noted. */
 bool psd_chief_has_failed(const struct psd_chief *chief);
-/** The highest number seen for the container; 0: none. */
+/** The highest chief number seen for the container; 0: this task has seen no number. */
 uint64_t psd_chief_number(const struct psi_map *chiefs, const char *container);
 void psd_chiefs_fini(struct psi_map *chiefs);
 

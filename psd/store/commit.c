@@ -39,7 +39,7 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
-    /* an older chief's value, which an ASSIGN may have given, is replaced by the initializer's: `given` is no longer true */
+    /* the initializer's value replaces an older chief's value, which an ASSIGN may have given: `given` becomes false */
     if (c->init.runs && psd_variable_is_provisional(v)) {
         v->given = false;
         memset(v->giver, 0, sizeof(v->giver));
@@ -76,7 +76,7 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (c->chief.record != NULL) {
         memcpy(chief->session, c->chief.record->session, sizeof(chief->session));
     } else if (c->chief.number > chief->number) {
-        /* a higher number was given out: the session that is chief by the old one is chief no longer, until it asks again */
+        /* a higher number was given out, so the session that was chief until now is no longer chief */
         memset(chief->session, 0, sizeof(chief->session));
     }
     chief->saved = chief->saved && c->chief.number == chief->number;
@@ -132,7 +132,7 @@ static void begin(struct psd_task *t, const struct psd_change *c)
     }
 }
 
-/* End and free the mutation in progress of n; the caller sets n->state. */
+/* End the mutation in progress of n, and free its memory; the caller sets n->state. */
 static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_number *n)
 {
     struct psd_progress *p = n->progress;
@@ -163,7 +163,7 @@ static void segment(struct psd_task *t, const struct psd_change *c)
         p->scalars = *c->segment.scalars;
     }
     if (psd_number_may_show(n) && !psd_progress_streams(p)) {
-        /* BEGIN does not count a push that changes the value only after its last byte: it is counted now */
+        /* a push that changes the value only after its last byte is counted here, not by its change BEGIN */
         psd_variable_own(p->variable)->in_progress++;
     }
     if (c->segment.last) {
@@ -196,7 +196,7 @@ static void abandon(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_number *n = psd_record_take(c->end.record, c->end.number);
     if (n->progress != NULL) {
-        PSI_IGNORE(psd_apply_torn(n)); /* returns whether v has a new version: no answer tells the client */
+        PSI_IGNORE(psd_apply_torn(n)); /* the result (v has a new version) is not needed: no answer has it */
         progress_end(t, c->end.record, n);
     }
     n->state = PS_NUMBER_ABANDONED;
@@ -291,7 +291,7 @@ static void reset(struct psd_task *t, const struct psd_change *c)
     r->pending = true;
 }
 
-/* Free r if it is not pending and no task still owes it. */
+/* Free r, the reset of a container, if it is not pending and each task has carried it out. */
 static void reset_settle(struct psd_task *t, struct psd_reset *r)
 {
     bool owed = r->pending;
@@ -320,8 +320,8 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
-/* True if the segment changes the model: a gathered push does so only with its last segment, a contribution not before the
- * FLIP. */
+/* True if the segment changes the model. A push that is gathered first changes the model only with its last segment. A
+ * contribution to a round does not: the change FLIP of the round does. */
 static bool segment_changes_model(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
@@ -335,8 +335,8 @@ static bool end_changes_model(const struct psd_change *c)
     return n != NULL && psd_number_is_torn(n);
 }
 
-/* True if the end of the attempt changes the queue as a checkpoint has it, because elements are freed or go back to the queue.
- * WORK: items are not freed. */
+/* True if the end of the attempt changes the queue as a checkpoint has it: elements are freed or go back to the queue. Items of a
+ * WORK queue are not freed. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
     const struct psd_attempt *a =
@@ -423,7 +423,7 @@ static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 static void write_value(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_variable *v = psd_variable_own(c->write.variable);
-    struct psd_kept *nobody = NULL; /* NULL: no cut needs the new value, because it did not exist at the cut's instant */
+    struct psd_kept *nobody = NULL; /* no checkpoint being written needs the new value, which did not exist when it began */
     psd_apply_value(&t->store, v, c->write.value, v->bytes, &nobody, c->write.giver, 0);
 }
 

@@ -43,20 +43,20 @@ enum psd_change_kind {
     PSD_CHANGE_NAME, /* a name is recorded, or the directory's entry of a name changes */
     PSD_CHANGE_NAME_FORGET,
     PSD_CHANGE_RESET, /* the reset of a container begins: it is pending */
-    /* what a task has still to do for a reset has changed; when no task has anything left and it is not pending, it is freed */
+    /* what a task has still to do for a reset changes; a reset that is not pending is freed when all tasks have done it */
     PSD_CHANGE_RESET_TASK,
     PSD_CHANGE_RESET_END,    /* a reset is no longer pending, and the container's names are forgotten */
     PSD_CHANGE_ENQUEUE,      /* a waiting request inserts an element */
     PSD_CHANGE_DEQUEUE,      /* a waiting request takes an element out of a queue */
     PSD_CHANGE_ATTEMPT_DONE, /* a waiting request that puts or takes elements needs no more of them */
-    PSD_CHANGE_ATTEMPT_END,  /* the attempt of a request ends: the client has acknowledged it, or its elements go back */
+    PSD_CHANGE_ATTEMPT_END,  /* a queue request ends: the client has acknowledged its elements, or they go back to the queue */
     PSD_CHANGE_QUEUE_CLOSE,
     PSD_CHANGE_WORK_FILLED, /* a work queue has got all its items */
     /* a request is applied: an item of work is done, or goes back to its queue. When all items are done, the next epoch begins */
     PSD_CHANGE_WORK_END,
     /* the container gets a group of variables in rounds; or its group ends, and the group's contributions are dropped */
     PSD_CHANGE_ROUNDS,
-    PSD_CHANGE_ROUND_JOIN,  /* a member joins, perhaps in the place of an earlier member */
+    PSD_CHANGE_ROUND_JOIN,  /* a member joins; it may replace an earlier member */
     PSD_CHANGE_ROUND_LEAVE, /* a member leaves: its contribution to the current round is dropped */
     /* a round is committed: its new values and slots come into use, the global step rises by 1, contributions are dropped */
     PSD_CHANGE_ROUND_FLIP,
@@ -81,12 +81,12 @@ struct psd_change {
             const struct psd_container *container;
             const char *name;
             const struct psd_definition *definition;
-            const struct psi_queue_spec *queue; /* checked by the handler; NULL: a variable, no queue */
+            const struct psi_queue_spec *queue; /* the queue to create, checked by the handler; NULL: a variable */
             uint64_t creation;
             uint32_t pin, order; /* as in psd_variable */
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP; QUEUE_CLOSE: an open queue, neither WORK nor ACCUMULATOR */
+        const struct psd_variable *variable; /* DROP: variable to drop; QUEUE_CLOSE: open queue, neither WORK nor ACCUMULATOR */
         struct {
             const struct psd_variable *variable;
             uint64_t chief_number; /* chief number of the session that seals; 0: the session is no chief */
@@ -96,16 +96,16 @@ struct psd_change {
             uint64_t number;
             const struct psd_variable *variable;
             uint64_t chief_number; /* chief number of the session that sends the INIT; 0: the session is no chief */
-            /* memory for what the INIT makes, if the initializer runs; it may be filled already in part */
+            /* if `runs`: memory for the new value and slots, some of whose elements may be filled already */
             struct psd_making *making;
             bool runs; /* true: the initializer makes a new value; false: a chief's INIT changes hyperparameters only */
         } init;
         struct {
             /* container of the chief. NULL: `number` is the highest of all containers; record, text and forgotten are unset */
             const char *container;
-            /* session that becomes the chief; NULL: none. psd_chief.session is cleared if `number` rises without one */
+            /* session that becomes the chief; NULL: no session does; psd_chief.session is then cleared if `number` rises */
             struct psd_record *record;
-            const char *text; /* the chief's name; empty: not known */
+            const char *text; /* name of the chief, for errors; empty: not known */
             /* another container's chief, whose record `reserved` replaces in a full table; NULL: there is room */
             const struct psd_chief *forgotten;
             struct psd_chief *reserved; /* a new record; NULL: the container has one */
@@ -125,11 +125,11 @@ struct psd_change {
         struct {
             struct psd_record *record;
             const struct psd_number *number;
-            const uint8_t *bytes; /* the elements, as the frame has them */
+            const uint8_t *bytes; /* the elements in the encoding of the frame (wire dtype) */
             uint64_t count;
             /* true: these elements finish the mutation; false: more follow, or changes MOVE finish it */
             bool last;
-            /* given with the last segment of a gradient that was gathered; otherwise NULL */
+            /* numbers for the optimizer, given with the last segment of a gathered gradient; otherwise NULL */
             const struct psd_optim_scalars *scalars;
         } segment;
         struct {
@@ -143,7 +143,7 @@ struct psd_change {
             ps_status status;
             ps_reason reason;
             ps_applied applied;
-            char *text; /* REFUSE: text of the refusal, from psi_strndup(); psd_commit() takes it over; NULL: none */
+            char *text; /* REFUSE: text of the refusal, from psi_strndup(); psd_commit() takes it over; NULL: no text */
         } end;          /* REFUSE, ABANDON */
         struct {
             const char *container, *name;
@@ -191,7 +191,7 @@ struct psd_change {
             struct psd_record *record;
             uint64_t number;
             const struct psd_variable *variable;
-            int64_t step; /* new global step, 0 to PSI_STEP_MAX; the number's result is the step before */
+            int64_t step; /* new global step, 0 to PSI_STEP_MAX; the answer to the client has the old one */
         } set_step;
         struct {
             const struct psd_container *container;
@@ -206,16 +206,16 @@ struct psd_change {
             const uint8_t *session; /* [16]; ROUND_JOIN only, like the next members */
             const char *job;
             uint32_t task;
-            struct psd_member *reserved; /* NULL: the member takes over the place and the memory of another member */
+            struct psd_member *reserved; /* NULL: the member replaces another one, and takes over its memory */
         } member;                        /* ROUND_JOIN, ROUND_LEAVE */
         struct {
             /* container with a group of mode ROUNDS; the round's new values may have been built already */
             const struct psd_container *container;
             uint64_t round;
-            const uint64_t *members; /* members whose contributions are taken, ascending as in the group */
+            const uint64_t *members; /* ids of members whose contributions are taken, in the group's order */
             uint32_t count;
             uint64_t step;                           /* 1 + global step at which the round was built; 0: not known */
-            float factor;                            /* factor of a joint limit on norms (rounds.h); 0: none */
+            float factor;                            /* factor of a joint limit on norms (rounds.h); 0: no limit */
             const struct psd_optim_scalars *scalars; /* [part_count] scalars of each variable of the group */
         } flip;
         struct {
@@ -239,7 +239,7 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
  * not committed, the caller must call psd_progress_free(), which frees its staging too. */
 struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_variable *v);
 void psd_progress_free(struct psd_task *t, struct psd_progress *p);
-/** Bytes of one element of p on the wire, by kind, wire dtype and variable. Mutation of rows: bytes of a row with its index. */
+/** Bytes that one element of p's body has on the wire; for a mutation of rows: bytes of one row with its index. */
 uint32_t psd_progress_unit(const struct psd_progress *p);
 /** True if p, which was read from a checkpoint, is a mutation that its variable can have in progress. */
 bool psd_progress_fits(const struct psd_progress *p);
@@ -248,7 +248,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c);
 
 /* Called for each change, with its position, before psd_commit() carries it out. */
 typedef void (*psd_change_cb)(void *ctx, uint64_t position, const struct psd_change *c);
-/** Set the consumer of t's changes, at most one; NULL: none. Only the simulator sets one, and replays its changes. */
+/** Set the consumer of t's changes; NULL: no consumer. Only the simulator sets a consumer, and replays the changes. */
 void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx);
 
 #endif

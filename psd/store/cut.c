@@ -6,9 +6,9 @@
  * CRCs and the last entry. An object that a change touches is encoded before the change. The walk skips the object later,
  * because the object has the cut's serial. Failure: without memory the cut fails and does nothing any more until psd_cut_end().
  *
- * The entry of an element has the element's index in the queue at the cut's instant. In the list psd_queue.elements, the elements
- * of the instant that are not encoded yet follow one another, and only their first can be taken; elements inserted or given back
- * later have the cut's serial. In the array of a SHUFFLE, an element that is not encoded has its index of the instant. */
+ * The entry of a queue's element has the index that the element had at the cut's instant. In the list psd_queue.elements, the
+ * elements that are not encoded yet stand side by side, and only the first of them can be taken out. Elements inserted or given
+ * back after the instant get the cut's serial. In a SHUFFLE's array, an element that is not encoded still has its old index. */
 #include "cut_internal.h"
 
 #include "mutate.h"
@@ -260,8 +260,8 @@ static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
     return true;
 }
 
-/* Encode the next element of psd_queue.array, from q->index on. done: it is a WORK queue whose queued and held items are encoded
- * already, so each item that is left was done at the cut's instant. */
+/* Encode the next element of psd_queue.array, from q->index on. done: q is a WORK queue, and only items that were done at the
+ * cut's instant are left: queued and held items are encoded already. */
 static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint64_t count, bool done)
 {
     struct psd_element **array = q->variable->queue->array;
@@ -276,7 +276,7 @@ static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint6
     return q->index < count;
 }
 
-/* Encode the next element of the queue, or skip elements that are in the cut already. False: none is left. */
+/* Encode the next element of the queue, or skip elements that are in the cut already. False: no element is left. */
 static bool queue_step(struct psd_cut *cut, struct psd_cut_queue *q)
 {
     const struct psd_queue *of = q->variable->queue;
@@ -555,7 +555,7 @@ bool psd_cut_has_work(const struct psd_task *t)
     }
     /* uncopied_bytes (memory kept for blocks still to be copied) may not stop the walk: only the walk copies those blocks */
     uint64_t most = cut->o.memory_bytes / 2 < WALK_MAX ? cut->o.memory_bytes / 2 : WALK_MAX;
-    if (cut->stage <= PSD_CUT_TEXTS) { /* until then no copy can be written, because the offsets in the files are not known */
+    if (cut->stage <= PSD_CUT_TEXTS) { /* no copy can be written yet, because the offsets in the files are not known */
         return cut->state_bytes <= most;
     }
     return cut->held_bytes - cut->uncopied_bytes <= most;
@@ -689,7 +689,7 @@ bool psd_cut_holds_move(const struct psd_store *s, const struct psd_variable *v,
     return psd_cut_is_full(s) && (v->cut != s->cut->serial || r->cut != s->cut->serial || v->queue->kept != NULL);
 }
 
-/* Encode what must be saved at once, because the walk does not visit it: the head, the task's numbers, unfinished resets. */
+/* Encode at once what the walk does not visit: the head of the state file, the task's numbers, unfinished resets. */
 static void instant(struct psd_cut *cut)
 {
     struct psd_task *t = cut->task;

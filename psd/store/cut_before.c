@@ -242,7 +242,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_RATE:
         psd_cut_variable(cut, c->rate.variable);
         break;
-    case PSD_CHANGE_WRITE: /* no block is copied: the cut gets the old value's memory when it is freed (psd_kept_let_go()) */
+    case PSD_CHANGE_WRITE: /* nothing is copied: when the old value is freed, the cut gets its memory (psd_kept_let_go()) */
         psd_cut_variable(cut, c->write.variable);
         break;
     case PSD_CHANGE_CHIEF:
@@ -301,7 +301,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_ROUNDS:
     case PSD_CHANGE_ROUND_JOIN:
-    /* a checkpoint has no groups, so nothing is encoded. Memory of a group that the cut needs stays by psd_kept_let_go() */
+    /* a checkpoint has no groups, so nothing is encoded; psd_kept_let_go() keeps freed memory that the cut still needs */
     case PSD_CHANGE_ROUND_LEAVE:
         break;
     case PSD_CHANGE_ROUND_FLIP:

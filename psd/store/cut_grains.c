@@ -35,9 +35,9 @@ _Static_assert(sizeof(struct batch) == 512, "a size class of the arena");
 _Static_assert(BLOCK_GRAINS % 64 == 0 && BLOCK_GRAINS - 1 <= UINT16_MAX, "bits in words, and numbers");
 
 struct psd_cut_grains {
-    struct batch *newest;            /* only the newest batch has room */
-    uint32_t count;                  /* number of grains in all batches; all batches but the newest are full */
-    uint64_t has[BLOCK_GRAINS / 64]; /* one bit for each grain of the block: 1: kept */
+    struct batch *newest;            /* newest batch of the list; all others are full */
+    uint32_t count;                  /* number of grains in all batches */
+    uint64_t has[BLOCK_GRAINS / 64]; /* one bit for each grain of the block; 1: a batch has it */
 };
 
 static bool has_grain(const struct psd_cut_grains *g, uint64_t i)
@@ -62,8 +62,8 @@ static void give(struct psd_cut *cut, void *p, size_t bytes)
     cut->uncopied_bytes -= psd_arena_bytes(bytes);
 }
 
-/* The batch that gets the next grain, at index g->count % BATCH_GRAINS; a new one if the newest is full. NULL: no memory. The
- * index is not read from the batch, which may not be in the CPU's cache. */
+/* The batch that gets the next grain, at index g->count % BATCH_GRAINS; a new batch if the newest is full. NULL: no memory. The
+ * batch itself is not read, because it may not be in the CPU's cache. */
 static struct batch *batch_with_room(struct psd_cut *cut, struct psd_cut_grains *g)
 {
     if (g->count % BATCH_GRAINS > 0) {

@@ -30,10 +30,10 @@ struct psd_cut_queue {
     /* walk through psd_queue.elements: index of `next` at the cut's instant; walk through psd_queue.array: index in the array */
     uint64_t index;
     uint64_t size;
-    bool in_line; /* all elements in psd_queue.elements are encoded. A WORK queue's done items, in psd_queue.array, come next */
+    bool in_line; /* psd_queue.elements is encoded; next come the done items of a WORK queue, in psd_queue.array */
 };
 
-/* The file that has the values of one container: a header, and behind it the values, sorted into places (enum psd_cut_place). */
+/* A file with values of one container: a header, and behind it the values, in sections by element size (enum psd_cut_place). */
 struct psd_cut_model {
     const char *container;
     uint64_t place_bytes[PSD_CUT_IN_FILE]; /* for each section of the file: bytes of its values so far */
@@ -47,13 +47,13 @@ struct psd_cut {
     struct psd_task *task;
     struct psd_store *store;
     struct psd_cut_options o;
-    /* number of this cut. An object that the cut has encoded has the number in its field `cut`, and is skipped from then on */
+    /* serial number of this cut. It is put into the field `cut` of each object that the cut has encoded */
     uint64_t serial;
     ps_status st;
     struct psi_err err;
     enum psd_cut_stage stage;
     uint64_t outer, inner;
-    struct psi_list *at; /* PSD_CUT_TEXTS: next array of `kept` (struct psd_kept) whose text in the header is to be made */
+    struct psi_list *at; /* PSD_CUT_TEXTS: link in the list `kept`: the next array whose text for a header is to be made */
     uint64_t left;
     /* bytes in writes, in memory that was freed and that the cut now owns, and in grains (copied parts of blocks) */
     uint64_t held_bytes;
@@ -107,8 +107,8 @@ bool psd_cut_write_grow(struct psd_cut *cut, struct psd_cut_write *w, uint32_t c
 void psd_cut_write_free(struct psd_cut *cut, struct psd_cut_write *w);
 
 /* ---- cut_grains.c ---- */
-/** Keep the part of a block that `change` (offset and length in the block) is about to overwrite, as copied grains, unless *held
- * has it already. False: the caller must copy the whole block now, and put the grains in *held back into the copy. */
+/** Copy the part of a block that is about to be overwritten into *held, as grains; parts that *held has already are not copied.
+ * change: offset and length in the block. False: the caller must copy the whole block, and restore the grains into the copy. */
 bool psd_cut_grains_keep(struct psd_cut *cut, struct psd_cut_grains **held, const uint8_t *block, uint64_t block_bytes,
                          struct psd_span change);
 /** Prefetch the cache lines that psd_cut_grains_keep() will read for a change at this offset in the block. g may be NULL. */
@@ -133,8 +133,8 @@ void psd_cut_put_staged(struct psd_kept *k, uint64_t at, const uint8_t *p, uint6
 /** Index of a file of values of this container with room for `tensors` more tensors; if no file has room, a new one is added.
  * 0: the cut has failed. */
 uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container, uint64_t tensors);
-/** The file's values are sorted into sections (`place`) by the size of their elements. Returns the offset of this section from
- * the end of the header. PSD_CUT_IN_FILE, which stands behind the last section: the length of all values. */
+/** Offset, from the end of the file's header, of the section of values whose elements have the size that `place` says.
+ * PSD_CUT_IN_FILE: length of all values. */
 uint64_t psd_cut_place_at(const struct psd_cut_model *m, enum psd_cut_place place);
 /** Add k's tensor to the header of its file. Call it when all variables are encoded, because offsets depend on all of them. */
 void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deals the variables of a checkpoint out to tasks. Happy path: sort the variables: those pinned to a task first, then by falling
- * size, equal sizes in order of creation -> give queues to how->home, a pinned variable to its task if the task has a place, any
+ * size, equal sizes in order of creation -> give queues to how->home, a pinned variable to its task if this task takes part, any
  * other variable to the task with the fewest bytes so far -> call others() for variables of other tasks. Failure: no memory. */
 #include "deal.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    EACH_BYTES = 16 << 10 /* added to the size of each variable, so that many small variables are spread as well */
+    EACH_BYTES = 16 << 10 /* added to the size of each variable, so that small variables are spread too */
 };
 
 static int in_turn(const void *a, const void *b)
@@ -27,7 +27,7 @@ static int in_turn(const void *a, const void *b)
     return x->handle < y->handle ? -1 : x->handle > y->handle;
 }
 
-/* The place with the fewest bytes; among places with equal bytes the first. */
+/* The task (0 to how->tasks - 1) with the fewest bytes so far; the first of several tasks with equally few. */
 static uint32_t next_place(const struct psd_deal *how)
 {
     uint32_t best = 0;

@@ -97,7 +97,7 @@ void psd_entry_put_element(struct psi_code *k, const struct psd_variable *v, con
 
 static void outcome(struct psi_code *k, const struct psd_number *n)
 {
-    /* torn: no checkpoint has the containers of sessions, so a push to one cannot continue after a load, and ends as abandoned */
+    /* torn: n is a push to a session's container, which no checkpoint has, so after a load the push counts as abandoned */
     bool torn = n->progress != NULL && psd_variable_of_session(n->progress->variable);
     struct psi_state_outcome x = {.number = n->number,
                                   .offset = n->offset,

@@ -14,19 +14,19 @@
 
 void psd_entry_put_task(struct psi_code *k, const struct psd_task *t);
 void psd_entry_put_container(struct psi_code *k, const struct psd_container *c);
-/** Write v. file: number of the file that has its value; 0: v has no value. */
+/** Write v. file: index (from 1) of the file that has v's value; 0: v has no value. */
 void psd_entry_put_variable(struct psi_code *k, const struct psd_variable *v, uint32_t file);
-/** Write e, an element of the queue v. index: place of e in the queue, from 0 on; ignored if done: e is an item that is done. */
+/** Write e, an element of the queue v. index: position of e in the queue, from 0. done: e is a done item, and has no position. */
 void psd_entry_put_element(struct psi_code *k, const struct psd_variable *v, const struct psd_element *e, uint64_t index,
                            bool done);
-/** Write the record of a session. Left out: attempts at dropped queues, and pushes to containers that no checkpoint has. */
+/** Write the record of a session, without requests to dropped queues, and without pushes to containers that no checkpoint has. */
 void psd_entry_put_record(struct psi_code *k, const struct psd_record *r);
 /** Write n, a name of the directory's table. t: the directory's own task, among whose peers is n's owner. */
 void psd_entry_put_name(struct psi_code *k, const struct psd_task *t, const struct psd_name *n);
 void psd_entry_put_chief(struct psi_code *k, const struct psd_chief *c);
 void psd_entry_put_reset(struct psi_code *k, const struct psd_task *t, const struct psd_reset *r);
 
-/** Read a variable. *out_file: number of the file of its value; psd_entry_value() must follow; 0: no value. NULL: k failed. */
+/** Read a variable. *out_file: index of the file of its value, and psd_entry_value() must follow; 0: no value. NULL: k failed. */
 const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct psd_task *t, uint32_t *out_file);
 /** Allocate value and slots of v, to be filled. RESOURCE_EXHAUSTED. */
 ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;

@@ -28,7 +28,7 @@ static void no_memory(struct psi_code *k, const char *what)
     }
 }
 
-/* Find the variable with this creation number, which an earlier entry has made. NULL: there is none, or k had failed before. */
+/* Find the variable with this creation number, which an earlier entry has made. NULL: no such variable, or k has failed. */
 static const struct psd_variable *variable_of(struct psi_code *k, const struct psd_task *t, uint64_t creation)
 {
     const struct psd_variable *v = good(k) ? psd_variable_by_creation(&t->store, creation) : NULL;
@@ -44,7 +44,7 @@ static void take_task(struct psi_code *k, struct psd_task *t)
     psi_state_task(k, &x);
     t->position = x.position;
     t->chief_number = x.chief_number;
-    /* until it comes into use, a loaded variable's handle is its psd_variable.order; then it gets a handle of the serving task */
+    /* the handle of a loaded variable is its psd_variable.order until the serving task takes it over, with a new handle */
     t->store.next_order = t->store.next_handle = x.next_order;
     t->store.dropped = x.dropped;
     t->names.forgotten = x.forgotten;
@@ -137,7 +137,7 @@ static void take_value(struct psi_code *k, struct psd_store *s, struct psd_varia
     }
 }
 
-/* Make an element from x. NULL: the element does not fit q, or no memory; k->st says which. */
+/* Make an element from x. NULL: the element does not fit q, or there is no memory; k->st says which. */
 static struct psd_element *make_element(struct psi_code *k, struct psd_store *s, const struct psd_queue *q,
                                         const struct psi_state_element *x)
 {
@@ -254,7 +254,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
     if (v != NULL && v->queue == NULL) {
         psi_code_wrong(k, "an element of no queue");
     }
-    /* files of an older version have the deliveries of done items as well */
+    /* files of an older version have deliveries of done items too, which do not count */
     x.element.deliveries = x.done ? 0 : x.element.deliveries;
     struct psd_element *e = good(k) ? make_element(k, &t->store, v->queue, &x.element) : NULL;
     if (e != NULL) {
@@ -323,7 +323,7 @@ static void stage(struct psi_code *k, struct psd_store *s, struct psd_progress *
 {
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (psd_progress_stages(p)) {
-        /* the budget has already set memory aside for a variable's first value; any other gathering needs more */
+        /* the budget has set memory aside for a variable's first value; gathering for any other value needs more memory */
         bool first = !p->variable->initialised;
         p->staging = first ? psd_variable_stage_first(s, p->variable, p->staging_bytes) : NULL;
         p->staging = p->staging != NULL ? p->staging : psd_store_stage(s, p->staging_bytes);

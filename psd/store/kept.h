@@ -18,7 +18,7 @@ struct psd_cut;
 struct psd_cut_grains;
 struct psd_cut_slab;
 
-/* Section of a file: a file of values (common/safetensors.h) has four, for elements of 8, 4, 2 and 1 bytes. IN_FILE: none. */
+/* Section of a file of values (common/safetensors.h), for elements of 8, 4, 2 or 1 bytes. IN_FILE: the whole file, no section. */
 enum psd_cut_place { PSD_CUT_IN_8, PSD_CUT_IN_4, PSD_CUT_IN_2, PSD_CUT_IN_1, PSD_CUT_IN_FILE };
 
 struct psd_cut_write {
@@ -31,8 +31,7 @@ struct psd_cut_write {
     struct psd_cut_slab *slab; /* shared piece of memory in which `data` lies; NULL: data has its own allocation */
 };
 
-/* A piece of memory that a cut (a checkpoint being written) needs as it was at the cut's instant, and how much of it is
- * copied. */
+/* A piece of memory that a cut (a checkpoint being written) needs as it was at the cut's instant, and what of it is copied. */
 struct psd_kept {
     struct psi_list link;
     struct psd_cut *cut;
@@ -44,9 +43,9 @@ struct psd_kept {
     uint64_t bytes;        /* bytes kept, from the beginning of the memory */
     uint64_t memory_bytes; /* length of the memory, for freeing it */
     uint64_t left;         /* number of blocks that are not copied yet */
-    uint64_t next;         /* all blocks with a lower index are copied */
+    uint64_t next;         /* index of a block: all blocks before it are copied */
     bool owned;
-    /* file of values that gets the copy; 0: the state file, because the memory is the gathered body of mutation `number` */
+    /* index of the file that gets the copy; 0: the state file, because the memory is the gathered body of mutation `number` */
     uint32_t file;
     uint32_t which;
     enum psd_cut_place place;
@@ -68,9 +67,9 @@ struct psd_kept {
  * the bytes go in a file. NULL: no memory, or the cut has failed. */
 struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, const void *p, uint64_t bytes,
                               uint64_t memory_bytes);
-/** Free k, and its memory if the cut owns the memory. k->variable is NULL: the caller has released the reference. */
+/** Free k, and its memory if the cut owns it. Precondition: k->variable is NULL (the caller has released the reference). */
 void psd_kept_free(struct psd_kept *k);
-/** Call before bytes [offset, offset + bytes) of the memory change: copies what the cut still needs of them. k NULL: nothing. */
+/** Call before bytes [offset, offset + bytes) of the memory change: copies what the cut still needs of them. k may be NULL. */
 void psd_kept_change(struct psd_kept *k, uint64_t offset, uint64_t bytes);
 /** Prefetch the cache lines that a later psd_kept_change() of bytes from `offset` on will read. k may be NULL. */
 void psd_kept_fetch(const struct psd_kept *k, uint64_t offset);
@@ -81,8 +80,8 @@ void psd_kept_turn(struct psd_kept *k);
 /** Free p, memory of `bytes` bytes: at once or, if a cut still needs it, when the cut has copied it. *holder: the psd_kept of p;
  * NULL: no cut needs p. *holder becomes NULL. */
 void psd_kept_let_go(struct psd_store *s, struct psd_kept **holder, void *p, uint64_t bytes);
-/** Call when memory moves from one variable or mutation to another. psd_kept_move() puts *from into *to, which was NULL, and sets
- * *from to NULL; psd_kept_swap() exchanges *a and *b. */
+/** Call when memory passes from one variable or mutation to another. psd_kept_move() moves *from into *to, which must be NULL;
+ * *from becomes NULL. psd_kept_swap() exchanges *a and *b. */
 void psd_kept_move(struct psd_kept **to, struct psd_kept **from);
 void psd_kept_swap(struct psd_kept **a, struct psd_kept **b);
 

@@ -38,7 +38,7 @@ struct values {
 
 struct file {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t bytes, header_bytes; /* length of the file; of its header with prefix and padding */
+    uint64_t bytes, header_bytes; /* bytes: length of the file; header_bytes: of its header, with prefix and padding */
     uint32_t header_sum;
     struct values *first, *last;
 };

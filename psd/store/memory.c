@@ -21,8 +21,7 @@ void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n)
     s->counted[kind] -= n;
 }
 
-/* How many of n bytes of this kind the budget counts: of kinds from PSD_MEMORY_SESSIONS on, the first PSD_MEMORY_FREE_BYTES are
- * free. */
+/* How many of n bytes of this kind the budget counts: kinds from PSD_MEMORY_SESSIONS on have PSD_MEMORY_FREE_BYTES free. */
 static uint64_t over(enum psd_memory kind, uint64_t n)
 {
     const uint64_t beside = kind >= PSD_MEMORY_SESSIONS ? PSD_MEMORY_FREE_BYTES : 0;
@@ -86,7 +85,7 @@ ps_status psd_store_full(const struct psd_store *s, const char *kind, const char
 {
     char text[PSD_MEMORY_TEXT_BYTES];
     const bool never = n > s->budget_bytes;     /* more than the whole budget: repeating the request cannot help */
-    PSI_IGNORE(psd_store_memory_text(s, text)); /* text is empty if nothing is taken */
+    PSI_IGNORE(psd_store_memory_text(s, text)); /* `text` is empty if no memory is in use */
     return psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
                        never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
                        "%s '%s' needs %llu bytes; of the memory budget of %llu bytes %llu are taken%s%s (psd --memory_budget)",

@@ -38,7 +38,7 @@ static inline struct psd_number *psd_number_own(const struct psd_number *n)
 /* ---- variable.c ---- */
 /** Add c, which comes from psd_container_reserve(), to the store. */
 void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
-/** Drop all variables of c, and give c this incarnation. */
+/** Drop all variables of c, and set c's incarnation number. */
 void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
 /** Add v, which comes from psd_variable_reserve(), to c and to the store. */
 void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation);
@@ -49,10 +49,10 @@ void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t b
 /** Give v the optimizer's initial powers, and the value and slots of m, whose unfilled elements are filled first. v->version
  * becomes 0 if v had no value; otherwise it rises by 1, so that a pull under way shows that the value was replaced. */
 void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
-/** Make `value`, memory of `bytes` (v->bytes, except strings), the value of v. The old value is freed, also in the budget. If v
- * was uninitialised, its allocated slots are filled. *kept: the psd_kept of `value`, or NULL. */
+/** Make `value`, memory of `bytes` (v->bytes, except strings), the value of v. The old value is freed, and leaves the budget. If
+ * v was uninitialised, its slots are filled. *kept: record by which a checkpoint being written copies `value`, or NULL. */
 void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept);
-/** Make `values` the slot `slot` (from 1 on) of v, which has a value. *kept: the psd_kept of `values`, or NULL. */
+/** Make `values` the slot `slot` (from 1 on) of v, which has a value. *kept: as in psd_variable_swap_in(), for `values`. */
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept);
 
 /* ---- apply.c: what a mutation in progress does to its variable ---- */
@@ -78,7 +78,7 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
 /* ---- rows.c: pushes of some rows (common/rows.h) ---- */
 /** Apply a segment of `count` rows of the mutation g to its variable. last: no segment follows. */
 void psd_rows_apply(struct psd_progress *g, const uint8_t *segment, uint64_t count, bool last);
-/** Append a segment of `count` rows to the rows that g has gathered. first: number of these rows. */
+/** Append a segment of `count` rows to the rows that g has gathered. first: number of rows gathered before. */
 void psd_rows_stage(struct psd_progress *g, uint64_t first, const uint8_t *segment, uint64_t count);
 void psd_rows_apply_staged(struct psd_progress *g);
 /** Note that a segment of `count` rows has come: g->last_index becomes the index of its last row. */
@@ -98,17 +98,17 @@ void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st,
 void psd_queue_free(struct psd_store *s, struct psd_queue *q);
 /** Call when the variable of q is dropped: frees the elements in q, and those that sessions hold. */
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
-/** Make a the attempt of request `id` of r at the queue v: if a is new, put a into the lists of r and of the queue. If a was
- * begun before, with equal arguments, nothing changes. */
+/** Make a the attempt of request `id` of r at the queue v: a new attempt is put into the lists of r and of the queue. Nothing
+ * changes if a was begun before, with equal arguments. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
 void psd_attempts_fini(struct psd_store *s);
-/** Insert e, a new element, at the back of a's queue. ACCUMULATOR: add e to the sum. longer: from psd_queue_reserve_sum(). */
+/** Insert e at the back of a's queue. ACCUMULATOR: add e to the sum. longer: memory from psd_queue_reserve_sum(), or NULL. */
 void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e, struct psd_element *longer);
-/** Move the element with this index from the queue to the end of a. ACCUMULATOR: the element is a sum that was given back; if no
- * sum was given back, it is the current sum. */
+/** Move the element with this index from the queue to the end of a. ACCUMULATOR: the element is a sum that was given back or, if
+ * there is none, the current sum. */
 void psd_queue_take(struct psd_attempt *a, uint64_t index);
-/** End a: its request inserts and takes nothing more. give_back: the elements that it took go back to the queue; otherwise a WORK
- * queue lets its session hold them until WORK_END, and other queues free them. */
+/** End a: its request inserts and takes nothing more. give_back: the taken elements go back to the queue. Otherwise the session
+ * holds the items of a WORK queue until WORK_END, and elements of other queues are freed. */
 void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back);
 /** WORK: the elements that are in q now become its items for good, and the first epoch begins. */
 void psd_queue_fill(struct psd_queue *q, uint64_t hash);
@@ -122,14 +122,14 @@ void psd_rounds_set(struct psd_container *c, struct psd_rounds *g);
 void psd_rounds_end(struct psd_store *s, struct psd_container *c);
 /** Add m, which comes from psd_member_reserve() and is filled in, to g. */
 void psd_member_add(struct psd_rounds *g, struct psd_member *m);
-/** Give m's place in the group, with its memory, to another session, whose member id is `id`. The contributions of m to the
- * current round are dropped. */
+/** Make m the member of another session, with the new id `id`. The memory stays with m, but m's contributions to the current
+ * round are dropped. */
 void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16]);
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
-/** Replace the values of all variables of g by those of the round. They are built first if g is not READY, as in a replay. */
+/** Replace the values of all variables of g by the round's new values, which are built first if g is not READY (in a replay). */
 void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, uint64_t step, float factor,
                      const struct psd_optim_scalars *scalars);
-/** Call when the contribution p begins: finds its member's memory for it (the area), if p's round still takes contributions. */
+/** Call when the contribution p begins: sets p->area to the member's memory for it, if p's round still takes contributions. */
 void psd_area_begin(struct psd_progress *p);
 /** Call when the mutation p ends. complete: its last element has come. True: p is a contribution to a round, and counts in it. */
 bool psd_area_end(struct psd_progress *p, bool complete);

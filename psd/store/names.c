@@ -253,8 +253,8 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *container, const
     return PS_OK;
 }
 
-/* Put n, with this definition, into the map and its container's list. If the name had a record, it is freed, and n takes over its
- * volatile fields. */
+/* Put n, with this definition, into the map and its container's list. An older record of the name is freed, after n has taken
+ * over its volatile fields. */
 static void put(struct psd_directory *d, const char *container, const char *name, const struct psd_definition *definition,
                 struct psd_name *n)
 {
@@ -388,7 +388,7 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)
 {
     const struct psd_names_in *in = find_in(d, container);
-    /* counted first, because `in` is freed with its last name */
+    /* `left` is read first, because `in` is freed with its last name */
     for (uint32_t left = in == NULL ? 0 : in->count; left > 0; left--) {
         psd_directory_forget(d, container, psd_names_in_first(in)->name);
     }

@@ -13,8 +13,8 @@ enum psd_round_role { PSD_IN_NO_ROUNDS, PSD_IN_ROUNDS, PSD_IN_ROUNDS_STEP, PSD_I
 /* The record of one name. It lies with its strings in one piece of memory, because a directory may have a million names. */
 struct psd_name {
     /* volatile: which processes of the owner know the name */
-    uint64_t life;  /* life (random number) of the owner's process that last said that it has the variable; 0: none has */
-    uint64_t asked; /* life of the owner's process that was asked to create the variable and has not answered; 0: none */
+    uint64_t life;  /* random number of the owner's process that last said that it has the variable; 0: no process has */
+    uint64_t asked; /* random number of the owner's process that was asked to create the variable; 0: no answer is missing */
     uint64_t cut;   /* serial of the last cut (state saved for one checkpoint: cut.h) that contains the name */
     /* derived: */
     struct psi_list in;
@@ -25,7 +25,7 @@ struct psd_name {
     uint8_t dtype, rank;
     bool atomic, queue, part;
     /* volatile: */
-    bool sure;      /* some process of the owner has said that it has the variable */
+    bool sure;      /* at least one process of the owner, maybe an earlier one, has said that it has the variable */
     uint8_t rounds; /* role in the container's group: enum psd_round_role */
     bool by_rounds; /* as psd_container.by_rounds */
     /* remembered: */
@@ -40,14 +40,14 @@ struct psd_names_in {
     /* derived: */
     struct psi_list all;       /* all names of the container, linked by psd_name.in, the oldest first */
     uint32_t count, variables; /* number of names; number of names of variables, not queues */
-    /* true: `container` belongs to one client session (directory/own.c). The volatile fields are for such containers only */
+    /* true: `container` belongs to one client session (directory/own.c); only then are the volatile fields used */
     bool of_session;
     /* volatile: */
     struct psi_list session; /* link in psd_directory.sessions, if of_session; otherwise in no list */
     bool claimed;            /* since the directory started, a session has shown that it owns the container */
-    /* since when the directory knows of no connected session that owns the container; 0: it knows one */
+    /* time since which no session that owns the container is connected; 0: such a session is connected */
     uint64_t unclaimed_ms;
-    uint8_t key[PSI_KEY_BYTES]; /* key that clients must show to use the container, from its creation or a task's list */
+    uint8_t key[PSI_KEY_BYTES]; /* key that clients must show to use the container */
     /* derived: */
     char container[];
 };
@@ -71,21 +71,21 @@ struct psd_reset {
     struct psi_list place; /* derived: in one of psd_resets.places */
     /* remembered: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    bool pending;      /* the container is being reset, and creations in it are refused; false: only `owed` matters any more */
+    bool pending;      /* the container is being reset, and creations in it are refused; false: only `owed` is still used */
     bool *outstanding; /* [peer] true: the reset is not done before this task has answered */
     /* [peer] true: the task was away, and TASK_RESET must still be sent to it; lies behind `outstanding`, in one allocation */
     bool *owed;
     /* volatile: */
     struct psi_list waiters; /* struct psd_need of the RESET requests that wait for the end (psd/session/wait.h) */
-    /* volatile: checkpoints up to a bar's number must not bring the container back (psd/checkpoint/bars.h) */
-    uint64_t bar, bar_before; /* number of the bar in force, and of the bar that it has replaced; 0: none */
-    uint64_t chief_number;    /* number of the chief that asked for the reset; 0: somebody else asked */
-    char by[96];              /* name of the client that asked, for logs; "": it asked an earlier process of the directory */
-    bool emptying;            /* this task's own part of the container is being emptied (owner/emptying.c) */
+    /* volatile: checkpoints up to number `bar` must not bring the container back (psd/checkpoint/bars.h) */
+    uint64_t bar, bar_before; /* number in force, and the number that it has replaced; 0: no checkpoint is barred */
+    uint64_t chief_number;    /* number of the chief that asked for the reset; 0: a session that is no chief asked */
+    char by[96];              /* name of the client that asked, for logs; "": not known after a restart of the directory */
+    bool emptying;            /* this task is dropping its own variables of the container (owner/emptying.c) */
     bool forgetting;          /* all tasks have done their part, and the names are being forgotten in slices */
     /* `noting`: this task's disk is writing how far the reset is; `noted`: the disk has written that it is over */
     bool noting, noted;
-    bool taken_back;         /* the reset was given up, but this task's disk still says that it is unfinished */
+    bool taken_back;         /* the reset was given up, but this task's disk has not noted that yet */
     uint64_t again_ms;       /* time of the next try after a failure; 0: no failure */
     uint64_t bytes;          /* size of the record as malloc gives it */
     struct psd_store *store; /* store whose budget counts the record; NULL: the record is in no psd_resets */
@@ -98,7 +98,7 @@ enum { PSD_RESETS_MAX = 1024, PSD_RESET_PLACES = 256 };
 struct psd_resets {
     struct psi_list all;     /* derived: the oldest first */
     struct psd_store *store; /* volatile: store of this task; its budget counts the records */
-    /* volatile: the seed is random, and each task's own; psd_reset.place links a reset into one of the lists */
+    /* volatile: each task has its own random seed for the hash */
     struct psi_list places[PSD_RESET_PLACES]; /* lists of resets by the hash of the container's name */
     uint64_t seed[2];
 };
@@ -109,7 +109,7 @@ void psd_directory_fini(struct psd_directory *d);
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
 /** The names of a container. NULL: there are none. The record is freed with the last name. */
 const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container);
-/** Note the key of a session's container. claimed: the session that owns the container is alive, and has shown this key. */
+/** Note the key of a session's container. claimed: the session that owns the container is connected, and has shown this key. */
 void psd_names_keyed(const struct psd_directory *d, const char *container, const uint8_t key[PSI_KEY_BYTES], bool claimed);
 /** The next container of a session to examine, which moves to the end of the list. NULL: there is none. */
 struct psd_names_in *psd_names_next_session(struct psd_directory *d);

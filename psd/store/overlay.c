@@ -3,9 +3,9 @@
  * psd_overlay_flip() -> psd_overlay_home(), in slices. Failure: none: memory is reserved with the members, and rows are checked
  * when they come.
  *
- * The area of a member, for max (psd_part.rows_max) rows: indices (u64) of its contribution | indices of its share of the overlay
- * | gradients of the contribution | new rows of the value | new rows of each slot. Row j of the overlay is row j % max in the
- * share of the round's member j / max. */
+ * A member's area has arrays of max (psd_part.rows_max) rows, one after the other: indices (u64) of the member's contribution,
+ * indices of its share of the overlay, gradients of the contribution, new rows of the value, new rows of each slot. Row j of the
+ * overlay is row j % max in the share of the round's member j / max. */
 #include "overlay.h"
 
 #include "kept.h"
@@ -20,7 +20,7 @@
 
 enum { BLOCK_BYTES = 16 << 10, /* bytes of rows built at a time; at least one row */ ALIGN = 64 };
 
-/* A part to which members contribute rows (psd_part.by_rows), with the sizes of its rows and the layout of its areas. */
+/* A variable to which members contribute rows (psd_part.by_rows): its row sizes, and the layout of each member's area for it. */
 struct view {
     const struct psd_part *p;
     const struct psd_variable *v;
@@ -118,7 +118,7 @@ static uint64_t next_of(const struct psd_area *a)
     return a->next < a->rows ? psi_rows_index(a->memory, a->next) : UINT64_MAX;
 }
 
-/* The lowest index among the contributed rows of part i that are not averaged yet; UINT64_MAX: all rows are averaged. */
+/* The lowest index among the rows contributed to g's variable i that are not averaged yet; UINT64_MAX: all are averaged. */
 static uint64_t next_index(const struct psd_rounds *g, uint32_t i)
 {
     uint64_t least = UINT64_MAX;
@@ -160,7 +160,7 @@ uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* The area in which row j of the overlay lies. members: the members whose areas hold the overlay, in the order of its rows. */
+/* The memory (area) of the member that holds row j of the overlay. members: all whose memory holds rows of it, in their order. */
 static uint8_t *share_of(const struct view *w, const struct psd_member *const *members, uint64_t j)
 {
     return area_of(members[j / w->p->rows_max], number_of(w->p))->memory;
@@ -189,7 +189,7 @@ uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i)
     const struct view w = view_of(p);
     const struct psd_variable *v = w.v;
     const uint64_t first = p->fresh, bytes = w.row_bytes[0];
-    const uint64_t left = p->rows_max == 0 ? 0 : p->rows_max - first % p->rows_max; /* rows that still fit in the current share */
+    const uint64_t left = p->rows_max == 0 ? 0 : p->rows_max - first % p->rows_max; /* rows that fit in the rest of the share */
     const uint64_t fit = bytes == 0 || bytes > BLOCK_BYTES ? 1 : BLOCK_BYTES / bytes, most = left < fit ? left : fit;
     uint64_t count = 0;
     for (uint64_t index = next_index(g, i); count < most && index != UINT64_MAX; index = next_index(g, i), count++) {
@@ -211,7 +211,7 @@ uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* Apply the gradients of rows [first, first + count) to the copy of a part. */
+/* Apply the gradients of rows [first, first + count) to the second copy of the variable. */
 static void apply_copy(const struct view *w, const struct psd_optim_scalars *scalars, uint64_t first, uint64_t count,
                        const uint8_t *grad)
 {
@@ -281,8 +281,8 @@ static uint64_t index_at(const struct view *w, uint64_t j)
     return psi_rows_index(index_place(w, w->p->rounds->shares, j), 0);
 }
 
-/* Copy rows [j, end) of the overlay into the variable's own memory. Returns how many bytes were copied, with those of old rows
- * that a checkpoint being written needs. */
+/* Copy rows [j, end) of the overlay into the variable's own memory. Returns the number of bytes copied, including copies of old
+ * rows for a checkpoint that is being written. */
 static uint64_t move_home(const struct view *w, uint64_t j, uint64_t end)
 {
     struct psd_variable *v = psd_variable_own(w->v);
@@ -327,7 +327,7 @@ bool psd_overlay_home(struct psd_rounds *g, uint64_t bytes)
     return true;
 }
 
-/* The position in the overlay of its first row whose index is not below `index`; p->fresh: all indices are below. */
+/* Position in the overlay of the first row whose index is at least `index`; p->fresh: there is no such row. */
 static uint64_t find(const struct view *w, uint64_t index)
 {
     uint64_t low = 0, high = w->p->fresh;
@@ -349,7 +349,7 @@ void psd_overlay_settle(const struct psd_variable *v)
         return;
     }
     const struct view w = view_of(p);
-    PSI_IGNORE(move_home(&w, p->home, p->fresh)); /* returns the number of bytes moved */
+    PSI_IGNORE(move_home(&w, p->home, p->fresh)); /* the number of copied bytes is not needed */
     p->in_force = false;
     p->fresh = 0;
 }

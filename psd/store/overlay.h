@@ -15,23 +15,23 @@
 
 #include "rounds.h"
 
-/** Bytes of one member's area for p, to which members contribute rows: for the contribution, and a share of the overlay. */
+/** Bytes of one member's area for p: room for the member's contribution of rows, and for a share of the overlay. */
 uint64_t psd_overlay_area_bytes(const struct psd_part *p);
 /** Copy a segment of `count` rows of the contribution g to g->area. first: number of rows of g that came before. */
 void psd_overlay_contribute(const struct psd_progress *g, uint64_t first, const uint8_t *segment, uint64_t count);
-/** Begin anew to sum up or to build part i (a variable of the group), from the first row of each contribution on. */
+/** Begin anew to sum up or to build g's variable i, from the first row of each contribution on. */
 void psd_overlay_begin(struct psd_rounds *g, uint32_t i);
-/** Average some more rows of part i, and add their squares to g->squares. Returns the number of rows; 0: all rows are added. */
+/** Average some more rows of g's variable i, and add their squares to g->squares. Returns how many; 0: all rows are added. */
 uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i);
-/** Forget the new rows of part i that are built, unless readers get them already (in force). */
+/** Forget the new rows built for g's variable i. Rows in force, which readers get already, stay. */
 void psd_overlay_forget(struct psd_rounds *g, uint32_t i);
-/** Build some more new rows of part i, which has an overlay. Returns their number; 0: all new rows are built. */
+/** Build some more new rows of g's variable i, which has an overlay. Returns how many; 0: all new rows were built before. */
 uint64_t psd_overlay_build(struct psd_rounds *g, uint32_t i);
-/** Build rows [first, first + count) of part i, which has a copy and whose optimizer moves all rows. */
+/** Build rows [first, first + count) of g's variable i, which has a second copy because its optimizer changes all rows. */
 void psd_overlay_build_copy(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count);
-/** Put the overlay of part i in force: readers get its rows, all built. These lie in the areas of g->sources, now g->shares. */
+/** Put the overlay of g's variable i, which is built, in force: readers get its rows. Copies g->sources to g->shares. */
 void psd_overlay_flip(struct psd_rounds *g, uint32_t i);
-/** Move about `bytes` of rows of all parts into their variables' own memory. True: no row is left in an overlay. */
+/** Move about `bytes` of rows from overlays of g into their variables' own memory. True: no row is left in an overlay. */
 bool psd_overlay_home(struct psd_rounds *g, uint64_t bytes);
 /** Move all rows of v that lie in an overlay in force into v's own memory. v may be any variable. */
 void psd_overlay_settle(const struct psd_variable *v);

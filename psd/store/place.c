@@ -106,9 +106,9 @@ static int in_order(const void *a, const void *b)
                                 : (x->handle > y->handle) - (x->handle < y->handle);
 }
 
-/* Make psd_variable.order unique again after a load: a loaded variable may have the order of one that was here. Sorted by order,
- * then handle, the variables keep their sequence; an order that is not above the one before is raised. all: memory for a pointer
- * to each variable of the store. */
+/* Make psd_variable.order unique again after a load, because a loaded variable may have the order of a variable that was here.
+ * The variables are sorted by order, then by handle; an order that is not above its predecessor's is raised. all: memory for a
+ * pointer to each variable of the store. */
 static void settle_orders(struct psd_store *s, struct psd_variable **all)
 {
     uint32_t count = 0;
@@ -127,9 +127,9 @@ static void settle_orders(struct psd_store *s, struct psd_variable **all)
     s->next_order = all[count - 1]->order < s->next_order ? s->next_order : all[count - 1]->order + 1;
 }
 
-/* Decide whether initial values from the checkpoint can be used in container c, of which other tasks may have trained variables
- * since. They can if some task had trained c before the checkpoint, or if all tasks put c into use by this load: then `restored`
- * becomes false. Otherwise sealed initial values lose the seal, so that a chief can give others. */
+/* Decide whether c can be used with untrained initial values from the checkpoint, while other tasks may have trained their
+ * variables of c since. It can if some task had trained c before the checkpoint, or if all tasks got c by this load: `restored`
+ * becomes false. Otherwise sealed initial values lose the seal, so that a chief can replace them. */
 static void note_restored(const struct placing *p, const struct psd_container *c, bool trained_elsewhere)
 {
     uint64_t cursor = 0;
@@ -176,7 +176,7 @@ static void note_placed(const struct placing *p, struct psd_container *to)
     bool trained = false;
     to->next = 0;
     to->moved = p->how->moved;
-    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* always true for a container that moves */
+    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* true for each container that moves */
     for (struct psd_variable *v = next_in(to, &inner); v != NULL; v = next_in(to, &inner)) {
         v->checkpoint = v->initialised ? p->how->checkpoint : 0;
         v->checkpoint_version = v->version;

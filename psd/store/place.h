@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Move the containers of a loaded task (load.h), with their variables and memory, into the task that serves; nothing is copied.
  * No client knows the loaded containers, so each gets a new incarnation, and each variable a new creation and handle. No change
- * (commit.h) describes the move, so a replay of changes begins after it. Parts of several tasks are joined first. */
+ * (commit.h) describes the move, so a replay of changes begins after it. Files of several tasks are loaded one by one, and
+ * psd_place_join() joins them before the move. */
 #ifndef PSD_STORE_PLACE_H
 #define PSD_STORE_PLACE_H
 
@@ -14,12 +15,12 @@ struct psd_task;
 
 struct psd_placed {
     uint64_t checkpoint;
-    uint64_t moved; /* new psd_container.moved: in checkpoints up to this number, other tasks have the values; 0: none */
-    /* random number of this load. A container for which wants() says another number came into use on other tasks before it */
+    uint64_t moved; /* new psd_container.moved: in checkpoints up to this number, other tasks have the values; 0: in none */
+    /* random number of this load; wants() gives another number for a container that other tasks got by an earlier load */
     uint64_t start;
-    /* True if the container is to move. *out_start: new psd_container.start. *out_trained: it was trained before the save. */
+    /* true if the container is to move. *out_start: new psd_container.start. *out_trained: some task had trained it */
     bool (*wants)(void *ctx, const char *container, uint64_t *out_start, bool *out_trained);
-    /* True if this variable or queue of a container that moves is left behind. */
+    /* true if this variable or queue of a container that moves is left behind */
     bool (*leaves_out)(void *ctx, const char *container, const char *name);
     uint64_t (*random)(void *ctx);
     /* called for each variable that loses its seal (the mark that its value is complete), as its value cannot be used */
@@ -31,8 +32,8 @@ struct psd_placed {
  * The caller then frees `from`, with what is left in it. RESOURCE_EXHAUSTED: nothing has moved; `to` may have new containers. */
 ps_status psd_place(struct psd_task *to, struct psd_task *from, const struct psd_placed *how, struct psi_err *err) PSI_MUST;
 
-/** Move all of `from` to `to`, two loaded parts of one checkpoint; the caller then frees `from`. random: as in psd_placed. After
- * an error nothing has moved: FAILED_PRECONDITION (both have a variable of the name in the error), RESOURCE_EXHAUSTED. */
+/** Move all of `from` to `to`; each has what one task saved for the checkpoint. The caller then frees `from`. random: as in
+ * psd_placed. After an error nothing has moved: FAILED_PRECONDITION (both have a variable of this name), RESOURCE_EXHAUSTED. */
 ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*random)(void *ctx), void *ctx,
                          struct psi_err *err) PSI_MUST;
 

@@ -341,7 +341,7 @@ ps_status psd_queue_reserve_sum(struct psd_store *s, const struct psd_queue *q, 
                              "accumulator '%s': no memory for a sum of %llu rows", q->variable->name, (unsigned long long)rows);
 }
 
-/* Add e to the sum of a sparse accumulator; `longer` takes the place of the sum, if it is not NULL. */
+/* Add e to the sum of a sparse accumulator. If `longer` is not NULL, it becomes the sum, and the old sum is freed. */
 static void accumulate_rows(struct psd_store *s, struct psd_queue *q, const struct psd_element *e, struct psd_element *longer)
 {
     struct psd_element *sum = q->sum;

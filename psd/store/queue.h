@@ -11,7 +11,7 @@
  * queued again when all items of the epoch are done.
  *
  * ACCUMULATOR: the first gradient that is put in becomes the sum, later gradients are added to the sum and freed; a DEQUEUE takes
- * the sum, reduced, as an element, and the next gradient begins a new sum. A sum that is given back is taken before the current.
+ * the sum, reduced, as an element, and the next gradient begins a new sum. A sum that was given back is taken before the new one.
  * SPARSE_ACCUMULATOR: as ACCUMULATOR, row by row (sparse.h); a gradient with rows that the sum lacks makes a longer sum, whose
  * memory is reserved before. Comments below that name ACCUMULATOR are true of both kinds.
  *
@@ -37,9 +37,9 @@ struct psd_element {
     /* derived: link in psd_queue.elements, or in the attempt that took the element; a queued element of a SHUFFLE: in no list */
     struct psi_list link;
     /* remembered: */
-    uint64_t serial;     /* number by order of insertion, from 1 on; ACCUMULATOR: number of gradients in the element */
+    uint64_t serial;     /* sequence number of the insertion, from 1 on; ACCUMULATOR: number of gradients in the element */
     uint64_t bytes;      /* bytes of data, which is encoded as in common/tuple.h */
-    uint32_t deliveries; /* how often the element was given back after a client may have got it; WORK: in this epoch; DONE: 0 */
+    uint32_t deliveries; /* how often the element was given back after a client may have got it; WORK: in this epoch only */
     uint32_t state;      /* derived: enum psd_element_state */
     uint64_t cut;        /* volatile: serial of the last cut (state saved for a checkpoint: cut.h) that contains the element */
     uint8_t data[];      /* remembered: 8-aligned */
@@ -62,7 +62,7 @@ struct psd_attempt {
     uint64_t bytes; /* bytes of the data of its elements */
 };
 
-/* Counts of a queue that is being loaded from a checkpoint, which come before its elements. */
+/* Counts of a queue that is being loaded; the checkpoint has them before the queue's elements. */
 struct psd_queue_expects {
     /* volatile: */
     uint64_t size, done, taken;
@@ -74,7 +74,7 @@ struct psd_queue {
     /* remembered: */
     struct psi_queue_spec spec;
     struct psi_list elements;   /* FIFO, WORK: in their order */
-    struct psd_element **array; /* SHUFFLE: [size], from which an index is drawn; WORK: [next_serial - 1], all items by serial */
+    struct psd_element **array; /* SHUFFLE: [size], all elements; WORK: [next_serial - 1], all items, by serial */
     uint64_t size;
     uint64_t next_serial;
     uint64_t draws;          /* SHUFFLE: draws so far */
@@ -82,7 +82,7 @@ struct psd_queue {
     uint64_t done;           /* WORK: items done in this epoch */
     struct psd_element *sum; /* ACCUMULATOR: NULL while it has no gradient */
     int64_t step;            /* ACCUMULATOR: global step; gradients of an earlier step are dropped */
-    uint32_t epoch;          /* WORK: number of the epoch, from 0 on; spec.epochs: all epochs are over */
+    uint32_t epoch;          /* WORK: index of the epoch, from 0; equal to spec.epochs: all epochs are over */
     bool closed;
     bool filled; /* WORK: the queue has all its items */
     /* derived: */
@@ -96,12 +96,12 @@ struct psd_queue {
     struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/session/wait.h, the longest waiting first */
     /* link in psd_task.moved_queues: elements or requests have come, and psd_queues_turn() serves them at the end of the event */
     struct psi_list dirty;
-    struct psd_cut_queue *kept;       /* elements that the checkpoint being written has still to encode (cut.c); NULL: none */
+    struct psd_cut_queue *kept;       /* what the checkpoint being written has still to encode (cut.c); NULL: nothing */
     struct psd_queue_expects expects; /* used while a checkpoint is loaded */
     const struct psd_variable *variable;
 };
 
-/** The record of the elements that request `id` of r has moved. NULL: it has moved none, or the client has acknowledged them. */
+/** The record of the elements that request `id` of r put or took. NULL: no elements, or the client has acknowledged them. */
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
 /** True if q has room for one more element within its capacity. The caller checks `closed`. */
 bool psd_queue_has_room(const struct psd_queue *q);
@@ -135,8 +135,7 @@ void psd_element_free(struct psd_store *s, struct psd_element *e);
 struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
 /** Make room in q->array for `count` more elements. An element that is given back has room already. RESOURCE_EXHAUSTED. */
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, uint64_t count, struct psi_err *err) PSI_MUST;
-/** SPARSE_ACCUMULATOR: allocate *out, for the sum of q->sum and e; *out stays as it is if q->sum has all rows of e already.
- * RESOURCE_EXHAUSTED. */
+/** SPARSE_ACCUMULATOR: allocate *out for the sum of q->sum and e, unless q->sum has all rows of e already. RESOURCE_EXHAUSTED. */
 ps_status psd_queue_reserve_sum(struct psd_store *s, const struct psd_queue *q, const struct psd_element *e,
                                 struct psd_element **out, struct psi_err *err) PSI_MUST;
 struct psd_attempt *psd_attempt_new(struct psd_store *s);

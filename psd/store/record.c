@@ -123,7 +123,7 @@ void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const
     }
     struct psd_step *last = r->step_count == 0 ? NULL : &r->steps[r->step_count - 1];
     if (last != NULL && step < last->step) {
-        r->step_count = 0; /* older reports cannot be compared: the step was set back, or another variable is the step now */
+        r->step_count = 0; /* the step was set back, or another variable is the step now: older reports do not count */
     } else if (last != NULL && last->at_ms == now_ms) {
         last->step = step;
         return;

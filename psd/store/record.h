@@ -35,10 +35,10 @@ struct psd_progress {
     /* remembered: */
     const struct psd_variable *variable; /* holds one reference */
     struct psd_optim_scalars scalars;
-    /* number of elements; strings: bytes of the blob; rows: number of rows. Other counts of its elements have the same unit */
+    /* length of the body: number of elements; strings: bytes of the blob; rows: rows. All counts of "elements" have this unit */
     uint64_t total;
-    /* mutations that take effect as a whole: the elements that have come, in the variable's dtype; rows: each row behind its
-     * index, as on the wire. The bytes of these elements do not change any more; those behind them are undefined */
+    /* memory that gathers a mutation which takes effect as a whole: the elements that have come, in the variable's dtype; rows:
+     * as on the wire, each row behind its index. Bytes of elements that have not come are undefined */
     void *staging;
     uint64_t staging_bytes;
     uint64_t number;
@@ -50,12 +50,12 @@ struct psd_progress {
      * power, as the bits of a float64 */
     uint64_t chief_number;
     uint64_t member, round; /* CONTRIBUTE, CONTRIBUTE_ROWS */
-    uint64_t highest;       /* rows: index of the last row; 0 without rows */
-    uint64_t last_index;    /* rows: index of the last row that has come; UINT64_MAX: none */
-    uint64_t step;          /* pushes: 1 + global step that the session has sent; 0: none */
+    uint64_t highest;       /* rows: index of the last row, as the first frame says; 0 if the mutation has no rows */
+    uint64_t last_index;    /* rows: index of the last row that has come; UINT64_MAX: no row has come */
+    uint64_t step;          /* pushes: 1 + global step that the session has sent; 0: it has sent no step */
     /* volatile: */
     uint64_t from; /* pushes: 1 + version of the values that the gradient was computed from; 0: not known */
-    /* `staging` as it was at the cut, for the checkpoint being written (kept.h); NULL: no copy is needed */
+    /* record by which the checkpoint being written copies `staging` (kept.h); NULL: it needs no copy */
     struct psd_kept *kept;
     /* while the push changes its value in slices (rpc/moves.c): link in psd_task.moves, and the record that has the push */
     struct psi_list moves;
@@ -73,7 +73,7 @@ struct psd_number {
     uint64_t offset; /* elements applied or staged */
     uint64_t position, version, incarnation;
     struct psd_progress *progress;
-    char *text;      /* text of a refusal, owned; NULL: none */
+    char *text;      /* text of a refusal, owned; NULL: no text */
     uint8_t state;   /* enum ps_number_state: APPLIED, REFUSED, IN_PROGRESS, ABANDONED */
     uint8_t applied; /* refused, abandoned: ps_applied */
     uint8_t status;  /* refused: ps_status */
@@ -94,8 +94,8 @@ struct psd_step {
 struct psd_rival {
     /* volatile: */
     uint8_t session[16];
-    /* challenge (a number that heartbeats of this session must return) made when the rival first asked; once it is returned, this
-     * session is alive, and the rival is refused for good. 0: none */
+    /* challenge made when the rival first asked: a number that a heartbeat of this session must return. Its return proves that
+     * this session is alive, and the rival is refused for good. 0: there is no rival */
     uint64_t number;
 };
 enum { PSD_RIVALS_KEPT = 4 /* rivals noted for each session; a further one replaces the rival with the lowest number */ };
@@ -104,7 +104,7 @@ struct psd_record {
     /* remembered: */
     uint8_t session[16];
     uint64_t name;
-    /* identity of the session's client; "": not known, as the checkpoint is of an older version */
+    /* identity of the session's client; "": not known, because a checkpoint of an older version lacked it */
     char who[PSI_IDENTITY_TEXT_BYTES];
     struct psi_list progress;             /* struct psd_progress */
     struct psi_list attempts;             /* struct psd_attempt of queue.h, the oldest first */
@@ -116,23 +116,23 @@ struct psd_record {
     uint64_t cut;        /* volatile: serial of the last cut that contains the record (cut.h) */
     /* volatile: the connection, and who the session is */
     uint64_t connection; /* highest number of a connection of this session; the client numbers them, and numbers rise */
-    void *conn;          /* the present connection; NULL: none */
-    /* while there is no connection: link in a list of sessions without one, psd_task.silent or silent_empty */
+    void *conn;          /* the present connection; NULL: the session is not connected */
+    /* while the session is not connected: link in psd_task.silent or silent_empty, lists of such sessions */
     struct psi_list silent;
     struct psi_list shown; /* containers whose keys the session has shown, as struct psd_shown (shown.h) */
     uint64_t idle_since_ms;
-    bool just_silent; /* the connection has ended, and no tick has come since */
-    /* no connection, and the lease has ended: queue elements that the session had taken went back to their queues */
+    bool just_silent; /* true from the end of the connection until the next tick */
+    /* the session is not connected, its lease has ended, and the queue elements that it had taken went back to their queues */
     bool away;
     bool guest; /* the session was accepted above the limit of sessions: the record ends with its connection */
     /* begun_ms: when the record was made; heard_ms: when the session last sent anything, set only while it has no connection */
     uint64_t begun_ms, heard_ms;
     bool stopping;       /* the answer to the session's next heartbeat tells the program to stop */
-    bool done;           /* directory: the session has sent JOB_DONE: its program has finished its training */
+    bool done;           /* directory: the session has sent JOB_DONE, because its program has finished training */
     uint32_t step_count; /* used entries of `steps`, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
     char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the reported global step; "": the client reports none */
-    char said[192];                           /* directory: values of the session's newest step, "loss=0.25"; "": none */
+    char said[192];                           /* directory: what the session last said of its step, "loss=0.25"; "": nothing */
     /* requests that wait for their answer: request number -> struct psd_wait of psd/session/wait.h */
     struct psi_u64_map waits;
     char job[PS_JOB_BYTES_MAX + 1];
@@ -140,23 +140,23 @@ struct psd_record {
     char program[PS_JOB_BYTES_MAX + 2];
     char container[PS_CONTAINER_BYTES_MAX + 1];
     struct psd_own {
-        char container[PSI_SESSION_CONTAINER_BYTES - 1]; /* the session's own container, without a NUL; all 0: HELLO named none */
+        char container[PSI_SESSION_CONTAINER_BYTES - 1]; /* the session's own container, without NUL; all 0: it has none */
         uint8_t key[PSI_KEY_BYTES];
     } own;
     uint32_t task, pid;
     uint64_t lease_until_ms; /* directory: end of the session's lease, which each heartbeat renews */
     bool member;             /* directory: at the last tick the session had a lease, so that its task counts as up */
-    /* directory: container whose chief the session asked to be in its last heartbeat; "": none */
+    /* directory: the session's last heartbeat asked to become chief of this container; "": it did not ask */
     char chief_of[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t chief_ready; /* directory: chief number under which the session reported the model ready; 0: none */
-    /* directory, from the last heartbeat: the session's id as member of a group of bounded staleness, 0: none; its steps done */
+    uint64_t chief_ready; /* directory: chief number under which the session reported the model ready; 0: not reported */
+    /* directory, from the last heartbeat: the session's id as member of a STALENESS group (0: no member), and its steps done */
     uint64_t round_member, round_steps;
     /* directory, for a session that trains: link in psd_task.places, by which a second process with the same task is found */
     struct psi_list place;
     char rival[96];                     /* directory: name of the last other process that was refused this job and task */
     uint64_t rival_ms, rival_logged_ms; /* when `rival` was refused; when this was last logged. 0: never */
     struct psd_rival rivals[PSD_RIVALS_KEPT];
-    /* directory: newest challenge that a rival has caused (`rivals`); newest challenge that heartbeats have returned */
+    /* directory: challenge: the newest number in `rivals`; proved: the newest such number that heartbeats have returned */
     uint64_t challenge, proved;
 };
 enum {
@@ -208,7 +208,7 @@ static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || psd_push_is_scatter(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
-/** True if segments of a dense gradient for v, in any dtype, may end within a row, while its optimizer needs whole rows. */
+/** True if v's optimizer needs whole rows, but segments of a dense gradient may end within a row (in some wire dtype). */
 static inline bool psd_push_cuts_rows(uint8_t kind, const struct psd_variable *v)
 {
     return v->row_elements > 1 && (kind == PSD_PUSH || kind == PSD_PUSH_PULL) &&
@@ -222,7 +222,7 @@ static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
     return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) || psd_push_cuts_rows(kind, v) ||
            (psd_push_is_applied(kind) && psi_optimizer_is_staged(v->optimizer.kind));
 }
-/** True if p changes its variable segment by segment, so that a part of p may be applied before its end. */
+/** True if p changes its variable segment by segment, so that some of p may be applied before its last segment comes. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
     return psd_push_streams(p->kind, p->variable) && !psd_push_is_whole(p->kind, p->variable);
@@ -278,7 +278,7 @@ static inline bool psd_number_may_show(const struct psd_number *n)
 {
     return n->progress != NULL && (psd_progress_streams(n->progress) || psd_number_moves(n));
 }
-/** True if n is in progress and partly applied. When n ends, the variable gets a new version, also if n is refused. */
+/** True if n is in progress and partly applied. The end of n then gives the variable a new version, even if n is refused. */
 static inline bool psd_number_is_torn(const struct psd_number *n)
 {
     return psd_number_may_show(n) && n->offset > 0;
@@ -303,20 +303,20 @@ static inline uint64_t psd_progress_staged_bytes(const struct psd_progress *p, u
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 /** Free r, which must have nothing in progress, no attempts and no waiting requests. */
 void psd_record_free(struct psd_record *r);
-/** The entry of `number`. NULL: the record does not have it. */
+/** The entry of sequence number `number`. NULL: the record does not have it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
-/** True if `number` may begin. False if it is PS_WINDOW or more below the highest number, because a newer number may have its
- * entry, or if it would replace a number in progress. */
+/** True if a request with this sequence number may begin. False if the number is PS_WINDOW or more below the highest, because a
+ * newer number may have its entry, or if its entry is that of a number in progress. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** Write the session into buf for logs, and return buf: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** Note a heartbeat that reports this global step (0 to INT64_MAX) of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
-/** 1 + the last global step that the session reported. 0: none; or the session began before since_ms, the time of the last
- * restore, and has not reported two steps since then. */
+/** 1 + the last global step that the session reported; 0: it has reported none. Also 0 if the session began before since_ms, the
+ * time of the last restore, unless r->steps has at least two steps, all reported after since_ms. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
-/** Global steps per second, from the first to the last kept report of a step (PSD_STEPS_KEPT). 0: fewer than two reports, or the
- * last is older than stale_ms. After a step that is lower than the step before, only later reports count. */
+/** Global steps per second, from the first to the last report in r->steps. 0: fewer than two reports, or the last is older than
+ * stale_ms. If a report has a lower step than the report before, only it and later reports count. */
 double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms);
 void psd_record_check_invariants(const struct psd_record *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A group at one owner: see rounds.h. Happy path: psd_rounds_set() -> psd_member_add() for each member -> contributions fill the
- * areas (apply.c) -> psd_rounds_build() -> psd_rounds_flip(), after which the memory of the old values is used for the new values
- * of the next round. overlay.c is for rows. Failure: no memory in psd_rounds_reserve() or psd_member_reserve(). */
+ * memory of their members (apply.c) -> psd_rounds_build() -> psd_rounds_flip(), after which the memory of the old values is used
+ * for the next round's new values. overlay.c is for rows. Failure: no memory in psd_rounds_reserve() or psd_member_reserve(). */
 #include "mutate.h"
 
 #include "kept.h"
@@ -160,7 +160,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
     for (uint32_t i = 0; g->parts != NULL && i < g->part_count; i++) {
         struct psd_part *p = &g->parts[i];
         if (p->variable == NULL) {
-            break; /* psd_rounds_reserve() has failed before it made this and the later parts */
+            break; /* psd_rounds_reserve() failed before it filled in this and the later entries */
         }
         unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
@@ -210,7 +210,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     return all;
 }
 
-/* Make the record of a group, without copies of values. NULL, or arrays in it that are NULL: no memory. */
+/* Make the record of a group, without copies of values. Without memory, the result or arrays in it are NULL. */
 static struct psd_rounds *new_group(const struct psd_container *c, const struct psd_rounds_def *def)
 {
     struct psd_rounds *g = psi_calloc(1, sizeof(*g));
@@ -405,7 +405,7 @@ void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id,
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m)
 {
     withdraw(g, m);
-    psd_rounds_settle(g); /* rows of an overlay in force may lie in the memory of m */
+    psd_rounds_settle(g); /* m's memory, freed below, may hold rows that are not yet copied to their variables */
     psi_list_remove(&m->link);
     g->member_count--;
     member_free(s, g, m);
@@ -462,12 +462,12 @@ void psd_rounds_build_end(struct psd_rounds *g)
     for (uint32_t i = 0; i < g->part_count; i++) {
         psd_overlay_forget(g, i);
     }
-    if (!psd_rounds_are_not_home(g)) { /* otherwise psd_rounds_build() has still to move rows home */
+    if (!psd_rounds_are_not_home(g)) { /* otherwise psd_rounds_build() must still copy rows to variables */
         psi_list_remove(&g->building);
     }
 }
 
-/* How many variables m has not contributed to (count), and the first of these. */
+/* What m lacks in this round: the number of variables to which m has not contributed, and the first of them. */
 static struct psd_missing lacks(const struct psd_rounds *g, const struct psd_member *m)
 {
     struct psd_missing what = {.member = m->id};
@@ -527,7 +527,7 @@ bool psd_sync_is_joint(const struct psd_sync_options *o)
     return o->max_norm > 0 && o->max_norm_each == 0;
 }
 
-/* The factor by which the limit on norms scales the optimizer's step for part i; 1: no limit. */
+/* The factor by which the limit on norms scales the average gradient of g's variable i; 1: no limit. */
 static float factor_of(const struct psd_rounds *g, uint32_t i)
 {
     if (psd_sync_is_joint(&g->options)) {
@@ -572,7 +572,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     bool same = g->missing_count == 0 && is_of(g, sources, found);
     const bool joint = psd_sync_is_joint(&g->options);
     const bool kept = same && decided && (!joint || g->round_factor > 0);
-    /* if kept: the order repeats an earlier one, maybe by a restarted directory that does not know rate and step: they stay */
+    /* if kept, this order repeats an earlier one. Rate and step then stay: a restarted directory does not know them */
     if (!kept) {
         take_rate(g, rate, step);
     }
@@ -608,7 +608,7 @@ bool psd_rounds_is_building(const struct psd_rounds *g)
     return g->build == PSD_BUILD_SUMS || g->build == PSD_BUILD_GOES;
 }
 
-/* Number of elements of a block of p: whole rows, if the optimizer works by row or members contribute rows. */
+/* How many elements of p's variable a block has: whole rows, if the optimizer works by row or members contribute rows. */
 static uint64_t block_elements(const struct psd_part *p)
 {
     const struct psd_variable *v = p->variable;
@@ -617,16 +617,16 @@ static uint64_t block_elements(const struct psd_part *p)
     return step > most ? step : most / step * step;
 }
 
-/* The elements of part i that are built at a time: `count` elements, at most block_elements(), from byte `at` on. */
+/* The elements of a group's variable i that are built at a time: `count`, at most block_elements(), from byte `at` on. */
 struct block {
     struct psd_part *p;
     uint32_t i;
     uint64_t count, at, bytes;
     void *slots[PSD_OPTIM_SLOTS_MAX];            /* the new slots */
-    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* one row of an optimizer by row may be larger than BLOCK_BYTES */
+    _Alignas(64) uint8_t grad[PS_SEGMENT_BYTES]; /* a row that an optimizer needs whole may be larger than BLOCK_BYTES */
 };
 
-/* grad = the average of the members' gradients for `count` elements of part i, from byte `at` on. */
+/* grad = the average of the members' gradients for `count` elements of g's variable i, from byte `at` on. */
 static void average_block(const struct psd_rounds *g, uint32_t i, uint64_t at, uint64_t count, uint8_t *grad)
 {
     const struct psd_variable *v = g->parts[i].variable;
@@ -668,8 +668,8 @@ static void finish_block(struct psd_rounds *g, struct block *b)
                            v->row_elements);
 }
 
-/* Build elements [first, first + count) of part i, at most block_elements(): average the gradients, copy value and slots, and run
- * the optimizer on the copies. An optimizer with norms needs two passes over all blocks: the first ends with measure_block(). */
+/* Build elements [first, first + count) of g's variable i, at most block_elements(): average the gradients, copy value and slots,
+ * run the optimizer on the copies. An optimizer with norms needs two passes over all blocks; measure_block() is for the first. */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
     struct psd_part *p = &g->parts[i];
@@ -700,7 +700,7 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
     }
     finish_block(g, &b);
     const uint64_t end = at + bytes, segment = at / PS_SEGMENT_BYTES * PS_SEGMENT_BYTES;
-    /* where segments end within blocks, no segment is complete here, and no CRC can be computed */
+    /* if segments end within blocks, the end of a block completes no segment, so no CRC can be computed here */
     if (PS_SEGMENT_BYTES % (block_elements(p) * v->element_bytes) != 0) {
         psd_sums_forget(&p->sums, v->bytes, at, bytes);
     } else if (end % PS_SEGMENT_BYTES == 0 || end == v->bytes) {
@@ -717,9 +717,9 @@ static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v
     return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(&v->optimizer)));
 }
 
-/* Call when g->squares is the sum of squares of the whole average of part g->part: notes the sum, and goes on to the next part.
- * After the last part: with a limit on all norms together, g waits (SUMMED) for the factor from the directory. With a limit on
- * each variable's norm, g begins to build new values. */
+/* Call when g->squares has the squares of the whole average of variable g->part: notes their sum, and goes on to the next
+ * variable. After the last one g begins to build new values if the limit is on each variable's norm. If it is on all norms
+ * together, g waits (SUMMED) for the directory's factor. */
 static void summed(struct psd_rounds *g)
 {
     g->sums[g->part++] = psi_squares_sum(&g->squares);
@@ -747,7 +747,7 @@ static void built(struct psd_rounds *g)
     }
 }
 
-/* Sum up or build the next block of part g->part. Returns its number of elements. */
+/* Sum up or build the next block of the variable with index g->part. Returns how many elements the block has. */
 static uint64_t next_block(struct psd_rounds *g)
 {
     const struct psd_part *p = &g->parts[g->part];
@@ -807,7 +807,7 @@ static void swap_copy(struct psd_part *p)
     p->sums = sums;
 }
 
-/* Put the new values of part i in force. A pull under way sends the new values from its next segment on. */
+/* Make the new values of g's variable i visible. A pull under way sends the new values from its next segment on. */
 static void flip_part(struct psd_rounds *g, uint32_t i, uint64_t step)
 {
     struct psd_variable *v = psd_variable_own(g->parts[i].variable);
@@ -846,7 +846,7 @@ void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t cou
     for (uint32_t i = 0; i < g->part_count; i++) {
         flip_part(g, i, step);
     }
-    if (replayed) { /* nobody calls psd_rounds_build() in a replay, so rows move home at once */
+    if (replayed) { /* a replay does not call psd_rounds_build(), which copies new rows to variables */
         psd_rounds_settle(g);
     }
     if (g->step != NULL) {

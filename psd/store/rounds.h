@@ -37,7 +37,7 @@ enum psd_sync_mode { PSD_SYNC_NONE, PSD_SYNC_ROUNDS, PSD_SYNC_STALENESS };
 enum psd_rows_mean { PSD_ROWS_MEAN_TAKEN, PSD_ROWS_MEAN_HAD };
 enum psd_on_loss { PSD_ON_LOSS_WAIT, PSD_ON_LOSS_SHRINK, PSD_ON_LOSS_FAIL };
 
-/* A group's options, set by the chief. The directory applies them. Owners keep them, to report them to a restarted directory. */
+/* Options of a group, set by the session that sets up the model (chief). Owners keep them to report them to the directory. */
 struct psd_sync_options {
     /* remembered: */
     uint32_t mode;          /* enum psd_sync_mode */
@@ -65,8 +65,8 @@ struct psd_area {
     float scale;   /* scale of the contribution; set when it is complete */
     uint64_t rows; /* by rows: number of rows; set when the contribution is complete */
     bool complete;
-    struct psd_progress *from; /* derived: mutation that fills the area now; NULL: none */
-    uint64_t next;             /* volatile: by rows: how many of the contribution's rows are averaged */
+    struct psd_progress *from; /* derived: mutation that fills `memory` now; NULL: no mutation does */
+    uint64_t next;             /* volatile: by rows: how many rows of the contribution are averaged already */
 };
 
 struct psd_member {
@@ -76,8 +76,8 @@ struct psd_member {
     uint8_t session[16];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    uint64_t round;         /* round of the newest complete contribution to some variable; 0: none */
-    uint64_t taken;         /* last committed round that included the member's contribution; 0: none */
+    uint64_t round;         /* round of the newest complete contribution to some variable; 0: no contribution so far */
+    uint64_t taken;         /* last committed round that included the member's contribution; 0: no round did */
     struct psd_area *areas; /* [part_count] */
 };
 
@@ -86,20 +86,20 @@ struct psd_part {
     bool by_rows;                        /* remembered: members contribute rows */
     struct psd_rounds *rounds;           /* derived: */
     uint64_t rows_max;                   /* derived: by rows: most rows that a member may contribute to a round */
-    /* volatile: by rows: new rows of a round lie in a table of their own, the overlay (overlay.h), until they are moved home:
-     * copied to the variable's own memory */
+    /* volatile: by rows: new rows of a round lie in a table of their own, the overlay (overlay.h), until they are copied to the
+     * variable's own memory */
     uint64_t fresh; /* number of rows in the overlay; grows while the round is built */
-    uint64_t home;  /* in force: how many of these rows, from the first on, were copied into the variable's own memory */
-    bool in_force;  /* the round is committed: a reader gets a row from the overlay, if the overlay has it */
-    /* volatile: the second copy of value and slots, where the next values are built. NULL: psd_part_has_copy() is false */
+    uint64_t home;  /* if in_force: how many rows of the overlay, from the first on, were copied to the variable's own memory */
+    bool in_force;  /* the round is committed: readers get the rows that the overlay has from the overlay */
+    /* volatile: second copy of value and slots, in which the next values are built. NULL: psd_part_has_copy() is false */
     void *value;
     void *slots[PSD_OPTIM_SLOTS_MAX];
-    /* these arrays as they were at a cut, for the checkpoint being written (kept.h); NULL: not copied */
+    /* records by which the checkpoint being written copies these arrays (kept.h); NULL: it needs no copy */
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX];
     struct psd_sums sums;
 };
 
-/* How far the new values of the round that is being closed are. */
+/* State of the new values of the round that is being closed. */
 enum psd_build {
     PSD_BUILD_NONE,
     PSD_BUILD_MISSING, /* not built: `missing` says which contributions are missing */
@@ -113,8 +113,8 @@ enum psd_build {
 struct psd_missing {
     /* volatile: */
     uint64_t member;
-    const struct psd_variable *variable; /* one of the variables without its contribution; NULL: this task has no such member */
-    uint32_t count;                      /* number of variables without its contribution */
+    const struct psd_variable *variable; /* one of the variables without the contribution; NULL: no such member here */
+    uint32_t count;                      /* number of variables without the member's contribution */
 };
 
 struct psd_rounds {
@@ -125,8 +125,8 @@ struct psd_rounds {
     uint32_t awaited;
     /* from the directory's last order: a member has reported the end of its training since the last committed round */
     bool over;
-    uint64_t committed;              /* last committed round, 0: none; contributions are collected for the next one */
-    float factor;                    /* factor by which max_norm scaled all averages of the last committed round; 0: none */
+    uint64_t committed;              /* last committed round (0: no round); contributions are collected for the next round */
+    float factor;                    /* factor by which max_norm scaled all averages of the last committed round; 0: no factor */
     const struct psd_variable *step; /* variable of the global step; NULL: another task has it */
     struct psi_list members;         /* struct psd_member */
     struct psd_part *parts;          /* [part_count] by ascending creation of their variables */
@@ -138,32 +138,32 @@ struct psd_rounds {
     uint32_t member_count;
     /* volatile: how far this task is with the current round, and which order (PREPARE, BUILD or COMMIT) it follows */
     enum psd_build build;
-    /* random number of the directory process that sent the order; number of its attempt to close the round */
+    /* life: random number of the directory process that sent the order; attempt: its attempt to close the round */
     uint64_t life, attempt;
     bool decided; /* true: the directory's decision has come, and the round is committed as soon as `build` is READY */
-    /* GOES, READY. set_rate: a SET_RATE takes effect with this round: values are built with `rate`, 0: each optimizer's own */
+    /* GOES, READY: true if a SET_RATE takes effect with this round; `rate` is the new learning rate; 0: each optimizer's own */
     bool set_rate;
     double rate;
-    float round_factor;  /* factor by which max_norm scales all averages of this round; 0: none, or not known yet */
+    float round_factor;  /* factor by which max_norm scales all averages of this round; 0: no factor, or not known yet */
     uint64_t round_step; /* GOES, READY: 1 + global step at which the round is built; 0: each variable's highest step is used */
     uint32_t source_count;
     /* from SUMS on: members whose contributions are taken, by ascending task index */
     const struct psd_member *sources[PS_MEMBERS_MAX];
     uint32_t share_count;
-    /* members whose areas hold the overlays in force: rows of the last round that are not all moved home */
+    /* members whose memory holds overlays in force: rows of the last round, not all copied to their variables yet */
     const struct psd_member *shares[PS_MEMBERS_MAX];
     uint32_t missing_count;
     struct psd_missing missing[PS_MEMBERS_MAX];
-    uint32_t part;                     /* SUMS, GOES: index of the part that is being summed up or built */
-    uint64_t done;                     /* SUMS, GOES: number of this part's elements that the present pass has done */
-    struct psi_squares squares;        /* SUMS: sum of the squares of this part's average, as far as it has come */
+    uint32_t part;                     /* SUMS, GOES: index in `parts` of the variable that is being summed up or built */
+    uint64_t done;                     /* SUMS, GOES: number of this variable's elements that the present pass has done */
+    struct psi_squares squares;        /* SUMS: sum of the squares of this variable's average, over the elements done */
     double *sums;                      /* [part_count], with max_norm: sums of squares of the averages, from SUMMED or GOES on */
-    bool measured;                     /* GOES: the norms of this part are known, and its second pass is under way */
-    struct psd_optim_norms norms;      /* GOES: norms of this part, as far as the first pass has come */
-    struct psd_optim_scalars *scalars; /* [part_count] GOES, READY: each part's scalars, captured when building began */
-    /* link in psd_task.building, while values are to be built or rows to be moved home by psd_rounds_build() */
+    bool measured;                     /* GOES: the first pass over this variable has computed its norms; the second goes on */
+    struct psd_optim_norms norms;      /* GOES: norms of this variable, over the elements that the first pass has done */
+    struct psd_optim_scalars *scalars; /* [part_count] GOES, READY: optimizers' scalars, captured when building began */
+    /* link in psd_task.building, while psd_rounds_build() has values to build or rows to copy to their variables */
     struct psi_list building;
-    /* psd/rounds/rounds.c: connection that waits for the answer to a PREPARE, BUILD or COMMIT, with its id and op; NULL: none */
+    /* connection that waits for the answer to a PREPARE, BUILD or COMMIT, with the request's id and op; NULL: none waits */
     void *ask_conn;
     uint64_t ask_id;
     uint8_t ask_op;
@@ -171,8 +171,8 @@ struct psd_rounds {
 
 /** True if v is in a group of mode ROUNDS, so that gradients for v are contributions to a round. v may be any variable. */
 bool psd_variable_in_rounds(const struct psd_variable *v);
-/** True if any other change of v would be lost now: a round's new values of v are built or being built, or rows of v lie in an
- * overlay and will overwrite v's own memory. */
+/** True if a change of v would be lost now: the closing round has built or is building new values of v, or rows of the last round
+ * will still be copied over v's own memory. */
 bool psd_variable_is_built(const struct psd_variable *v);
 /** True if v is in a group, or is the global step of a group. */
 bool psd_variable_in_group(const struct psd_variable *v);
@@ -186,18 +186,18 @@ bool psd_part_has_copy(const struct psd_part *p);
 ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /** The step in v, for which psd_step_check() has returned PS_OK. */
 uint64_t psd_step_value(const struct psd_variable *v);
-/** Find the member of g with this id. NULL: the group has none. */
+/** Find the member of g with this id. NULL: there is no such member. */
 const struct psd_member *psd_member_find(const struct psd_rounds *g, uint64_t member);
-/** Find the member that is task `task` of job `job`. NULL: none. */
+/** Find the member that is task `task` of job `job`. NULL: there is no such member. */
 const struct psd_member *psd_member_at(const struct psd_rounds *g, const char *job, uint32_t task);
 /** True if m has contributed to all of the group's variables here in the current round. */
 bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member *m);
 /** Find the area for the member's contribution to v. NULL: the contribution is dropped, because its round has ended or the member
  * is not in the group. The caller refuses a round that has not begun. */
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
-/** Bytes of memory of the copies of g and of the areas of all its members. */
+/** Bytes of g's copies of values and slots, and of the memory for all members' contributions. */
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g);
-/** Bytes of the records of all groups and members, added up anew to check what the budget has counted. */
+/** Bytes of the records of all groups and members, computed anew to check what the budget has counted. */
 uint64_t psd_rounds_record_bytes(const struct psd_store *s);
 uint64_t psd_member_memory_bytes(const struct psd_rounds *g);
 
@@ -230,11 +230,11 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
 bool psd_sync_is_joint(const struct psd_sync_options *o);
 /** Begin to build new values for the current round from the contributions of these members. A member named twice counts once.
  * Sets g->build: MISSING if contributions are missing; SUMS if norms have a limit and `factor` is not known (SUMMED if there is
- * nothing to sum); otherwise GOES (READY if there is nothing to build). If values are being built from exactly these members
- * already, building goes on, and does not begin anew, in two cases: the round is certain to be committed (decided) and no joint
- * factor is lacking; or neither the optimizers' scalars nor the factor have changed. rate: learning rate to build with, which the
- * variables keep after the commit; 0: the optimizers' own; NULL: the rates in force. step: 1 + global step of the round; 0: not
- * known. factor: factor of the limit on all norms together; 0: not known, so that with such a limit only sums are made. */
+ * nothing to sum); otherwise GOES (READY if there is nothing to build). Building that began earlier from exactly these members
+ * goes on if the round will certainly be committed (decided) and no joint factor is lacking, or if neither the optimizers'
+ * scalars nor the factor have changed; otherwise building begins anew. rate: learning rate to build with, which the variables
+ * keep after the commit; 0: the optimizers' own; NULL: the rates in force. step: 1 + global step of the round; 0: not known.
+ * factor: factor of the limit on all norms together; 0: not known, so that with such a limit only sums are made. */
 void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
                             uint64_t step, float factor);
 /** True if g sums up averages, or builds new values: psd_rounds_build() must be called until it returns true. */
@@ -243,9 +243,9 @@ bool psd_rounds_is_building(const struct psd_rounds *g);
  * are left, sum up or build. True: nothing is left to do. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 void psd_rounds_build_end(struct psd_rounds *g);
-/** True if new rows of the last round still lie in an overlay, and not in the variable's own memory. */
+/** True if new rows of the last round lie in an overlay, and are not yet copied to the variable's own memory. */
 bool psd_rounds_are_not_home(const struct psd_rounds *g);
-/** Move all rows of all overlays in force to the memory of their variables, at once. */
+/** Copy all rows of all overlays in force to the memory of their variables, in one call. */
 void psd_rounds_settle(struct psd_rounds *g);
 
 void psd_rounds_check_invariants(const struct psd_rounds *g);

@@ -4,8 +4,8 @@
  * Happy path: a segment's indices are checked -> by the kind of mutation, the optimizer applies each row, or the row is added or
  * written; the CRCs of the value's segments in which the row lies are forgotten. For an atomic variable the rows are gathered,
  * each behind its index, and take effect with the last one. Some optimizers change all rows: rows that the push lacks get a
- * gradient of 0 before the push's next row is applied, or with the last segment. Failure: an index that does not rise, or is
- * above the highest index that the first frame has announced; a last row with another index. Rows that are applied stay. */
+ * gradient of 0 before the push's next row is applied, or with the last segment. Failure: an index that does not rise or is above
+ * the last row's index, which the first frame announces; a last row with another index. Rows that are applied stay. */
 #include "rows.h"
 
 #include "commit.h"
@@ -84,7 +84,7 @@ static void changed(const struct psd_variable *v, uint64_t index, uint64_t row_b
     psd_sums_forget(&psd_variable_own(v)->sums, v->bytes, index * row_bytes, row_bytes);
 }
 
-/* Change the variable's row `index`, of `columns` elements, by `row`, which the mutation g has for this index. */
+/* Change the variable's row `index`, of `columns` elements, by `row`: the row of the mutation g with this index. */
 static void change_row(const struct psd_progress *g, uint64_t index, const uint8_t *row, uint64_t columns)
 {
     const struct psd_variable *v = g->variable;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of pushes of rows (common/rows.h) at the owner of the variable. mutate.h has the functions that carry it out. */
+/* Checks of pushes of rows (common/rows.h) at the owner of the variable. mutate.h has the functions that apply such pushes. */
 #ifndef PSD_STORE_ROWS_H
 #define PSD_STORE_ROWS_H
 
@@ -16,7 +16,7 @@ static inline uint64_t psd_rows_row_bytes(const struct psd_progress *p)
     return (uint64_t)(p->unit - PSI_INDEX_BYTES) / psi_wire_unit((ps_dtype)p->wire) * p->variable->element_bytes;
 }
 enum {
-    /* a push may change all rows only of a value of at most this size, as it changes them in one event, without a pause */
+    /* largest value of which a push may change all rows: it changes them in one event, without a pause for other work */
     PSD_MOVED_ROWS_BYTES_MAX = 16 << 20
 };
 /** True for a kind of optimizer whose sparse form in TensorFlow changes all rows of the variable, not only those of the push. */
@@ -31,10 +31,10 @@ static inline bool psd_rows_move_all(const struct psd_progress *p)
 }
 /** A copy of `scalars` for rows that a push changes although it does not contain them: l2 and weight decay are 0 in the copy. */
 struct psd_optim_scalars psd_rows_moved_scalars(const struct psd_optim_scalars *scalars);
-/** True if p, a mutation of rows from a checkpoint, is one that its variable can have in progress: psd_progress_fits(). */
+/** For psd_progress_fits(): true if its variable can have p, a mutation of rows read from a checkpoint, in progress. */
 bool psd_rows_fit(const struct psd_progress *p);
-/** True if p, from a checkpoint, can be as far as it says: `offset` of its rows, but not all, have come, and the last of these
- * has index p->last_index. Also true if p is no mutation of rows. */
+/** Check p, read from a checkpoint: can `offset` of its rows, but not all, have come, the last of them with index p->last_index?
+ * Also true if p is no mutation of rows. */
 bool psd_rows_may_stand(const struct psd_progress *p, uint64_t offset);
 /** Check the indices of the next `count` rows of n. last: these rows end the mutation. OUT_OF_RANGE, INVALID_ARGUMENT. */
 PSI_MUST ps_status psd_rows_check(const struct psd_number *n, const uint8_t *indices, uint64_t count, bool last,

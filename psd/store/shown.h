@@ -12,7 +12,7 @@ struct psd_shown {
     struct psi_list of_record;    /* in psd_record.shown */
     const struct psd_record *record;
 };
-/* budget bytes (PSD_MEMORY_CONTAINERS), as malloc gives them */
+/* bytes that a struct psd_shown takes in the budget (PSD_MEMORY_CONTAINERS), with malloc's overhead */
 enum { PSD_SHOWN_BYTES = sizeof(struct psd_shown) + 16 };
 
 /** True if r has shown the key of c. */

@@ -20,7 +20,6 @@ uint64_t psd_sparse_joined(const struct psi_queue_spec *spec, const uint8_t *a, 
     return count + (x.count - i) + (y.count - k);
 }
 
-/* Set row `to` of out to row `from` of s. */
 static void copy_row(const struct psi_sparse *out, uint64_t to, const struct psi_sparse *s, uint64_t from)
 {
     memcpy(out->indices + to * sizeof(int64_t), s->indices + from * sizeof(int64_t), sizeof(int64_t));
@@ -28,7 +27,6 @@ static void copy_row(const struct psi_sparse *out, uint64_t to, const struct psi
     memcpy(out->rows + to * s->row_bytes, s->rows + from * s->row_bytes, s->row_bytes);
 }
 
-/* Add row `from` of s to row `to` of out. */
 static void add_row(ps_dtype dtype, const struct psi_sparse *out, uint64_t to, const struct psi_sparse *s, uint64_t from)
 {
     const int64_t count = psi_sparse_number(out->counts, to) + psi_sparse_number(s->counts, from);

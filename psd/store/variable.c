@@ -584,7 +584,7 @@ static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimize
     psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
 }
 
-/* Initialise elements [first, first + count) of the value, which go to dst. A part gets those of the whole variable. */
+/* Write the initial values of elements [first, first + count) to dst. A part gets its elements of the larger variable. */
 static void fill_value(const struct psd_variable *v, const struct psd_making *m, uint64_t first, uint64_t count, void *dst)
 {
     const ps_shape shape = psd_variable_shape(v);
@@ -626,7 +626,7 @@ static void count_value(struct psd_variable *v)
     v->initialised = true;
 }
 
-/* Make `value`, which the caller has allocated, the value of v. The old value is freed, also in the budget. */
+/* Make `value`, which the caller has allocated, the value of v. The old value is freed, and leaves the budget. */
 static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
     if (v->first_value == NULL) {
@@ -634,7 +634,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
-    /* first_value may be other memory than `value`; the budget then counts each of the two as it counted the other before */
+    /* if another mutation gathers in first_value, that memory counts in the budget from now on as `value` did until now */
     v->first_value = NULL;
     v->value = value;
     psd_variable_resize(s, v, bytes);
@@ -665,7 +665,7 @@ ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variab
 {
     m->done = 0;
     m->replaces = false;
-    /* empty strings need no more memory than the budget has set aside since the variable was created */
+    /* empty strings fit into the memory that the budget has set aside since the variable was created */
     if (v->dtype == PS_STRING) {
         m->value = psd_arena_alloc(&s->arena, psi_blob_bytes_min(v->elements));
     } else if (v->value != NULL) {
@@ -763,7 +763,7 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
     }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(&v->optimizer); i++) {
         psd_store_unstage_kept(s, v->slots[i], psd_variable_bytes_of(v, 1 + i),
-                               &v->kept[1 + i]); /* in the budget the new slot counts from now on as the old one did */
+                               &v->kept[1 + i]); /* the new slot takes the old slot's share of the budget */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }
@@ -780,7 +780,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
     } else {
         take_made(s, v, m);
     }
-    psd_sums_reset(&v->sums); /* the new value may lie in the memory of the old one, and take_made() keeps the CRCs then */
+    psd_sums_reset(&v->sums); /* take_made() keeps the CRCs if the new value lies in the memory of the old value */
     m->value = NULL;
     v->init = m->init;
     v->seed = m->seed;

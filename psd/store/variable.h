@@ -38,7 +38,7 @@ struct psd_variable {
     uint64_t pushes;
     ps_dtype dtype;
     bool initialised, sealed, restored;
-    /* an ASSIGN gave the first value, or the value that a chief may still replace; no initializer: the value counts as trained */
+    /* an ASSIGN, not an initializer, gave the first value or the value that a chief may still replace: it counts as trained */
     bool given;
     bool atomic; /* a push is gathered first, and then takes effect as a whole; a pull sends the value of one version */
     /* volatile: */
@@ -47,36 +47,36 @@ struct psd_variable {
     bool is_part; /* remembered: the variable is one part of a larger variable: psd_variable_part_of() */
     uint32_t refs;
     struct psd_sums sums; /* CRCs of the value's segments */
-    /* requests that wait for its value, or for its seal: the chief's word that it is complete (psd/session/wait.h) */
+    /* requests that wait for the value, or for the seal, by which a chief says that it is complete (psd/session/wait.h) */
     struct psi_list waiters;
     /* derived: */
     uint16_t element_bytes;
     uint16_t row_elements; /* elements of a row if the optimizer works by row, so that it needs whole rows; otherwise 1 */
     uint32_t handle;       /* number by which requests name the variable: a serial number, never reused by this process */
     uint32_t in_progress;  /* number of mutations in progress that may have changed part of the value: psd_number_may_show() */
-    /* volatile: how many of `refs` a checkpoint being written holds, to keep the memory; the others are pushes and pulls */
+    /* volatile: how many of `refs` belong to a checkpoint being written, which still needs the memory */
     uint32_t cut_refs;
     uint64_t elements;
     /* remembered: */
-    double rate;   /* learning rate set by SET_RATE in place of the optimizer's; 0: none */
-    uint64_t step; /* highest global step that a push carried; 0: none */
+    double rate;   /* learning rate set by SET_RATE in place of the optimizer's; 0: not set */
+    uint64_t step; /* highest global step that a push carried; 0: no push carried a step */
     struct psd_optim_state optim_state;
-    /* number of the chief (the session that sets the model up) that gave the value or, once sealed, that sealed it; 0: none */
+    /* number of the chief (the session that sets the model up) that gave or, once sealed, sealed the value; 0: no chief did */
     uint64_t chief_value;
     /* NULL: this is a variable. Otherwise a queue (psd/store/queue.h), without dtype, elements and value */
     struct psd_queue *queue;
     /* derived: its record in a group that trains by synchronous rounds (psd/store/rounds.h); NULL: the variable is in no group */
     struct psd_part *part;
-    /* remembered: a chief's INIT may change all but kind and slots. The learning-rate schedule, rarely read, is at the end */
+    /* remembered: a chief's INIT may change it, except kind and slots. The learning-rate schedule, rarely read, is at the end */
     ps_optimizer optimizer;
     /* remembered: */
     uint64_t creation; /* random number: tells this variable from earlier and later variables of this name */
     ps_initializer init;
     uint64_t seed;
-    uint64_t chief_number; /* highest chief number that an INIT carried; 0: none. A SEAL sets only chief_value */
+    uint64_t chief_number; /* highest chief number that an INIT carried; 0: no INIT did. A SEAL does not set it */
     uint8_t giver[8];      /* if `given`: first bytes of the id of the session that gave the value */
     uint32_t pin;          /* 1 + index of the task to which the creator pinned the variable; 0: not pinned */
-    uint32_t order;        /* rank among all creations in the cluster, unique; checkpoints keep it */
+    uint32_t order;        /* position in the order of all creations in the cluster, unique; checkpoints keep it */
     /* volatile: */
     /* memory in which an arriving first value is gathered before it becomes `value`; the budget counts it as the value.
      * NULL: no first value is on its way */
@@ -85,7 +85,7 @@ struct psd_variable {
     uint64_t checkpoint, checkpoint_version;
     /* serial of the last cut (state saved for one checkpoint: psd/store/cut.h) that contains the variable */
     uint64_t cut;
-    /* value and slots as they were at the cut, for the checkpoint being written (kept.h); NULL: not copied */
+    /* records by which the checkpoint being written copies value and slots (kept.h); NULL: it needs no copy */
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX];
     /* remembered: name with NUL; behind it, unaligned: `rank` dimensions (int64_t each) and, if is_part, a struct psi_part */
     char name[];
@@ -100,24 +100,24 @@ struct psd_container {
     char name[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t incarnation;
     struct psi_map variables; /* name -> struct psd_variable */
-    /* group of its variables that are trained by synchronous rounds (psd/store/rounds.h); NULL: none */
+    /* group of its variables that are trained by synchronous rounds (psd/store/rounds.h); NULL: no group */
     struct psd_rounds *rounds;
     /* volatile: */
     uint64_t number;   /* serial number in this process, from 0 on */
     uint64_t cut;      /* serial of the last cut (state saved for one checkpoint: psd/store/cut.h) that contains the container */
-    uint32_t cut_file; /* index of the newest file, in this cut, that gets values of the container; 0: none */
-    /* what the cut notes about the container: bits of enum ps_file_notes. PS_NOTE_NAMED: the cut has one of its variables */
+    uint32_t cut_file; /* index of the newest file of this cut that gets values of the container; 0: no file so far */
+    /* what the cut notes about the container: bits of enum ps_file_notes. PS_NOTE_NAMED: the cut has a variable of it */
     uint32_t cut_notes;
     uint64_t cut_step; /* 1 + global step of the container in cut `cut`; 0: the container had no usable global step */
     char *cut_bare;    /* name of the first variable that had no value at cut `cut`, owned; NULL: each had one */
-    /* random numbers of loads from a checkpoint. start: the load that gave the container its values; next: a later load, which
-     * holds its own copy of the container in memory, not in use yet (psd/checkpoint/beside.h). 0: none */
+    /* random numbers of loads from a checkpoint; 0: no load. start: the load that gave the container its values; next: a later
+     * load, which has its own copy of the container in memory, not in use yet (psd/checkpoint/beside.h) */
     uint64_t start, next;
     /* A SET_RATE for the whole container counts at once, although each variable gets it later (psd/rounds/rate.c): a variable
      * whose handle is below `rated` has the rate `rate`. rated 0: each variable's own psd_variable.rate counts. */
     uint32_t rated;
     double rate;
-    /* serial of the cut (checkpoint being written) that began before `rate` counted, and saves the earlier rates; 0: none */
+    /* serial of the cut (checkpoint being written) that began before `rate` counted and saves the earlier rates; 0: no cut */
     uint64_t rate_cut;
     /* in checkpoints up to this number, other tasks have the container's values, or it has other variables; 0: no checkpoint */
     uint64_t moved;
@@ -125,9 +125,9 @@ struct psd_container {
     bool of_session;
     uint8_t key[PSI_KEY_BYTES]; /* of_session: the key that sessions must show to use the container */
     struct psi_list shown;      /* volatile: struct psd_shown (shown.h) of each session that has shown `key` */
-    /* a reset is dropping its variables, some at a time: requests find none any more (psd_variable_is_gone()) */
+    /* a reset is dropping its variables in slices, and requests find none of them (psd_variable_is_gone()) */
     bool emptying;
-    /* synchronous rounds may have made its values: it had a group of mode PSD_SYNC_ROUNDS since it was made, loaded or reset */
+    /* true if rounds may have made its values: it has had a group of mode PSD_SYNC_ROUNDS since it was made, loaded or reset */
     bool by_rounds;
     /* number of pushes by age: how many versions newer the value was at the push than when the gradient was computed */
     uint64_t ages[PSD_AGES];
@@ -143,8 +143,8 @@ enum psd_memory {
     PSD_MEMORY_NAMES,
     PSD_MEMORY_PUSHES, /* records of pushes in progress, and of requests that put elements into queues or take them out */
     PSD_MEMORY_ROUNDS,
-    PSD_MEMORY_CUT, /* a checkpoint being made: its copies of values, and values freed by others that it has still to copy */
-    /* The first PSD_MEMORY_FREE_BYTES of each kind below do not count, so that clients can connect when the budget is full. */
+    PSD_MEMORY_CUT, /* of a checkpoint being written: copies of values, and memory that was freed before it was copied */
+    /* the first PSD_MEMORY_FREE_BYTES of each kind below do not count, so that clients can connect when the budget is full */
     PSD_MEMORY_SESSIONS,
     PSD_MEMORY_REQUESTS,
     PSD_MEMORY_CONNECTIONS,
@@ -160,7 +160,7 @@ struct psd_store {
     uint32_t variable_count; /* queues included */
     uint32_t queue_count;
     uint64_t variable_bytes; /* bytes of the values of all variables, initialised or not: the sum of psd_variable.bytes */
-    uint64_t dropped;        /* number of variables dropped so far; code that compares it sees whether a variable was dropped */
+    uint64_t dropped;        /* number of variables dropped so far */
     /* volatile: */
     uint64_t containers_made;
     uint32_t shown_count;
@@ -179,7 +179,7 @@ struct psd_store {
     uint64_t moved;
     uint64_t changes;    /* counts the changes that alter what a checkpoint would contain (commit.c) */
     uint64_t cut_serial; /* serial number of the newest cut (state saved for one checkpoint) */
-    struct psd_cut *cut; /* the cut that is being written; NULL: none, and cut_before is NULL as well */
+    struct psd_cut *cut; /* the cut that is being written; NULL: no cut; then cut_before is NULL too */
     void (*cut_before)(struct psd_task *t, const struct psd_change *c);
 };
 
@@ -219,7 +219,7 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** The variable or queue with this handle. NULL: there is none, or a reset is dropping it. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** The variable or queue with this handle, also one that a reset is dropping: requests may still wait for it. NULL: none. */
+/** The variable or queue with this handle, even while a reset is dropping it: requests may wait for it. NULL: there is none. */
 const struct psd_variable *psd_variable_left(const struct psd_store *s, uint32_t handle);
 /** True if v is dropped, or a reset is dropping it. In both cases the answer to a request for v says that v is gone. */
 bool psd_variable_is_gone(const struct psd_variable *v);
@@ -233,14 +233,13 @@ void psd_container_keyed(const struct psd_container *c, const uint8_t key[PSI_KE
 bool psd_variable_of_session(const struct psd_variable *v);
 /** Call when each variable that psd_container_rate() affects has got its own psd_variable.rate, or when c is emptied. */
 void psd_container_rated(const struct psd_container *c);
-/** The learning rate that SET_RATE has put in place of the optimizer's; 0: none. */
+/** The learning rate that SET_RATE has put in place of the optimizer's; 0: the optimizer's own applies. */
 double psd_variable_rate(const struct psd_variable *v);
-/** The psd_variable_rate() that v had when cut v->cut began. Only for the code that writes v to that cut's checkpoint. */
+/** The psd_variable_rate() that v had when the cut v->cut began. Only for code that writes v to the checkpoint of this cut. */
 double psd_variable_rate_in_cut(const struct psd_variable *v);
 /** Number of variables and queues of c that requests find: 0 while c is being emptied. */
 uint32_t psd_container_count(const struct psd_container *c);
-/** Prefetch to the CPU's cache what a push or pull of `bytes` reads of these variables. Handles may be unknown. n <=
- * PSD_WARM_MAX. */
+/** Prefetch what a push or pull of `bytes` reads of these variables. Unknown handles are skipped. n: at most PSD_WARM_MAX. */
 void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
 /** Number of elements, or of bytes, of v's value (which 0) or of v's slot `which` (from 1 on), which must exist. */
@@ -253,8 +252,8 @@ struct psd_span {
     uint64_t at, bytes;
 };
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count);
-/** True if the last pass of a push that is applied only after its last byte (psd_progress_moves_last()) writes the value (which
- * 0) or slot `which`. It writes the value, its moving average and, if the gradient was gathered first, all slots. */
+/** For a push that is applied only after its last byte (psd_progress_moves_last()): true if its last pass writes the value (which
+ * 0) or slot `which`. The pass writes the value, its moving average and, if the gradient was gathered, all slots. */
 static inline bool psd_variable_moves_array(const struct psd_variable *v, uint32_t which)
 {
     return which == 0 || psi_optimizer_is_staged(v->optimizer.kind) ||
@@ -269,14 +268,14 @@ static inline bool psd_variable_is_provisional(const struct psd_variable *v)
     return !v->sealed && v->chief_value != 0;
 }
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
-/** Learning rate of v. set_rate: the rate that SET_RATE has set, which wins; 0: none, so that the optimizer's schedule or
- * learning rate counts. step: 1 + global step, for the schedule; 0: the highest step that a push to v carried. */
+/** Learning rate of v. set_rate: the rate that SET_RATE has set; if 0, the optimizer's schedule or its own learning rate counts.
+ * step: 1 + global step, for the schedule; 0: the highest step that a push to v carried. */
 double psd_variable_rate_at(const struct psd_variable *v, uint64_t step, double set_rate);
 /** Compute in *out the numbers for one run of v's optimizer (psd_optim_begin()), with the rate of psd_variable_rate_at(). */
 void psd_variable_capture_at(const struct psd_variable *v, uint64_t step, double set_rate, float scale,
                              struct psd_optim_scalars *out);
 ps_shape psd_variable_shape(const struct psd_variable *v);
-/** The part that v is; all 0: v is no part. */
+/** Which part of a larger variable v is; all 0: v is no part. */
 struct psi_part psd_variable_part_of(const struct psd_variable *v);
 /** psd_variable_capture_at() for a push that begins now and carries this global step, with the learning rate that a SET_RATE has
  * set for v or its container (psd_variable_rate()), if any. */
@@ -298,7 +297,7 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
 ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /* Value and slots that an INIT request makes for a variable. They are filled, maybe in slices, before the variable gets them. */
 struct psd_making {
-    /* volatile: until a change makes value and slots those of the variable */
+    /* volatile: a change takes over value and slots for the variable */
     ps_initializer init;
     uint64_t seed;
     ps_optimizer optimizer;
@@ -307,7 +306,7 @@ struct psd_making {
     bool replaces;                    /* the variable has a value, which stays in use until the commit */
     uint64_t done;                    /* elements filled so far: those of the value first, then those of each slot */
 };
-/** Allocate memory for m; psd_commit() fills it. Where v has a value, that value's memory is taken for m and overwritten. */
+/** Allocate memory for m; psd_commit() fills it. If v has a value (not of strings), m takes and overwrites the value's memory. */
 ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variable *v, struct psd_making *m,
                                     struct psi_err *err) PSI_MUST;
 /** Prepare m for psd_variable_make(). The caller has allocated m->value and, if m->replaces, the slots. False: no memory. */
@@ -315,8 +314,8 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
 /** Fill about `bytes` more of m. True: value and slots are filled. */
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes) PSI_MUST;
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m);
-/** Allocate memory to gather the first value of v; the budget counts it as the value. NULL: v has a value or is of strings;
- * another mutation uses that memory; or no memory. psd_variable_unstage_kept() frees such memory p of v. */
+/** Allocate memory to gather the first value of v, which the budget counts as the value. NULL: v has a value or is of strings,
+ * another mutation gathers in that memory, or there is none. psd_variable_unstage_kept() frees the memory p. */
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
