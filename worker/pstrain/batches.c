@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of the examples: shuffled anew by the seed in each epoch, and dealt to the workers or cut into shards; each share or
- * shard is cut into batches. In rounds the global step says which batch comes next. Failure mode: no memory for the tensors. */
+ * shard is cut into batches. In rounds (--sync) the global step says which batch comes next. Failure mode: no memory. */
 #include "batches.h"
 
 #include <stdlib.h>

@@ -487,7 +487,7 @@ static void ended(struct launch *l, struct task *t, int how)
     }
 }
 
-/* Reap ssh processes that have ended; kill those still there GONE_MS after they were told. Returns how many still run. */
+/* Reap ssh processes that have ended; kill those that still run GONE_MS after they were told to end. Returns how many run. */
 static size_t look(struct launch *l)
 {
     size_t run = 0, others = 0;
@@ -507,7 +507,7 @@ static size_t look(struct launch *l)
     }
     l->last_ms = others > 0 ? 0 : l->last_ms == 0 ? now_ms : l->last_ms;
     if (run > 0 && !l->ending && l->last_ms != 0 && now_ms - l->last_ms >= LAST_S * 1000) {
-        tell_all(l); /* the workers ended LAST_S ago: ps tasks that still run are now told to end */
+        tell_all(l); /* the workers ended LAST_S ago: tell the ps tasks that still run to end */
     }
     return run;
 }
@@ -573,7 +573,7 @@ int launch_run(int argc, char **argv)
     struct psi_err err = {.code = PS_OK};
     uint8_t from[sizeof(rows) / sizeof(rows[0])];
     const struct sigaction action = {.sa_handler = on_signal};
-    int flags = 1; /* arguments before "--" are flags of launch itself */
+    int flags = 1; /* number of arguments before "--": those of launch itself */
     while (flags < argc && strcmp(argv[flags], "--") != 0) {
         flags++;
     }

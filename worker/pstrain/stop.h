@@ -11,14 +11,14 @@
 
 /** Fill *set with the signals that end a serving process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void stop_set(sigset_t *set);
-/** Call it for each signal that asks for the end. *first_ms: 0 at first; becomes the first one's time. True: this signal is a
- * second or more later than the first, and means "at once"; timeout(1) and the parent of --local may send two within a second. A
- * handler may call it. */
+/** Call it for each signal that asks for the end. *first_ms: 0 before the first signal, then its time. True: this signal is a
+ * second or more later than the first, and means "at once". Within a second timeout(1) and the parent of --local may send two. A
+ * signal handler may call it. */
 bool stop_insists(int64_t *first_ms);
 /** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);
-/** Make a signal wait while a session is opened or closed: tasks may know the session before this process does. stop_session() or
- * stop_aside() ends the wait. */
+/** Make signals wait while a session is opened or closed: meanwhile the tasks may know a session that this process does not.
+ * stop_session() or stop_aside() ends the wait. */
 void stop_hold(void);
 /** End stop_hold(). s: the training session, to be closed when a signal comes; NULL: there is none. */
 void stop_session(ps_session *s);
