@@ -119,13 +119,13 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* True if the task waits for tasks that cannot load their checkpoint, or gives no reason for its wait (an older release). */
+/* True if the task waits for tasks that cannot load their checkpoint, or (an older release) does not say why it waits. */
 static bool does_not_begin(const ps_task_info *info)
 {
     return info->up && info->waiting_for[0] != '\0' && info->waiting != PS_WAITING_TASKS;
 }
 
-/* Index of a task for which does_not_begin() is true: that of the directory if it is true for the directory; -1: no task. */
+/* Index of a task for which does_not_begin() is true: the directory if it is one of them; -1: there is no such task. */
 static int who_waits(const struct psctl *c)
 {
     int directory = psctl_directory(c);

@@ -325,7 +325,7 @@ static enum psctl_exit show(struct psctl *c)
     for (int i = -1; psctl_next(c, -1, &i);) {
         all.at = ps_cluster_task_name(c->session, i);
         const ps_status st = ps_task_ages(c->session, i, psctl_left_ms(c), each_age, &all);
-        /* UNIMPLEMENTED: no failure, an older release does not count ages */
+        /* UNIMPLEMENTED is no failure: an older release counts no ages */
         (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st);
     }
     psctl_answer(c);

@@ -278,7 +278,7 @@ static void print(const struct psctl *c, int only)
     }
 }
 
-/* Print a note for each task that two processes claim to be. False: there is one. */
+/* Print a note for each task that two processes claim to be. False: there is such a task. */
 static bool no_conflicts(const struct psctl *c, int only)
 {
     bool none = true;

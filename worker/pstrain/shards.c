@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shard has SHARD_BATCHES batches: few, because a dead worker's shard is trained again. It has more if SHARDS_MAX are too
- * few. */
+/* A shard has SHARD_BATCHES batches: few, because a dead worker's shard is trained again; or more, so that SHARDS_MAX suffice. */
 enum {
     SHARD_BATCHES = 4,
     SHARDS_MAX = 1024,
