@@ -175,8 +175,8 @@ enum psctl_exit psctl_first_target(struct psctl *c, const ps_session_options *o)
 int64_t psctl_left_ms(const struct psctl *c);
 /** After a request: all time of the command so far counts as taken by earlier requests (c->before_ms). */
 void psctl_asked(struct psctl *c);
-/** Append to the error text [n] how long all requests took together. Does nothing if no earlier request has waited, or if
- * `reason` is not a lack of connection. */
+/** Append to the error text [n] how long all requests took together, if an earlier one has waited and `reason` is a lack of
+ * connection. */
 void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** Give the command its whole --timeout again: after a question to the user, or before a further step of a long command. */
 void psctl_restart_clock(struct psctl *c);
@@ -244,7 +244,7 @@ bool psctl_next(const struct psctl *c, int only, int *i);
 /** Note the status st of a request to task i. Not PS_OK: the task counts as down from now on, with ps_last_error() as its reason.
  * Returns whether st is PS_OK. */
 bool psctl_heard(const struct psctl *c, int i, ps_status st);
-/** True if the task is up but refuses this psctl: the task does not accept its key or certificate, or gives it no right. */
+/** True if the task runs but refuses this psctl (t->up is false): it does not accept psctl's key, or gives it no right. */
 bool psctl_refused(const ps_task_info *t);
 /** True if the command fails because task i did not answer. A task that refuses this psctl, and is of another job than the
  * directory, counts only if it is task `only`: workers' hosts need not have psctl's key. */
@@ -314,8 +314,8 @@ json_t *psctl_saves_value(const ps_saves_info *saves);
 /* ---- cmd_workers.c ---- */
 /* without --all, psctl workers shows a session for this long after it ended; a task remembers it for --session_keep */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
-/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides an ended session that ended long
- * ago, or that was replaced: its process has recovered with a new session. */
+/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session that ended long ago, or
+ * that was replaced: its process has recovered with a new session. */
 bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all);
 
 /* ---- checkpoint_list.c ---- */

@@ -6,7 +6,7 @@
  *
  * n is the number of workers. For a row of a table (--rows) only workers whose batch has the row add a gradient.
  *
- * Failure modes: no memory; the session keeps its first error, and later calls do nothing. */
+ * Failure modes: no memory; an error of a call on the session, after which further calls do nothing. */
 #include "average.h"
 
 #include <stdlib.h>

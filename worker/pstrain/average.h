@@ -18,10 +18,10 @@ struct average {
 /** Allocate sums for the gradients of m; call it after model_params(). 0, or -1 without memory; average_fini() in both cases. */
 int average_init(struct average *a, const struct model *m);
 void average_fini(struct average *a);
-/** Add the gradients of one batch, which are in the buffers of m's parameters. The session keeps an error. */
+/** Add the gradients of one batch, which are in the buffers of m's parameters. An error is stored in the session. */
 void average_add(struct average *a, const struct model *m);
 /** Push each variable's average gradient (sum / count), and clear the sums. If the norm of all averages together is above
- * max_norm, they are scaled down to it; max_norm 0: no limit. The session keeps an error. */
+ * max_norm, they are scaled down to it; max_norm 0: no limit. An error is stored in the session. */
 void average_push(struct average *a, const struct model *m, ps_session *s, double max_norm);
 
 #endif

@@ -30,7 +30,7 @@ void batches_fini(struct batches *b);
 /** How many steps worker `trainer` makes in an epoch. With shards: the steps of all workers together. In rounds every worker
  * makes as many steps as the smallest share has full batches; which examples are left over differs from epoch to epoch. */
 int64_t batches_epoch_steps(const struct batches *b, int trainer);
-/** Gather the next batch into b->x and b->y. b->rows 0: epochs or shard are done. Returns 0; -1: b->x.error says why. */
+/** Gather the next batch into b->x and b->y. b->rows 0: all epochs, or the shard, are done. 0; -1: b->x.error says why. */
 int batches_next(struct batches *b);
 /** By epochs: go back by `steps` batches, at most to the first one, so that batches_next() gathers them again. Until then b->rows
  * is 0. Returns by how many batches it went back. */

@@ -42,8 +42,8 @@ int best_test(struct best *b, const struct model *live, const struct dataset *da
               double *out_accuracy);
 /** For other workers: set b->end if the chief has decided (best/stop) when this run ends. */
 void best_look(struct best *b);
-/** At the end of the run: give the model's variables the best values, and delete best/step and all best/NAME. If there are none
- * the model stays as it is. Prints what was done. Returns the exit status. */
+/** At the end of the run: give the model's variables the best values, and delete best/step and all best/NAME. Without
+ * best values the model stays as it is. Prints what was done. Returns the exit status. */
 int best_restore(ps_session *s, const struct model_spec *spec);
 
 #endif

@@ -74,7 +74,7 @@ struct child_output {
  * Start this program again as a child, which dies with this process. The child has a process group of its own, so that only this
  * process gets Ctrl-C.
  *
- * argv     borrows.
+ * argv     the child's arguments, borrowed.
  * bar      tell the chief to draw a progress bar.
  * mask     signal mask of the child.
  * Returns  0, or -1 and errno.

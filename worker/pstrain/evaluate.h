@@ -17,7 +17,7 @@ struct totals {
     double test_accuracy, test_loss;
 };
 
-/** Estimate how many examples the other workers have trained while the global step rose by `steps`. own: this worker's part. */
+/** Estimate how many examples the other workers have trained while the global step rose by `steps`. own: this worker's work. */
 int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own);
 
 /** After a run, in a new session: number the data as the model does (source_adopt()), read and test the model, print the line of

@@ -29,7 +29,7 @@ struct rows {
 };
 
 /** With --sync and by_rows: tell the session how many rows of a table one batch needs at most. All workers must give the same
- * number. The session keeps an error. */
+ * number. An error is stored in the session. */
 void rows_sync(ps_session *s, const struct flags *f, const struct dataset *data, bool by_rows);
 void rows_fini(struct rows *r);
 /** Read the rows that batch `in` needs, and wait for them; set r->batch. 0; -1: ps_nn_error() or ps_last_error() says why. */
@@ -41,7 +41,7 @@ const float *rows_values(const struct rows_table *t);
 /** Add to the logits what the table `beside` contributes. machine: the factorization machine's interactions, to the logit of
  * class 1; else batch x table, to all logits. 0; -1: ps_nn_error() says why. */
 int rows_add(struct rows *r, bool machine, ps_tensor *logits);
-/** From the gradient of the logits compute the gradient of the rows of table `beside`. The session keeps an error. */
+/** From the gradient of the logits compute the gradient of the rows of table `beside`. An error is stored in the session. */
 void rows_backward(struct rows *r, bool machine, ps_tensor *dlogits);
 
 #endif

@@ -4,8 +4,8 @@
  * continues another run's. A worker takes a shard, trains its batches, and reports it as done when all pushes are acknowledged.
  * An epoch ends when all its shards are done.
  *
- * Failure modes: a worker dies: after its lease its shard is handed out again, with a message, and rows that it had trained are
- * trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
+ * Failure modes: a worker dies: when its lease ends its shard is handed out again, with a message, and rows that it had trained
+ * are trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
  * sessions of all trainers make it again, from its first epoch on; items of the old queue no longer count. */
 #include "shards.h"
 

@@ -38,7 +38,7 @@ bool shards_are_over(ps_session *aside, int64_t chief);
 /** Delete the queue of an earlier run, which session `chief` began. A queue with shards that are not done stays: workers of that
  * run may still use it. */
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
-/** Report to the queue that this worker's shard is trained. The session keeps an error. */
+/** Report to the queue that this worker's shard is trained. An error is stored in the session. */
 void shards_done(struct shards *s);
 /** Give this worker's shard back, for another worker. s->work may be NULL. */
 void shards_return(struct shards *s);

@@ -204,7 +204,7 @@ static int not_ready(struct trainer *t)
 }
 
 /* Open a session and make the model ready. Returns BEGUN; AGAIN: call again with a new session, because the model was reset, or
- * the data were renumbered for its shapes; NOTHING_LEFT: all work is done; -1: an error. The last two are printed. */
+ * the data were renumbered for its shapes; NOTHING_LEFT: all work is done, printed; -1: an error, printed. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local needs no reset: its ps tasks are new, or its parent has reset them */
@@ -568,8 +568,8 @@ static bool is_elsewhere(const struct trainer *t)
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
-/* Every goal_ms: read the published goal, or publish it (tells_goal). A worker that comes back while others recover from the loss
- * of a ps task finds no chief yet, and reads the goal later. If it is chief itself, the others correct its guessed goal. */
+/* Every goal_ms: read the published goal, or publish `goal` (tells_goal). A worker that comes back finds no chief while the
+ * others recover from the loss of a ps task: so it asks again. If it is chief itself, the others correct its guess. */
 static void look_at_goal(struct trainer *t)
 {
     if ((!t->asks_goal && !t->tells_goal) || cli_clock_ms() < t->goal_at_ms) {

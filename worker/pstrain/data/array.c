@@ -189,7 +189,7 @@ static int fill(const struct array *a, size_t count, struct dataset *out, char *
                : result;
 }
 
-/* Make the data set from the arrays, and free their files. result not 0: reading has failed; only frees and returns it. */
+/* Make the data set from the arrays, and free their files. If result is not 0, reading has failed: only free, return result. */
 static int finish(struct array arrays[FILES], size_t count, int result, const struct data_options *options, struct dataset *out,
                   char *err)
 {

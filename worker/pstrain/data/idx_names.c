@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the four IDX files of a set, such as [PREFIX-]train-images-idx3-ubyte. A name may have `.` or `_` for `-`, t10k or test
  * for the test files, any number of dimensions and any type behind idx, and .gz at its end. It may also be a directory with a
- * file of that name in it, as some archives unpack. If several names fit one of the four files, the name of lowest rank is taken.
+ * file of that name in it, as some archives unpack. If several names fit one of the four files, the most usual name is taken.
  * Failure modes, with names: no such directory, a file is missing, there are several prefixes and none was given. */
 #include "idx.h"
 

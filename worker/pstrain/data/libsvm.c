@@ -27,7 +27,7 @@ enum {
     LINE_BYTES_FIRST = 64 << 10,
     LINE_BYTES_MAX = 16 << 20, /* room for about a million INDEX:VALUE */
     CLASSES_MAX = 65536,
-    /* with a label that is no whole number, more classes are refused: such labels are probably numbers for --task regression */
+    /* most classes if some label is not a whole number: more such labels are probably numbers for --task regression */
     FRACTIONS_MAX = 20,
     INDEX_MAX = INT32_MAX - 1, /* columns are int32; at the highest index one weight for each feature makes 8 GiB */
     COUNTED_MIN = 3,           /* from so many rows on, row numbers at index 0 are a precomputed kernel; fewer may be chance */
