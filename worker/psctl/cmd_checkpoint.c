@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore take as
- * long as the disks need: when the call ends with --timeout and the directory reports progress, psctl goes on waiting. While
+ * long as the disks need: when the call ends with --timeout and the directory task reports progress, psctl waits on. While
  * disks sync there is no progress: psctl says once that it waits, SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the
- * directory is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
+ * directory task is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
 #include "goes.h"
 
 #include <inttypes.h>
@@ -129,8 +129,8 @@ static enum psctl_exit failed(const struct psctl *c, const struct failure *f, in
     return PSCTL_FAILED;
 }
 
-/* Ask the directory for the state of checkpoint w->number. True while it is being made; in state IN_PART the directory still
- * tells the tasks that it is whole. *last: its last known progress. */
+/* Ask the directory task for the state of checkpoint w->number. True while it is being made; in state IN_PART that task still
+ * tells the others that it is whole. *last: its last known progress. */
 static bool goes_on_now(struct psctl *c, struct watched *w, ps_checkpoint_info *last)
 {
     *last = moves(c, w) && w->now.number == w->number ? w->now : *last;
@@ -146,7 +146,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     while (goes_on && cli_clock_ms() < c->deadline_ms) {
         ps_checkpoint_state before = w->state;
         psctl_copy_share(&w->bar, last.share / (100.0 * PERCENT), "is written");
-        (void)nanosleep(&pause, NULL); /* sleep: the directory reports progress only when asked */
+        (void)nanosleep(&pause, NULL); /* sleep: the directory task reports progress only when asked */
         goes_on = goes_on_now(c, w, &last);
         if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
             goes_on = goes_on_now(
@@ -199,8 +199,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory may miss a restart between two calls,
- * because it notices one only while a call waits there. */
+/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory task may miss one between two calls,
+ * because it notices a restart only while a call waits there. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -388,7 +388,7 @@ static void each_sought(void *ctx, const ps_checkpoint_info *info)
     s->listed = s->listed || (info->number == s->number && info->state != PS_CHECKPOINT_FAILED);
 }
 
-/* True if the directory lists checkpoint `number` as not failed. known: the result if the directory does not answer. */
+/* True if the directory task lists checkpoint `number` as not failed. known: the result if that task does not answer. */
 static bool is_listed(struct psctl *c, uint64_t number, bool known)
 {
     struct sought s = {.number = number};

@@ -130,7 +130,7 @@ static const struct cli_column columns[] = {
     {"LEASE", "chief_left_ms", FIELD(CLI_TIME, info.chief_left_ms), .has = has_lease},
 };
 
-/* Print a note for each container whose tasks have fewer variables than the directory knows: some are lost. True: no note. */
+/* Print a note for each container of which tasks have lost variables that the directory task knows. True: no note. */
 static bool none_lost(const struct psctl *c, const struct containers *list)
 {
     bool none = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl key: make, list, rotate, use, revoke and export keys in a key file, with which a cluster authenticates. No task is asked.
  * The file is changed under its lock (common/auth/key_file.c); then standard output says what was done and what is to be done
- * next. Failure modes, exit 1 and nothing is changed: a name exists or does not; a file is readable by others, or would be
+ * next. Failure modes, exit 1 and nothing is changed: a name is taken or unknown; a file is readable by others, or would be
  * overwritten; the disk is full. No answer has a secret, and memory that held one is zeroed. */
 #include "key.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl rounds: containers that are trained in rounds or with bounded staleness, their members, and the age of gradients. Failure
- * modes, exit 1: the directory is down; a task that does not give its ages is left out and named. */
+ * modes, exit 1: the directory task is down; a task that does not give its ages is left out and named. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -290,7 +290,7 @@ static void print_groups(const struct psctl *c, const struct answers *all)
     cli_list_end(&list, &c->room);
 }
 
-/* Print the answers. heard: the directory has answered, so an empty list means that nothing is trained in rounds. */
+/* Print the answers. heard: the directory task has answered, so an empty list says that nothing is trained in rounds. */
 static void print(const struct psctl *c, struct answers *all, bool heard)
 {
     name_containers(all);

@@ -9,7 +9,7 @@
 struct row {
     const char *name;
     ps_task_info t;
-    bool counted; /* `restarts` and `lost` are known: only the directory counts them */
+    bool counted; /* `restarts` and `lost` are known: only the directory task counts them */
     /* only in the row of sums: how many tasks there are, are up, refuse psctl; else 0 */
     int tasks, up, refused;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint restore: what a restore discards, the question to the user, and which containers it has left out. Happy path:
- * the directory lists the checkpoint, and its containers are read; each container that is to be restored is printed with its
+ * the directory task lists the checkpoint, and its containers are read; each container that is to be restored is printed with its
  * present step; the user is asked on a terminal (--yes answers). After the restore, a container whose incarnation did not change
  * on any task was left out. Failure modes: no such checkpoint or container; no terminal and no --yes: nothing is done. If this
  * psctl cannot read the checkpoint, the containers that exist now are listed instead. */
@@ -15,7 +15,7 @@ enum { SAID_MAX = 16 /* most containers that are printed one by one */ };
 
 struct sought {
     uint64_t number;
-    ps_checkpoint_info found; /* number 0: the directory does not list the checkpoint */
+    ps_checkpoint_info found; /* number 0: the directory task does not list the checkpoint */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)

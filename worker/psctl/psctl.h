@@ -322,7 +322,7 @@ bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i
 /** psctl checkpoint list: print all checkpoints, and the progress of a save or restore. Returns psctl's exit status. */
 enum psctl_exit psctl_checkpoint_list(struct psctl *c);
 typedef char psctl_waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
-/** Write into text which tasks have not yet reported their checkpoints to the directory. Returns text; NULL: all tasks have. */
+/** Write into text which tasks have not yet reported their checkpoints to task `directory`. Returns text; NULL: all have. */
 const char *psctl_not_heard(const struct psctl *c, int directory, psctl_waiting_text text);
 
 /* ---- watch.c ---- */

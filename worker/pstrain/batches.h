@@ -27,8 +27,8 @@ struct batches {
 /** Allocate the tensors; borrows f, c and data. 0, or -1 with a line in err (CLI_ERR_BYTES); batches_fini() in both cases. */
 int batches_init(struct batches *b, const struct flags *f, const struct cluster *c, const struct dataset *data, char *err);
 void batches_fini(struct batches *b);
-/** How many steps worker `trainer` makes in an epoch. With shards: the steps of all workers together. In rounds every worker
- * makes as many steps as the smallest share has full batches; which examples are left over differs from epoch to epoch. */
+/** How many steps worker `trainer` makes in an epoch. With shards: the steps of all workers together. In rounds (--sync) every
+ * worker makes as many steps as the smallest share has full batches; which examples are left over differs from epoch to epoch. */
 int64_t batches_epoch_steps(const struct batches *b, int trainer);
 /** Gather the next batch into b->x and b->y. b->rows 0: all epochs, or the shard, are done. 0; -1: b->x.error says why. */
 int batches_next(struct batches *b);
@@ -37,8 +37,8 @@ int batches_next(struct batches *b);
 int64_t batches_back(struct batches *b, int64_t steps);
 /** With shards: begin a shard, order[first] to order[first + count - 1] of an epoch. b->rows is 0 until batches_next(). */
 void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count);
-/** In rounds: gather the batch of worker `trainer` for this global step. It depends on step, seed and shares alone, so a worker
- * that comes back, or whose step was dropped, goes on where the others are. Returns 0; -1: see b->x.error. */
+/** In rounds (--sync): gather worker `trainer`'s batch for this global step. It depends on step, seed and shares alone, so a
+ * worker that comes back, or whose step was dropped, goes on where the others are. Returns 0; -1: see b->x.error. */
 int batches_round(struct batches *b, int64_t step, int trainer);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data of this run, and what is stored about them with the model, in its container: of csv and standardized data `data/form`
- * (a text, data/form.h); of sparse text `data/labels` (float64: the label of each class) and `data/index_base` (int64: index of
- * the first feature). The chief writes these variables before the model is ready. A later run with that model numbers classes and
- * columns by them. They are exported, saved and restored with the model. */
+/* The data of this run, and the variables in the model's container that say how the model's data were numbered: `data/form` for
+ * csv and standardized data (a text, data/form.h); for sparse text `data/labels` (float64: the label of each class) and
+ * `data/index_base` (int64: index of the first feature). The chief writes them before the model is ready; later runs with the
+ * model number classes and columns by them. They are exported, saved and restored with the model. */
 #ifndef PSTRAIN_SOURCE_H
 #define PSTRAIN_SOURCE_H
 

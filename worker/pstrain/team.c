@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know about each other: the sessions that the directory lists, and a barrier at the end.
+/* What the workers of a model know about each other: the sessions that the directory (first ps task) lists, and a barrier.
  *
  * Signs are variables in a container of their own, so that an export of the model lacks them:
  *   - `pstrain/chief`: the session of the present chief.

@@ -66,7 +66,7 @@ struct trainer {
     int64_t first_step;    /* global step at the start */
     int64_t known_step;    /* global step after this worker's last step, or of the model that a recovery has made since */
     uint32_t replacements; /* how often recoveries have made the model anew (ps_recovery.replacements), as last read */
-    int64_t goal;          /* in rounds: global step at which this run ends */
+    int64_t goal;          /* in rounds (--sync): global step at which this run ends */
     /* this worker began after step 0 and found no goal published by a chief (team.h), so `goal` is its own guess */
     bool asks_goal;
     bool knows_goal;             /* `goal` is that of all workers: computed at step 0, or published */
