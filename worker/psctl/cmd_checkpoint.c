@@ -18,13 +18,13 @@ enum {
 
 struct watched {
     struct psctl_copy bar;
-    ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: none */
+    ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: no checkpoint */
     uint64_t number;        /* number of this command's checkpoint; 0: not known yet */
     /* when checkpoint `number` began: a restarted directory may give the number to another checkpoint */
     uint64_t time_ms;
     ps_checkpoint_state state; /* state of checkpoint `number` */
     uint64_t highest;          /* highest number of a checkpoint that was listed */
-    uint64_t said;             /* number of the last checkpoint for which syncs() has printed its note; 0: none */
+    uint64_t said;             /* number of the last checkpoint for which syncs() has printed its note; 0: no note yet */
     int64_t moved_ms;          /* when a checkpoint last made progress, in ms */
 };
 
@@ -90,7 +90,7 @@ static struct failure failure_of(const struct psctl *c, ps_status st)
 }
 
 struct newest {
-    ps_checkpoint_info whole;   /* newest complete checkpoint; number 0: none */
+    ps_checkpoint_info whole;   /* newest complete checkpoint; number 0: no checkpoint is complete */
     ps_checkpoint_info in_part; /* newest checkpoint that is complete at some tasks only */
 };
 
@@ -214,7 +214,7 @@ static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
     }
 }
 
-/* Make a checkpoint. keeps: a checkpoint that is to be restored next, which --max_to_keep must not delete; 0: none. */
+/* Make a checkpoint. keeps: number of a checkpoint to be restored next, which --max_to_keep must not delete; 0: no such one. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};

@@ -59,7 +59,7 @@ struct psctl {
 struct psctl_verb {
     const char *name;
     const char *arguments; /* as in the usage line, without flags: "NAME" */
-    const char *summary;   /* one line in the list of verbs */
+    const char *summary;   /* the verb's line in the list of verbs */
     const char *help;      /* further text of the verb's --help; each line ends with a newline */
     int args_min, args_max;
     bool each;        /* true: --timeout limits each request or step of the command; false: it limits the whole command */
@@ -264,7 +264,7 @@ struct psctl_list {
     int only;         /* index of the only task to be asked; -1: all */
     int task;         /* index of the task to be asked now */
     const char *at;   /* name of that task, such as "/job:ps/task:0" */
-    const char *none; /* text printed in place of an empty table; NULL: none */
+    const char *none; /* text printed if the table is empty; NULL: no text */
     struct cli_list rows;
 };
 /** Begin a table of the task that text names; NULL: of all tasks. False: text names no task, so the verb returns PSCTL_USAGE.

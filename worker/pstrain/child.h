@@ -27,7 +27,7 @@ struct work {
 
 /* What a child of --local was told by its parent. */
 struct link {
-    bool child; /* true: this process is a child of --local; false: so are the other fields */
+    bool child; /* this process is a child of --local; if false, so are the other fields */
     bool bar;   /* draw a progress bar: this worker is the chief, and the parent's output is a terminal */
     bool quiet; /* show no progress, because another worker is the chief */
 };

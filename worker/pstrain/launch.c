@@ -116,12 +116,12 @@ struct launch {
     size_t count, capacity;
     char *key;
     size_t key_bytes;
-    int status;      /* exit status of the first task that failed; 0: none has failed */
+    int status;      /* exit status of the first task that failed; 0: no task has failed */
     bool ending;     /* PROGRAM was told to end at all tasks */
     int64_t last_ms; /* when the last worker ended, in ms; 0: some still run */
 };
 
-static volatile sig_atomic_t came; /* number of the signal that this process got; 0: none */
+static volatile sig_atomic_t came; /* number of the signal that this process got; 0: no signal */
 
 static void on_signal(int number)
 {
@@ -154,7 +154,7 @@ static ps_status add_tasks(struct launch *l, const char *host, const char *addre
     for (uint32_t i = 0; st == PS_OK && i < ps + workers; i++) {
         char text[HOST_BYTES + 32];
         const char *job = i < ps ? "ps" : "worker";
-        const int known = ps_cluster_spec_num_tasks(l->cluster, job); /* how many tasks the job has so far; -1: none */
+        const int known = ps_cluster_spec_num_tasks(l->cluster, job); /* how many tasks the job has so far; -1: no such job yet */
         const int index = known > 0 ? known : 0;
         const int64_t port = !any ? l->o.base_port + i : i < ps && index == 0 ? l->o.directory_port : 0;
         (void)snprintf(text, sizeof(text), ipv6 ? "[%s]:%" PRId64 : "%s:%" PRId64, address, port);

@@ -13,7 +13,7 @@ struct report {
     double test_auc;                             /* area under the ROC curve, for two classes */
     /* regression: share of the labels' variance that is explained (R^2); root of the mean squared error, in the labels' unit */
     double test_r2, test_rmse;
-    int64_t *confusion; /* [classes][classes]: test examples by label and prediction; NULL: none */
+    int64_t *confusion; /* [classes][classes]: test examples by label and prediction; NULL: not counted */
     int64_t classes;    /* rows and columns of confusion */
     int64_t global_step;
     double epochs;             /* passes over the training data in this run */

@@ -270,7 +270,7 @@ bool session_is_whole(ps_session *s, ps_status st)
     if (ps_pull(s) == PS_OK && mends) {
         return true;
     }
-    (void)ps_session_fail(s, st, text); /* the session keeps an earlier error */
+    (void)ps_session_fail(s, st, text); /* an earlier error of the session stays */
     return false;
 }
 

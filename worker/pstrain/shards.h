@@ -42,8 +42,8 @@ void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief
 void shards_done(struct shards *s);
 /** Give this worker's shard back, for another worker. s->work may be NULL. */
 void shards_return(struct shards *s);
-/** Get the next shard into s->shard; waits while other workers have all that are left. False: all are done, a signal came, or the
- * session has failed. */
+/** Get the next shard into s->shard; waits while all shards that are left are with other workers. False: all shards are done, a
+ * signal came, or the session has failed. */
 bool shards_next(struct shards *s);
 
 #endif

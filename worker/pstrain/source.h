@@ -20,8 +20,8 @@ struct source_match {
     bool changed; /* source_adopt() has renumbered classes, columns or features */
 };
 /**
- * Number a set's classes and columns as the model in --container does, if there is one. A dense set without the model's form is
- * read again with it.
+ * Number a set's classes and columns as the model in --container does, if there is one. A dense set whose form (columns) is not
+ * the model's is read again with the model's form.
  *
  * Returns  the exit status. Errors, printed: a file that does not fit the model; without a model, labels that are all equal.
  */

@@ -14,7 +14,7 @@
 
 enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 
-static atomic_int noted; /* with `gentle`: number of the first signal; 0: none came */
+static atomic_int noted; /* with `gentle`: number of the first signal; 0: no signal came */
 static atomic_bool gentle;
 static atomic_llong within_ms;
 static int64_t noted_ms; /* when `noted` came, in ms; only the signal thread uses it */

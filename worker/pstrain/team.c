@@ -64,7 +64,7 @@ struct sight {
     const char *job;
     uint32_t task;
     int64_t wanted; /* id of a session to look for */
-    int64_t newest; /* id of the newest connected session of job and task; 0: none, or job is NULL */
+    int64_t newest; /* id of the newest connected session of job and task; 0: no such session, or job is NULL */
     uint64_t age_ms;
     bool there;  /* the session `wanted` is connected */
     int workers; /* connected sessions of job worker */

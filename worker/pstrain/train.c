@@ -57,7 +57,7 @@ struct trainer {
     struct best best;
     ps_session *session;
     bool chief;         /* this worker is chief, as far as its session knows */
-    bool leads;         /* it is chief, and its session's id is in the variable pstrain/chief */
+    bool leads;         /* this worker is chief, and its session's id is in the variable pstrain/chief */
     int64_t lead_at_ms; /* when to write the variables of team.h again after a failure, in ms */
     bool finished;      /* this worker has done all its steps; false also if a signal ended it */
     struct team team;
@@ -862,7 +862,7 @@ static int run_training(struct trainer *t)
     if (stop_signal() != 0) {
         say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
         if (t->f->with.mode != PS_SYNC_NONE) {
-            ps_session_leave(t->session); /* its steps are not finished: --on_worker_loss decides what the others do */
+            ps_session_leave(t->session); /* this worker's steps are not finished: --on_worker_loss decides what the others do */
         }
         return EXIT_SIGNAL + stop_signal();
     }

@@ -36,7 +36,7 @@ struct dataset {
     int64_t valid_count;
     float *valid_x, *valid_t;
     int32_t *valid_y;
-    char *form; /* means, scales and categories of the columns as text, stored with the model (form.h); NULL: none */
+    char *form; /* means, scales and categories of the columns as text, stored with the model (form.h); NULL: not known */
     /* only for sparse text: */
     struct data_rows rows; /* all examples, in the order of the files */
     int64_t *place;        /* [train_count + test_count + valid_count]: row of each example: training, test, validation */

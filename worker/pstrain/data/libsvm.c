@@ -30,7 +30,7 @@ enum {
     /* most classes if some label is not a whole number: more such labels are probably numbers for --task regression */
     FRACTIONS_MAX = 20,
     INDEX_MAX = INT32_MAX - 1, /* columns are int32; at the highest index one weight for each feature makes 8 GiB */
-    COUNTED_MIN = 3,           /* from so many rows on, row numbers at index 0 are a precomputed kernel; fewer may be chance */
+    COUNTED_MIN = 3,           /* so many rows with row numbers at index 0 are a precomputed kernel; fewer may be chance */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* a fixed seed: all workers choose equal test examples */
     TEST_SHARE = 5         /* one example in TEST_SHARE is for the test */
