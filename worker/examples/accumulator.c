@@ -23,7 +23,7 @@ struct sync {
     char why[256];
 };
 
-/* The chief's thread (TensorFlow's queue runner). Each step takes, for each variable, the mean of one gradient a worker. */
+/* The chief's thread (TensorFlow's queue runner). Each step takes one gradient from each worker, and applies their means. */
 static void *run_chief(void *arg)
 {
     struct sync *c = (struct sync *)arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ClusterSpec, its device names and the devices that variables ask for, all without contacting a server. Then the VariableDef
- * of a variable without a given name, from a server in this program. */
+/* Prints a ClusterSpec, its device names and the devices that variables ask for, without contacting a server. Then prints the
+ * VariableDef of a variable without a given name, from a server in this program. */
 #include <ps_cluster.h>
 #include <ps.h>
 #include <psd.h>

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     must(psd_server_create_local_with(&serve, &server, error, sizeof(error)));
     ps_session_options_init(&open), open.target = psd_server_target(server), open.log_level = PS_LOG_WARN;
     must(ps_session_open(&open, &s, error, sizeof(error)));
-    ps_plan *p = ps_plan_new(s); /* the server, the session's target, executes the plan's rows */
+    ps_plan *p = ps_plan_new(s); /* a list of operations, which the session's target executes */
     ps_value c = ps_plan_identity(p, ps_plan_text(p, argc > 1 ? argv[1] : "Hello distributed TensorFlow!"));
     must(ps_plan_run(p, NULL, 0, &c, 1, &out, NULL));
     print_bytes((const char *)out.data, out.bytes);

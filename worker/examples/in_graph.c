@@ -11,7 +11,7 @@
 enum { BATCH = 120, INPUTS = 4, CLASSES = 3, REPLICAS_MAX = 1024 };
 static ps_value w, b; /* the model's weights and biases */
 
-/* Called for each replica: adds its rows (operations) to the plan. They go to its task, whose device scope is open. */
+/* Called for each replica, in the device scope of its task: adds its operations to the plan, so that its task computes them. */
 static ps_status replica(void *ctx, ps_plan *p, const ps_replica *r, ps_value *gradients)
 {
     ps_value loss[2]; /* loss, gradient of the logits */

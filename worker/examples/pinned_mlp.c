@@ -14,8 +14,8 @@ int main(int argc, char **argv)
     static float points[BATCH][INPUTS];
     static int32_t classes[BATCH];
     static ps_fetched out[2];
-    ps_value loss[2], second[3], first[2]; /* the loss, and the gradient of the logits; the gradients of weights, biases and input
-                                            * of layer 2; those of weights and biases of layer 1 */
+    ps_value loss[2], second[3], first[2]; /* loss, gradient of the logits; gradients of layer 2's weights, biases and input;
+                                            * gradients of layer 1's weights and biases */
     ps_session *s = ps_session_open_args(&argc, argv, "Two layers on one worker: [RUNS [WORKER]], 10000 and /job:worker/task:7");
     ps_plan *p = ps_plan_new(s);
     const ps_optimizer *adagrad = ps_adagrad(0.05);

@@ -64,7 +64,7 @@ static void parameter_server(void)
         }
         printf("%s: var has value %.1f\n", who, (double)value);
     }
-    must(ps_barrier(s, "ended", workers + 1)); /* workers come to this barrier after their last step */
+    must(ps_barrier(s, "ended", workers + 1)); /* waits here for the workers, which come after their last step */
     must(ps_queue_size(q, &size));
     for (printf("ps q.size():  %d\n", (int)size); size > 0; size--) {
         must(ps_dequeue(q, into, 1, 0));

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     ps_session *s = ps_session_open_args(&argc, argv, "Softmax regression on the digits in --data FILE");
     char path[4096], *dir = getenv("PS_DATA_DIR");
     snprintf(path, sizeof(path), "%s/digits/digits.csv.gz", dir != NULL ? dir : "data");
-    bool given = argc == 3 && strcmp(argv[1], "--data") == 0; /* argv still has what is no flag of ps_session_open_args() */
+    bool given = argc == 3 && strcmp(argv[1], "--data") == 0; /* ps_session_open_args() has taken its own flags out of argv */
     if (!ps_should_stop(s) && read_digits(given ? argv[2] : argc == 1 ? path : "") != ROWS) {
         ps_session_fail(s, PS_NOT_FOUND, "cannot read the digits; --data FILE, the only flag besides --help's, names them");
     }

@@ -40,7 +40,7 @@ static struct number load(ps_dtype dtype, const void *data, int64_t at)
     }
 }
 
-/* Truncate f to an integer. False: f is no number, or does not fit 64 bits. */
+/* Truncate f to an integer. False: f is NaN, or does not fit 64 bits. */
 static bool cut(double f, int64_t *out)
 {
     const bool fits = f >= (double)INT64_MIN && f < -(double)INT64_MIN; /* false for a NaN */

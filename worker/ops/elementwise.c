@@ -95,7 +95,7 @@ static struct walk walk_of(const ps_shape *a, const ps_shape *b, const ps_shape 
         if (size == 1) {
             continue;
         }
-        const uint32_t inner = w.rank - 1; /* index of the dimension merged last; the innermost has index 0 */
+        const uint32_t inner = w.rank - 1; /* index of the dimension added last, into which this one may be merged */
         if (w.rank > 0 && a_step == w.a[inner] * w.size[inner] && b_step == w.b[inner] * w.size[inner]) {
             w.size[inner] *= size;
             continue;

@@ -60,9 +60,8 @@ struct block {
         memcpy(sums, s, sizeof(s));                                                                                              \
     }
 
-/* Functions for one dtype. NAME_pack() copies block `at` of b to `packed`. NAME() packs ROWS rows of a from row at->i on (fewer
- * at the end of a) at packed_a, multiplies them by the packed block of b, and adds the products to c. If at->p is 0, it sets c
- * to the products. */
+/* Functions for one dtype. NAME_pack_b() copies block `at` of b to `packed`. NAME() packs ROWS rows of a from row at->i on (fewer
+ * at the end of a) at packed_a, multiplies them by the packed block of b, and adds the products to c (sets c if at->p is 0). */
 #define MULTIPLY(name, type, COLUMNS, tile)                                                                                      \
     static void name##_pack_b(const struct matrix *b, const struct block *at, type *packed)                                      \
     {                                                                                                                            \

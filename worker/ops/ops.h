@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on values, which any task computes for a plan. Each operation is a row of one table, found by name; many rows call
- * the training kernels of worker/nn/kernels/ops.h. A plan calls psi_op_infer() while it is built, with dimensions that may be
- * unknown (-1). The executing task calls it again with the shapes of the inputs, allocates the outputs, and calls psi_op_run().
- * Shapes are NumPy's; where TensorFlow 1.x differs the row follows TensorFlow: sums and means keep their dtype, argmax has axis 0
- * by default. docs/TF_MAP.md has the table (`make generated`). Several threads may call these functions at a time.
- * RESOURCE_EXHAUSTED: no scratch memory. */
+/* Operations on values, which a task computes for a client's plan. Each operation is a row of one table, found by name; many rows
+ * call the training kernels of worker/nn/kernels/ops.h. A plan calls psi_op_infer() while it is built, with dimensions that may
+ * be unknown (-1). The executing task calls it again with the shapes of the inputs, allocates the outputs, and calls
+ * psi_op_run(). Shapes are NumPy's; where TensorFlow 1.x differs the row follows TensorFlow: sums and means keep their dtype,
+ * argmax has axis 0 by default. docs/TF_MAP.md has the table (`make generated`). Several threads may call these functions at a
+ * time. RESOURCE_EXHAUSTED: no scratch memory. */
 #ifndef PSI_OPS_H
 #define PSI_OPS_H
 
@@ -74,7 +74,7 @@ struct psi_op_context {
     void (*print)(void *arg, const char *line, size_t bytes);
     bool (*cancelled)(void *arg); /* long operations ask from time to time; true ends them with CANCELLED; NULL: never */
     void *arg;
-    /* print with first_n: how often this operation of the plan has printed, to which print adds 1; NULL: it always prints */
+    /* print with first_n: counts how often this operation of the plan has printed; NULL: it always prints */
     uint64_t *printed;
 };
 
@@ -101,8 +101,8 @@ struct psi_op {
     const char *type;          /* TensorFlow's type, for lines about placement: "Sum" */
     const char *type_integers; /* TensorFlow's type for integers, if it differs; NULL: `type` */
     uint8_t inputs_min, inputs_max;
-    uint16_t dtypes;      /* dtypes of the first own_dtypes inputs, as bits 1 << ps_dtype; these all have the same one */
-    uint8_t own_dtypes;   /* how many inputs, from the first on, `dtypes` is about; 0: all. `infer` checks the others */
+    uint16_t dtypes;      /* dtypes of the first own_dtypes inputs, as bits 1 << ps_dtype; these inputs have one dtype */
+    uint8_t own_dtypes;   /* how many inputs `dtypes` is for, from the first on; 0: all. `infer` checks the others */
     uint16_t attrs;       /* bits PSI_OP_...: the fields of psi_op_attrs that the operation reads */
     uint8_t in_place;     /* bit i: output 0 may use the memory of input i if both have the same dtype and shape */
     enum psi_bound bound; /* how the difference of finite results from the reference is bounded */

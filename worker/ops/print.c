@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print: returns its first input, and writes a line about the other inputs where the row runs. The line is TensorFlow's: the
- * message, then each value in brackets, "portion is[500]". The first `summarize` elements of a value are shown, with "..." if
+/* print: returns its first input, and writes a line about the other inputs, at the task that runs it. The line is TensorFlow's:
+ * the message, then each value in brackets, "portion is[500]". The first `summarize` elements of a value are shown, with "..." if
  * there are more; from two dimensions on each row has its own brackets, "[[1 2 3][4...]...]". Source: TF 1.15
  * core/kernels/logging_ops.cc PrintOp, core/framework/tensor.cc SummarizeValue (PrintOneDim), float formats of
  * core/lib/strings/numbers.cc. Failure mode: no memory for the line. */
@@ -101,8 +101,8 @@ static void append_element(struct line *l, const struct psi_value *v, int64_t i)
     append_text(l, text);
 }
 
-/* Number of slices that begin at element i: its row, the matrix of that row, and so on outwards. As many slices end with
- * element i - 1, so between the two elements this many brackets are closed, and as many opened. */
+/* Number of rows, matrices and so on that begin at element i; as many end with element i - 1. Between the two elements this many
+ * brackets are closed, and as many are opened. */
 static uint32_t edges(const ps_shape *shape, int64_t i)
 {
     uint32_t count = 0;

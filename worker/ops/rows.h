@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of worker/ops share: the rules and bodies that the table's rows name, and helpers. */
+/* What the files of worker/ops share: functions that the table of operations names, and helpers. */
 #ifndef PSI_OPS_ROWS_H
 #define PSI_OPS_ROWS_H
 
@@ -40,7 +40,7 @@ struct psi_around {
 };
 struct psi_around psi_around_axis(const ps_shape *shape, uint32_t axis);
 
-/* Rules, which infer the types of an operation's outputs: in shapes.c, those of layers in layers.c. */
+/* Functions that infer the types of an operation's outputs: in shapes.c; those of layers in layers.c. */
 ps_status psi_infer_const(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
                           struct psi_type *out, uint32_t *out_count, struct psi_err *err);
 ps_status psi_infer_placeholder(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
@@ -80,7 +80,7 @@ ps_status psi_infer_loss(const struct psi_op *op, const struct psi_op_attrs *att
 ps_status psi_infer_dropout(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                             uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err);
 
-/* Bodies of the operations. psi_op_run() has checked their arguments. */
+/* Functions that compute the operations. psi_op_run() has checked their arguments. */
 #define PSI_RUN(name)                                                                                                            \
     ps_status psi_run_##name(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_op_context *ctx,        \
                              const struct psi_value *in, uint32_t in_count, struct psi_value *out, uint32_t out_count,           \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of operations, and the checks that all its rows share: arity, dtypes, sizes in bytes. Happy path: psi_op_infer()
- * checks the inputs by the row, then calls the row's rule for the outputs; psi_op_run() infers, compares with the given values,
- * and calls the row's body. Failure modes: INVALID_ARGUMENT before any data is touched; errors of the body about data. */
+ * checks the inputs by the row, then calls the row's infer(); psi_op_run() infers, compares with the given values, and calls the
+ * row's run(). Failure modes: INVALID_ARGUMENT before any data is touched; errors of run() about data. */
 #include "rows.h"
 
 #include "common/blob.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint list: all checkpoints, the checkpoint that is being made or loaded, and the last attempt if it failed. Exit 1:
- * the directory is down; a task cannot load its checkpoint, so that nobody knows what is saved; the last attempt failed. */
+ * the directory (first ps task) is down; a task cannot load its checkpoint, so nobody knows what is saved; the attempt failed. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -119,13 +119,13 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* True if the task waits for tasks that cannot load their checkpoint, or gives no reason for its wait (an older release). */
+/* True if the task waits for tasks that cannot load their checkpoint, or (an older release) does not say why it waits. */
 static bool does_not_begin(const ps_task_info *info)
 {
     return info->up && info->waiting_for[0] != '\0' && info->waiting != PS_WAITING_TASKS;
 }
 
-/* Index of a task for which does_not_begin() is true: that of the directory if it is true for the directory; -1: no task. */
+/* Index of a task for which does_not_begin() is true: the directory task if it is one of them; -1: no such task. */
 static int who_waits(const struct psctl *c)
 {
     int directory = psctl_directory(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore take as
- * long as the disks need: when the call ends with --timeout and the directory reports progress, psctl goes on waiting. While
+ * long as the disks need: when the call ends with --timeout and the directory task reports progress, psctl waits on. While
  * disks sync there is no progress: psctl says once that it waits, SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the
- * directory is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
+ * directory task is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text). */
 #include "goes.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@ enum {
 
 struct watched {
     struct psctl_copy bar;
-    ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: none */
+    ps_checkpoint_info now; /* checkpoint that the cluster writes or loads now; number 0: no checkpoint */
     uint64_t number;        /* number of this command's checkpoint; 0: not known yet */
-    /* its begin, which tells it from another checkpoint to which a restarted directory may give the number again */
+    /* when checkpoint `number` began: a restarted directory may give the number to another checkpoint */
     uint64_t time_ms;
     ps_checkpoint_state state; /* state of checkpoint `number` */
     uint64_t highest;          /* highest number of a checkpoint that was listed */
-    uint64_t said;             /* number of the last checkpoint for which syncs() has printed its note; 0: none */
+    uint64_t said;             /* number of the last checkpoint for which syncs() has printed its note; 0: no note yet */
     int64_t moved_ms;          /* when a checkpoint last made progress, in ms */
 };
 
@@ -36,7 +36,7 @@ static void each_watched(void *ctx, const ps_checkpoint_info *info)
     w->highest = info->number > w->highest ? info->number : w->highest;
 }
 
-/* True while a checkpoint may wait for disks to sync, without visible progress. After --timeout prints a note, once. */
+/* True while a checkpoint may wait for disks to sync, without visible progress. Prints a note once, after --timeout. */
 static bool syncs(const struct psctl *c, struct watched *w)
 {
     bool writes = w->now.number != 0 && w->now.state == PS_CHECKPOINT_WRITING;
@@ -51,8 +51,7 @@ static bool syncs(const struct psctl *c, struct watched *w)
     return (writes || told) && stalled_ms < SYNCS_TIMES * c->timeout_ms;
 }
 
-/* Ask the directory about checkpoints. True, and --timeout begins anew: one made progress since the last call, or may wait for
- * disks. */
+/* Ask about checkpoints. True if one made progress since the last call, or may wait for disks; then --timeout begins anew. */
 static bool moves(struct psctl *c, struct watched *w)
 {
     const ps_checkpoint_info before = w->now;
@@ -78,7 +77,7 @@ struct failure {
     char text[1024];
 };
 
-/* Keep the error of the last library call, which ended with st: other calls come before it is printed. */
+/* Copy the error of the last library call, which ended with st: it is printed only after further calls. */
 static struct failure failure_of(const struct psctl *c, ps_status st)
 {
     struct failure f = {.status = st};
@@ -91,7 +90,7 @@ static struct failure failure_of(const struct psctl *c, ps_status st)
 }
 
 struct newest {
-    ps_checkpoint_info whole;   /* newest complete checkpoint; number 0: none */
+    ps_checkpoint_info whole;   /* newest complete checkpoint; number 0: no checkpoint is complete */
     ps_checkpoint_info in_part; /* newest checkpoint that is complete at some tasks only */
 };
 
@@ -130,8 +129,8 @@ static enum psctl_exit failed(const struct psctl *c, const struct failure *f, in
     return PSCTL_FAILED;
 }
 
-/* Ask the directory for the state of checkpoint w->number. True while the checkpoint is being made, also in state IN_PART: the
- * directory then tells the tasks that the checkpoint is whole. *last: the last known progress. */
+/* Ask the directory task for the state of checkpoint w->number. True while it is being made; in state IN_PART that task still
+ * tells the others that it is whole. *last: its last known progress. */
 static bool goes_on_now(struct psctl *c, struct watched *w, ps_checkpoint_info *last)
 {
     *last = moves(c, w) && w->now.number == w->number ? w->now : *last;
@@ -147,7 +146,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     while (goes_on && cli_clock_ms() < c->deadline_ms) {
         ps_checkpoint_state before = w->state;
         psctl_copy_share(&w->bar, last.share / (100.0 * PERCENT), "is written");
-        (void)nanosleep(&pause, NULL); /* sleep: the directory reports progress only when asked */
+        (void)nanosleep(&pause, NULL); /* sleep: the directory task reports progress only when asked */
         goes_on = goes_on_now(c, w, &last);
         if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
             goes_on = goes_on_now(
@@ -175,7 +174,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     return f;
 }
 
-/* True if the checkpoint being written is this command's: its number is above `before`, the last one before the request. */
+/* True if the checkpoint that is being written has a number above `before`: then this command's request has begun it. */
 static bool is_ours(const struct watched *w, uint64_t before)
 {
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
@@ -200,8 +199,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory may miss a restart between two calls,
- * because it notices one only while a call waits there. */
+/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. The directory task may miss one between two calls,
+ * because it notices a restart only while a call waits there. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -215,7 +214,7 @@ static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
     }
 }
 
-/* Make a checkpoint. keeps: a checkpoint that is to be restored next, which --max_to_keep must not delete; 0: none. */
+/* Make a checkpoint. keeps: number of a checkpoint to be restored next, which --max_to_keep must not delete; 0: no such one. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
@@ -223,7 +222,7 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
     uint64_t lives = sum_of_lives(c);
     int calls = 0;
     (void)moves(c, &w);
-    uint64_t before = w.now.number; /* this command's checkpoint gets a higher number */
+    uint64_t before = w.now.number; /* number of a checkpoint in progress, or 0: this command's gets a higher one */
     do {
         f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
         calls++;
@@ -291,7 +290,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     return PSCTL_FAILED;
 }
 
-/* Print that no complete checkpoint exists. If tasks are away: that there may be one when they are back. */
+/* Print that no checkpoint is complete; if tasks are away, also that one may be complete when they are back. */
 static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
 {
     psctl_waiting_text text;
@@ -306,8 +305,8 @@ static void none_is_whole(const struct psctl *c, int directory, const ps_checkpo
     }
 }
 
-/* Number of the checkpoint that text names: "12", "latest"; NULL: the latest. 0: there is none; the error was printed, and
- * *out_code is psctl's exit status. */
+/* Number of the checkpoint that text names, "12" or "latest"; text NULL: the latest. 0: no such checkpoint; the error was
+ * printed, and *out_code is psctl's exit status. */
 static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
 {
     char *end = NULL;
@@ -389,7 +388,7 @@ static void each_sought(void *ctx, const ps_checkpoint_info *info)
     s->listed = s->listed || (info->number == s->number && info->state != PS_CHECKPOINT_FAILED);
 }
 
-/* True if the directory lists checkpoint `number` as not failed. known: the result if the directory does not answer. */
+/* True if the directory task lists checkpoint `number` as not failed. known: the result if that task does not answer. */
 static bool is_listed(struct psctl *c, uint64_t number, bool known)
 {
     struct sought s = {.number = number};
@@ -487,7 +486,7 @@ static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_
     uint64_t before = w.highest;
     psctl_restart_clock(c);
     f = restore_now(c, number, out_saved);
-    /* the cluster goes on after DEADLINE_EXCEEDED; another call waits for the same restore */
+    /* after DEADLINE_EXCEEDED the cluster goes on restoring: the next call waits for that restore */
     while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) {
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
         f = restore_now(c, number, out_saved);
@@ -534,7 +533,7 @@ static enum psctl_exit restore_confirmed(struct psctl *c, uint64_t number, struc
     }
     psctl_leave_says(NULL);
     psctl_restart_clock(c);
-    json_t *left = psctl_goes_left_out(c, goes); /* ask before the answer is printed: it counts these containers */
+    json_t *left = psctl_goes_left_out(c, goes); /* ask before the answer, which has these containers, is printed */
     if (c->json) {
         json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
         if (!c->no_save) {

@@ -57,8 +57,8 @@ static size_t add_rows(struct cli_list *list, const struct settings *all, const 
     return list->count - before;
 }
 
-/* Print the settings of each task, as a table or JSON object. name: print this setting only, in one table for all tasks; false: a
- * task that answered lacks it. NULL: print all settings; returns true. */
+/* Print the settings of each task, as a table or JSON object. name NULL: all settings; returns true. Otherwise setting `name`
+ * only, in one table for all tasks; returns false if a task that answered lacks the setting. */
 static bool print_tasks(struct psctl *c, int only, const char *name, struct cli_list *list)
 {
     struct settings all = {.count = 0};

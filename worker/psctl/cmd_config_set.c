@@ -50,7 +50,7 @@ void settings_say_none(const struct settings *all, const char *task, const char 
                   near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
 }
 
-/* True if task i has the setting and can change it while it runs. Sets *before to the present value. Prints an error. */
+/* True if task i has the setting and can change it while it runs. Sets *before to its value. False: the error was printed. */
 static bool may_change(struct psctl *c, int i, const char *name, struct setting *before)
 {
     const char *task = ps_cluster_task_name(c->session, i);

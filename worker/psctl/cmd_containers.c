@@ -130,7 +130,7 @@ static const struct cli_column columns[] = {
     {"LEASE", "chief_left_ms", FIELD(CLI_TIME, info.chief_left_ms), .has = has_lease},
 };
 
-/* Print a note for each container with fewer variables at the tasks than the directory knows (lost ones). True: there is none. */
+/* Print a note for each container of which tasks have lost variables that the directory task knows. True: no note. */
 static bool none_lost(const struct psctl *c, const struct containers *list)
 {
     bool none = true;

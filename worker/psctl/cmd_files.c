@@ -69,8 +69,8 @@ static const char *container_of(const struct psctl *c)
 
 struct left_out {
     const char *container;
-    const char *const *only; /* name patterns of --only, which select; empty: all */
-    size_t count, named;     /* how many variables have no value; how many of them `names` has */
+    const char *const *only; /* name patterns of --only; empty: all variables */
+    size_t count, named;     /* how many variables have no value; how many of their names are in `names` */
     char names[LEFT_OUT_BYTES];
 };
 
@@ -90,7 +90,7 @@ static void each(void *ctx, const ps_variable_info *info)
     ps_variable_info whole = *info;
     ps_variable_info_whole(&whole);
     if (info->initialised || info->part > 0 || strcmp(info->container, l->container) != 0 || !is_meant(l->only, whole.name)) {
-        return; /* of a cut variable part 0 is looked at: if only some parts lack a value, the export itself fails */
+        return; /* of a cut variable look at part 0 only: if only some parts lack a value, the export itself fails */
     }
     l->count++;
     if (l->named + 1 == l->count && used + strlen(whole.name) + 3 < sizeof(l->names)) {
@@ -314,7 +314,7 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
     }
-    /* ask which process each task is now: psctl_save_imported() compares this with later, to notice restarts */
+    /* learn now which process each task is: psctl_save_imported() looks again later, to notice a restart */
     enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK;
     if (code != PSCTL_OK) {
         return code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl key: make, list, rotate, use, revoke and export keys in a key file, with which a cluster authenticates. No task is asked.
  * The file is changed under its lock (common/auth/key_file.c); then standard output says what was done and what is to be done
- * next. Failure modes, exit 1 and nothing is changed: a name exists or does not; a file is readable by others, or would be
+ * next. Failure modes, exit 1 and nothing is changed: a name is taken or unknown; a file is readable by others, or would be
  * overwritten; the disk is full. No answer has a secret, and memory that held one is zeroed. */
 #include "key.h"
 
@@ -19,8 +19,8 @@ static enum psctl_exit failed(const struct psctl *c, ps_status st, const struct 
     return PSCTL_FAILED;
 }
 
-/* Write the key file's path into path: that of --file. Without --file an action that only reads uses the file that a program of
- * psd would use; one that changes the file is refused. */
+/* Write the path of --file into path. Without --file: an action that changes the key file is refused; any other uses the file
+ * that psd's programs would use. */
 static enum psctl_exit find_file(const struct psctl *c, bool changes, char path[PATH_MAX])
 {
     if (changes && (c->file == NULL || c->file[0] == '\0')) {
@@ -215,11 +215,11 @@ struct rotation {
     struct target of;
     size_t good;                       /* number of keys of this name that have not expired */
     struct psi_key added;              /* the new key of the name */
-    char before[PSI_KEY_ID_BYTES + 1]; /* key id in the name's last line: the newest key so far */
+    char before[PSI_KEY_ID_BYTES + 1]; /* key id in the name's last line, which has its newest key so far */
 };
 
-/* A psi_key_change.line function, called for each line of the file: takes over for the new key the role in the last line of its
- * name and, without --cluster, the cluster in the first. */
+/* A psi_key_change.line function, called for each line of the file: the new key gets the role in the last line of its name and,
+ * without --cluster, the first cluster in these lines. */
 static ps_status see_line(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                           struct psi_err *err)
 {
@@ -280,7 +280,7 @@ struct edit {
     /* true: `revoke` removes lines; false: `use` marks one line of NAME as the key that programs present */
     bool goes;
     char used[PSI_KEY_ID_BYTES + 1]; /* key id of the line to mark: KEYID, or that of NAME's last line */
-    size_t changed, left, left_used; /* how many of NAME's lines change or go; stay; stay and are marked `use` */
+    size_t changed, left, left_used; /* numbers of NAME's lines: changed or removed; left; left and marked `use` */
 };
 
 /* psi_key_change.line: `revoke` removes the named lines; `use` marks line e->used with `use`, NAME's others with `accept`. */

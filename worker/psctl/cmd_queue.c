@@ -58,7 +58,7 @@ static ps_status show_strings(const struct psctl *c, ps_tuple *t, uint32_t i)
     size_t bytes = 0;
     ps_shape shape = PS_SCALAR;
     ps_status st = ps_tuple_get_string(t, 0, i, 0, &text, &bytes, &shape);
-    /* no error if the component is an empty tensor: it has no string 0 */
+    /* an empty tensor has no string 0: that is no error */
     st = st == PS_OUT_OF_RANGE && ps_shape_elements(&shape) == 0 ? PS_OK : st;
     size_t count = st == PS_OK ? (size_t)ps_shape_elements(&shape) : 0;
     size_t *offsets = calloc(count + 1, sizeof(*offsets));

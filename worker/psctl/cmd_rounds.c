@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl rounds: containers that are trained in rounds or with bounded staleness, their members, and the age of gradients. Failure
- * modes, exit 1: the directory is down; a task that does not give its ages is left out and named. */
+ * modes, exit 1: the directory task is down; a task that does not give its ages is left out and named. */
 #include "psctl.h"
 
 #include <inttypes.h>
@@ -290,7 +290,7 @@ static void print_groups(const struct psctl *c, const struct answers *all)
     cli_list_end(&list, &c->room);
 }
 
-/* Print the answers. heard: the directory has answered, so an empty list means that nothing is trained in rounds. */
+/* Print the answers. heard: the directory task has answered, so an empty list says that nothing is trained in rounds. */
 static void print(const struct psctl *c, struct answers *all, bool heard)
 {
     name_containers(all);
@@ -325,7 +325,7 @@ static enum psctl_exit show(struct psctl *c)
     for (int i = -1; psctl_next(c, -1, &i);) {
         all.at = ps_cluster_task_name(c->session, i);
         const ps_status st = ps_task_ages(c->session, i, psctl_left_ms(c), each_age, &all);
-        /* UNIMPLEMENTED: no failure, an older release does not count ages */
+        /* UNIMPLEMENTED is no failure: an older release counts no ages */
         (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st);
     }
     psctl_answer(c);

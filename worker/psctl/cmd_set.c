@@ -90,7 +90,7 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
     return ok;
 }
 
-/* Print old and new values and versions. saved: number of the checkpoint made afterwards; 0: none. */
+/* Print old and new values and versions. saved: number of the checkpoint made afterwards; 0: no checkpoint was made. */
 static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,
                  uint64_t version, uint64_t saved)
 {

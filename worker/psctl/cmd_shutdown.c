@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl shutdown: tell one task, or all, to finish what is in progress and end. The directory is told last, because the other
- * tasks need it. Failure modes: exit 2 if no task is given, or it does not exist; exit 1 if a task is down or refuses. */
+/* psctl shutdown: tell one task, or all, to finish what is in progress and end. The directory task is told last, because the
+ * other tasks need it. Failure modes: exit 2 if no task is given, or it does not exist; exit 1 if a task is down or refuses. */
 #include "psctl.h"
 
 static bool confirmed(struct psctl *c, int only)

@@ -9,7 +9,7 @@
 struct row {
     const char *name;
     ps_task_info t;
-    bool counted; /* `restarts` and `lost` are known: only the directory counts them */
+    bool counted; /* `restarts` and `lost` are known: only the directory task counts them */
     /* only in the row of sums: how many tasks there are, are up, refuse psctl; else 0 */
     int tasks, up, refused;
 };
@@ -278,7 +278,7 @@ static void print(const struct psctl *c, int only)
     }
 }
 
-/* Print a note for each task that two processes claim to be. False: there is one. */
+/* Print a note for each task that two processes claim to be. False: there is such a task. */
 static bool no_conflicts(const struct psctl *c, int only)
 {
     bool none = true;

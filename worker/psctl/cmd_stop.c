@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl stop: make ps_should_stop() true in every worker, by the directory. Failure mode, exit 1: a task is down. If it is the
- * directory, the other tasks tell the sessions that they know, and psctl says so. */
+/* psctl stop: make ps_should_stop() true in every worker, by the directory task. Failure mode, exit 1: a task is down. If it is
+ * that task, the other tasks tell the sessions that they know, and psctl says so. */
 #include "psctl.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl vars: the variables of all tasks, or those that a pattern or a container picks. Failure modes, each with exit 1: a task
- * that does not answer is left out and named; a task came back without variables that it had: these are named; nothing matches,
- * or no such container: the nearest name is printed. */
+ * does not answer (it is left out and named); a task came back without variables that it had (they are named); nothing matches,
+ * or there is no such container (the nearest name is printed). */
 #include "containers.h"
 
 #include "common/name.h"
@@ -15,16 +15,16 @@
 #include <string.h>
 
 struct row {
-    const char *task; /* name of the task that has it; NULL: a whole variable that is cut into parts */
+    const char *task; /* name of the task that has the variable; NULL: a whole variable that is cut into parts */
     ps_variable_info v;
-    const struct row *parts; /* for such a variable: its listed parts [part_count], in order */
+    const struct row *parts; /* of a variable that is cut: the listed parts [part_count], in order; else NULL */
     uint32_t part_count;
 };
 
 static const char *task_cell(const void *row, char *buf, size_t n)
 {
     const struct row *r = row;
-    if (r->parts != NULL && r->part_count < r->parts[0].v.parts) { /* parts are missing: their task is down */
+    if (r->parts != NULL && r->part_count < r->parts[0].v.parts) { /* parts are missing: tasks are down */
         (void)snprintf(buf, n, "%" PRIu32 " of %" PRIu32 " parts", r->part_count, r->parts[0].v.parts);
     } else if (r->parts != NULL) {
         (void)snprintf(buf, n, "%" PRIu32 " parts", r->part_count);
@@ -263,7 +263,7 @@ static int by_part(const void *a, const void *b)
     return order != 0 ? order : (i > k) - (i < k);
 }
 
-/* Show a cut variable with n listed parts: in JSON as a whole, in a table the whole and its parts, as VariableDefs the parts. */
+/* Show a cut variable with n listed parts. JSON: the whole variable; table: the whole and its parts; VariableDefs: the parts. */
 static void add_whole(struct list *list, const struct row *parts, uint32_t n)
 {
     struct row whole = {.v = parts[0].v, .parts = parts, .part_count = n};

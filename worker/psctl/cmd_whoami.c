@@ -46,7 +46,7 @@ static void each(void *ctx, const ps_right_info *r)
 static enum psctl_exit show(struct psctl *c)
 {
     struct psctl_list l;
-    for (int i = 0; i < c->task_count; i++) { /* ask such a task too: it denies all else, but tells who psctl is */
+    for (int i = 0; i < c->task_count; i++) { /* ask a task that refuses psctl too: it tells at least who psctl is */
         c->infos[i].up = c->infos[i].up || c->infos[i].status == PS_PERMISSION_DENIED;
     }
     if (!psctl_list_begin(&l, c, c->task, "rights", columns, CLI_COUNT(columns))) {

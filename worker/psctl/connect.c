@@ -105,7 +105,7 @@ void psctl_note(const struct psctl *c, const char *format, ...)
     }
 }
 
-/* No log lines of the library: psctl prints errors itself. */
+/* Drops the library's log lines: psctl prints errors itself. */
 static void no_log(void *ctx, ps_log_level level, const char *line)
 {
     (void)ctx;

@@ -8,7 +8,7 @@
 struct search {
     const char *name, *container;
     char near[256];
-    char elsewhere[64]; /* a container in which the name exists; "": none */
+    char elsewhere[64]; /* a container in which the name exists; "": no container */
 };
 
 static void each(void *ctx, const ps_variable_info *info)

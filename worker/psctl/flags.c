@@ -238,7 +238,7 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
     struct psi_options o;
     struct psi_err err = {.code = PS_OK};
     psi_options_init(&o, psctl_flags, PSCTL_FLAG_COUNT, c, from);
-    c->json = asks_for_json(argc, argv); /* for errors of parsing, which sets it again */
+    c->json = asks_for_json(argc, argv); /* so that errors of parsing are printed as JSON; parsing sets it again */
     if (psi_options_parse_argv(&o, &argc, argv, true, &err) != PS_OK) {
         return psctl_misused(c, "%s; see psctl --help", err.text);
     }

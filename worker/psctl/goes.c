@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint restore: what a restore discards, the question to the user, and which containers it has left out. Happy path:
- * the directory lists the checkpoint, and its containers are read; each container that is to be restored is printed with its
+ * the directory task lists the checkpoint, and its containers are read; each container that is to be restored is printed with its
  * present step; the user is asked on a terminal (--yes answers). After the restore, a container whose incarnation did not change
  * on any task was left out. Failure modes: no such checkpoint or container; no terminal and no --yes: nothing is done. If this
  * psctl cannot read the checkpoint, the containers that exist now are listed instead. */
@@ -15,7 +15,7 @@ enum { SAID_MAX = 16 /* most containers that are printed one by one */ };
 
 struct sought {
     uint64_t number;
-    ps_checkpoint_info found; /* number 0: the directory does not list the checkpoint */
+    ps_checkpoint_info found; /* number 0: the directory task does not list the checkpoint */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -79,13 +79,13 @@ static bool has_name(const struct goes *g, const char *name)
     return g->count > 0 && strlen(name) < sizeof(key.text) && bsearch(&key, g->names, g->count, sizeof(key), by_name) != NULL;
 }
 
-/* Fill g->names with the containers to restore: --container, else all. False: the checkpoint lacks one of them; printed. */
+/* Fill g->names with the containers to restore: --container's, else all. False: the checkpoint lacks one of them (printed). */
 static bool take_names(struct psctl *c, uint64_t number, const struct containers *list, struct goes *g)
 {
     ps_status st = ps_checkpoint_containers(c->session, number, each_name, g);
     size_t kept = 0;
     g->known = st == PS_OK;
-    if (!g->known) { /* go on: tasks may be able to read the checkpoint that psctl could not read; if not, the restore fails */
+    if (!g->known) { /* go on: the tasks may be able to read the checkpoint; if not, the restore fails */
         psctl_note(c, "which containers checkpoint %" PRIu64 " has is not known, so those that live are listed: %s", number,
                    ps_last_error());
         for (size_t i = 0; i < list->count; i++) {
@@ -158,7 +158,7 @@ static bool was_there(const struct containers *before, const struct container_on
     return false;
 }
 
-/* True if the container was restored: then its incarnation is another one on each task (docs/DURABILITY.md 7.5). */
+/* True if the container was restored, which gives it another incarnation on each task (docs/DURABILITY.md 7.5). */
 static bool went_back(const struct containers *before, const struct containers *now, const char *name)
 {
     for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {

@@ -8,7 +8,7 @@
 struct goes_name {
     char text[64];
 };
-/* Which containers a restore replaces. All zeros: none yet. psctl_goes_free() frees it, also after an error. */
+/* Which containers a restore replaces. All zeros: no containers yet. Free it with psctl_goes_free(), also after an error. */
 struct goes {
     struct goes_name *names; /* sorted; owned */
     size_t count, capacity;
@@ -18,8 +18,8 @@ struct goes {
     bool marked;              /* psctl_goes_mark() has set `before`: all tasks have answered */
 };
 
-/** Check that the checkpoint has the containers of --container (none given: all of its own), print each with its present step,
- * and ask the user. PSCTL_OK: restore; *out is filled. Otherwise do not; the reason was printed. */
+/** Check that the checkpoint has the containers of --container (without it: take all that the checkpoint has), print each with
+ * its present step, and ask the user. PSCTL_OK: restore; *out is filled. Otherwise do not restore; the reason was printed. */
 enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct goes *out);
 /** Right before the restore: ask all tasks for their containers, to fill goes->before. */
 void psctl_goes_mark(struct psctl *c, struct goes *goes);

@@ -108,7 +108,7 @@ static bool takes_value(const struct psi_option *row)
 
 static void print_bash(const struct psctl *c)
 {
-    /* the script asks the cluster that the command line points at for names; it offers none without an answer within a second */
+    /* the script asks the cluster of the command line for names; if no answer comes within a second, it offers none */
     static const char head[] =
         "# SPDX-License-Identifier: Apache-2.0\n# bash completion for psctl; made by `psctl completion bash`\n"
         "# shellcheck shell=bash disable=SC2207\n"

@@ -17,7 +17,7 @@ extern const struct psctl_key_role psctl_key_roles[PSCTL_KEY_ROLES];
 
 /** Print the new keys [count], which have one role, and the suggested rows of rights. */
 void psctl_key_made(const struct psctl *c, const char *path, const struct psi_key *keys, size_t count);
-/** Print that a name has a new key. before: key id of the key before. */
+/** Print that a name has a new key. before: id of the newest key until now. */
 void psctl_key_rotated(const struct psctl *c, const char *path, const struct psi_key *key, const char *before);
 /** Print which key of a name programs present from now on. changed: how many lines of the file were changed. */
 void psctl_key_used(const struct psctl *c, const char *path, const char *name, const char *key_id, size_t changed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM while psctl waits for tasks: requests that psctl has begun there end at once, not when its lease expires.
+/* SIGINT and SIGTERM while psctl waits for tasks: psctl's requests there end at once, not when its lease expires.
  * Happy path: a thread takes the signal; the session says goodbye, for a second at most; psctl prints what the tasks do without
  * it; the process ends with 128 + the signal's number. Errors of requests that end because the session closes are not printed.
  * Failure mode: without a thread a signal ends the process at once. --watch has handlers of its own (watch.c). */

@@ -26,7 +26,7 @@ void pki_pair_fini(struct pki_pair *pair)
 #include <sys/random.h>
 #include <time.h>
 
-/* The functions of OpenSSL that are used, found by name in the loaded library. Its macros have no names there: none is used. */
+/* The functions of OpenSSL that are used, found by name in the loaded library. Macros are not used: they have no names there. */
 #define FUNCTIONS(X)                                                                                                             \
     X(ASN1_STRING_get0_data)                                                                                                     \
     X(ASN1_STRING_length)                                                                                                        \

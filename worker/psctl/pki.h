@@ -27,7 +27,7 @@ struct pki_info {
  * Errors  PS_UNIMPLEMENTED  no OpenSSL; the text names the package
  *         PS_INTERNAL       OpenSSL failed; the text is OpenSSL's */
 PSI_MUST ps_status pki_authority(const char *cluster, int64_t days, int64_t now_s, struct pki_pair *out, struct psi_err *err);
-/** Make a certificate with this URI (psd://..., checked by the caller), signed by the authority, and valid no longer than it.
+/** Make a certificate with this URI (psd://..., checked by the caller), signed by the authority, valid no longer than that.
  * Errors: those of pki_authority(); PS_INVALID_ARGUMENT: `authority` may not sign, does not fit its key, or has expired. */
 PSI_MUST ps_status pki_certificate(const struct pki_pair *authority, const char *uri, int64_t days, int64_t now_s,
                                    struct pki_pair *out, struct psi_err *err);

@@ -39,7 +39,7 @@ struct psctl {
     const char *prefix[PSCTL_TEXTS_MAX + 1];
     const struct psctl_verb *const *verbs; /* all verbs, then NULL */
     const struct psctl_verb *verb;
-    bool quiet;     /* not a flag; nothing is printed on standard error (by psd-exporter, whose answers have the errors) */
+    bool quiet;     /* not a flag; errors are not printed on standard error (for psd-exporter, whose answers have them) */
     uint64_t given; /* which flags the command line has: PSCTL_FLAG(...) | ... */
     /* the arguments behind the verb */
     int argc;
@@ -59,11 +59,11 @@ struct psctl {
 struct psctl_verb {
     const char *name;
     const char *arguments; /* as in the usage line, without flags: "NAME" */
-    const char *summary;   /* one line in the list of verbs */
+    const char *summary;   /* the verb's line in the list of verbs */
     const char *help;      /* further text of the verb's --help; each line ends with a newline */
     int args_min, args_max;
     bool each;        /* true: --timeout limits each request or step of the command; false: it limits the whole command */
-    const char *look; /* the verb with which a user checks, after an error, whether the change was made; NULL: no change */
+    const char *look; /* the verb that shows, after an error, whether the change was made; NULL: nothing changes */
     uint64_t flags;   /* PSCTL_FLAG(...) | ...; without PSCTL_FLAGS_COMMON */
     /* words that bash completion offers as arguments, separated by blanks. "variable", "queue_name", "container" and "task" stand
      * for all names of that kind in the cluster; "verb" alone for all verbs; "" for file names */
@@ -175,18 +175,18 @@ enum psctl_exit psctl_first_target(struct psctl *c, const ps_session_options *o)
 int64_t psctl_left_ms(const struct psctl *c);
 /** After a request: all time of the command so far counts as taken by earlier requests (c->before_ms). */
 void psctl_asked(struct psctl *c);
-/** Append to the error text [n] how long all requests took together. Does nothing if no earlier request has waited, or if
- * `reason` is not a lack of connection. */
+/** Append to the error text [n] how long all requests took together, if an earlier one has waited and `reason` is a lack of
+ * connection. */
 void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** Give the command its whole --timeout again: after a question to the user, or before a further step of a long command. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
 /** From now on SIGINT and SIGTERM end the process; before that the session tells the tasks that it leaves (leave.c). */
 void psctl_leave_begin(void);
-/** Set the text that is printed when a signal ends the process; NULL: none. Borrows text until the next call. After a signal the
- * call does not return: call it before a result is printed, so that the result does not follow this text. */
+/** Set the text that is printed when a signal ends the process; NULL: no text. Borrows text until the next call. Once a signal
+ * has come the call does not return: so call it before a result is printed, and the text is not printed after a result. */
 void psctl_leave_says(const char *text);
-/** Block signals until psctl_leave_session(), while a session is opened or closed: psctl could not yet say goodbye for it. */
+/** Delay signals until psctl_leave_session(), while a session is opened or closed: psctl could not say goodbye for it. */
 void psctl_leave_hold(void);
 /** End psctl_leave_hold(). s: the session that a later signal is to close; NULL: none is open. */
 void psctl_leave_session(ps_session *s);
@@ -224,11 +224,11 @@ enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st);
 /** Print an error of the command line. Returns PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Print a note that is not part of the answer, on standard error. With --watch and without --json on standard output. */
+/** Print a note beside the answer, on standard error. With --watch: on standard output; with --watch --json: not at all. */
 void psctl_note(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- tasks.c: all tasks, and which of them are up ---- */
-/** Ask all tasks for their state at once, and store the answers in c->infos. Prints an error; a task that is down is none. */
+/** Ask all tasks for their state at once, and store the answers in c->infos. Prints an error. A task that is down is no error. */
 enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms);
 /** psctl_connect() and psctl_ask(), for verbs with more requests to come: waits for a silent task at most half of --timeout. */
 enum psctl_exit psctl_begin(struct psctl *c);
@@ -244,7 +244,7 @@ bool psctl_next(const struct psctl *c, int only, int *i);
 /** Note the status st of a request to task i. Not PS_OK: the task counts as down from now on, with ps_last_error() as its reason.
  * Returns whether st is PS_OK. */
 bool psctl_heard(const struct psctl *c, int i, ps_status st);
-/** True if the task is up but refuses this psctl: the task does not accept its key or certificate, or gives it no right. */
+/** True if the task runs but refuses this psctl (t->up is false): it does not accept psctl's key, or gives it no right. */
 bool psctl_refused(const ps_task_info *t);
 /** True if the command fails because task i did not answer. A task that refuses this psctl, and is of another job than the
  * directory, counts only if it is task `only`: workers' hosts need not have psctl's key. */
@@ -264,7 +264,7 @@ struct psctl_list {
     int only;         /* index of the only task to be asked; -1: all */
     int task;         /* index of the task to be asked now */
     const char *at;   /* name of that task, such as "/job:ps/task:0" */
-    const char *none; /* text printed in place of an empty table; NULL: none */
+    const char *none; /* text printed if the table is empty; NULL: no text */
     struct cli_list rows;
 };
 /** Begin a table of the task that text names; NULL: of all tasks. False: text names no task, so the verb returns PSCTL_USAGE.
@@ -314,15 +314,15 @@ json_t *psctl_saves_value(const ps_saves_info *saves);
 /* ---- cmd_workers.c ---- */
 /* without --all, psctl workers shows a session for this long after it ended; a task remembers it for --session_keep */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
-/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides an ended session that ended long
- * ago, or that was replaced: its process has recovered with a new session. */
+/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session that ended long ago, or
+ * that was replaced: its process has recovered with a new session. */
 bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all);
 
 /* ---- checkpoint_list.c ---- */
-/** psctl checkpoint list: print all checkpoints, and the progress of a save or restore. PSCTL_FAILED: see checkpoint_list.c. */
+/** psctl checkpoint list: print all checkpoints, and the progress of a save or restore. Returns psctl's exit status. */
 enum psctl_exit psctl_checkpoint_list(struct psctl *c);
 typedef char psctl_waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
-/** Write into text which tasks have not yet reported their checkpoints to the directory. Returns text; NULL: all tasks have. */
+/** Write into text which tasks have not yet reported their checkpoints to task `directory`. Returns text; NULL: all have. */
 const char *psctl_not_heard(const struct psctl *c, int directory, psctl_waiting_text text);
 
 /* ---- watch.c ---- */

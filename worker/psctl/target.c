@@ -51,7 +51,7 @@ static enum psctl_exit split(const struct psctl *c, struct targets *t)
     return PSCTL_OK;
 }
 
-/* Open a session with this target and learn all tasks. The error is in ps_last_error(); if c->session is NULL, in error [n]. */
+/* Open a session with this target and learn all tasks. The error is in error [n] if c->session is NULL, else ps_last_error(). */
 static ps_status ask(struct psctl *c, const ps_session_options *o, const char *target, char *error, size_t n)
 {
     ps_session_options with = *o;

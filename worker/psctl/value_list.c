@@ -55,7 +55,7 @@ static bool wrong(const struct walk *w, const char *what)
     return false;
 }
 
-/* Length of the element at p: up to a comma, bracket or blank; a string's includes its quotes. 0: there is none. */
+/* Length of the element at p, up to a comma, bracket or blank; of a string with its quotes. 0: no element is there. */
 static size_t leaf_length(const struct walk *w, const char *p)
 {
     if (!w->strings) {
@@ -89,8 +89,8 @@ static bool take_leaf(struct walk *w)
     return true;
 }
 
-/* Behind an element or list: skip closing brackets and one comma; check the length of each list that ends. False: the outermost
- * list has ended, or w->error is set. */
+/* Behind an element or list: skip closing brackets and one comma, and check the length of each list that ends. False: the
+ * outermost list has ended, or w->error is set. */
 static bool next(struct walk *w)
 {
     char text[96];

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* longest wait for answers in a round, in ms, so that an interrupt takes effect soon */
+/* longest wait for answers in one round, in ms: an interrupt takes effect only after it */
 enum { ROUND_MS_MAX = 2000 };
 enum { ROWS_BESIDES = 4 }; /* rows beside the table: time, headings, the line "N more", the cursor */
 
@@ -67,7 +67,7 @@ static void wait_until(int64_t then_ms)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* How many rows of the table fit on the terminal, with notes about tasks and the row of sums; 0: not known. */
+/* How many rows of the table fit on the terminal beside the notes about tasks and the row of sums; 0: not known. */
 static int rows_of(const struct psctl *c)
 {
     struct winsize size;

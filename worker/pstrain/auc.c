@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AUC = (R - P (P + 1) / 2) / (P N). P is the number of examples of class 1, N that of class 0. R is the sum of the ranks of
- * class 1 among all P + N examples by rising score; equal scores share their mean rank. NaN: P or N is 0, or no memory. */
+/* AUC = (R - P (P + 1) / 2) / (P N). P and N are the numbers of examples of class 1 and class 0. R is the sum of the ranks of the
+ * examples of class 1 when all P + N are ordered by rising score; equal scores share their mean rank. */
 #include "auc.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ double auc_of(const float *scores, const int32_t *labels, int64_t count)
         while (end < count && all[end].score == all[i].score) {
             here += all[end++].label;
         }
-        ranks += (double)here * ((double)(i + 1) + (double)end) / 2; /* ranks i + 1 .. end have equal scores: each is the mean */
+        ranks += (double)here * ((double)(i + 1) + (double)end) / 2; /* ranks i + 1 .. end tie: each counts as their mean */
         positives += here;
         i = end;
     }

@@ -6,22 +6,22 @@
 #include "model.h"
 
 struct average {
-    /* [variable, in order of creation]: sum of its gradients; of a table all rows, needed or not */
+    /* [i]: sum of the gradients of variable i, in order of creation; for a table all rows, also those that no batch reads */
     float *sum[2 * MODEL_LAYERS_MAX + 1];
     int64_t count; /* batches added since the last push */
-    /* used only if batches read rows of tables (rows.h): */
-    int64_t batch, round;   /* counting batches from 1: the last one, and the first of this round */
-    int64_t *last;          /* [features]: last batch that had this row; 0: none */
-    int64_t *ids, id_count; /* [id_count]: rows that batches of this round have read; average_push() pushes these rows */
+    /* these fields are used only if batches read rows of tables (rows.h): */
+    int64_t batch, round;   /* numbers of batches, from 1: of the last one added, of the first in this round */
+    int64_t *last;          /* [features]: number of the last batch that had this row; 0: no batch */
+    int64_t *ids, id_count; /* [id_count]: rows that this round's batches have read; set by average_push() */
 };
 
-/** Allocate sums for the gradients of m, after model_params(). 0, or -1 without memory; average_fini() in both cases. */
+/** Allocate sums for the gradients of m; call it after model_params(). 0, or -1 without memory; average_fini() in both cases. */
 int average_init(struct average *a, const struct model *m);
 void average_fini(struct average *a);
-/** Add the gradients of one batch, which are in the buffers of m's parameters. The session keeps an error. */
+/** Add the gradients of one batch, which are in the buffers of m's parameters. An error is stored in the session. */
 void average_add(struct average *a, const struct model *m);
-/** Push each variable's average gradient (sum / count), and clear the sums. max_norm: most that the norm of all averages may be,
- * else they are scaled down; 0: no limit. The session keeps an error. */
+/** Push each variable's average gradient (sum / count), and clear the sums. If the norm of all averages together is above
+ * max_norm, they are scaled down to it; max_norm 0: no limit. An error is stored in the session. */
 void average_push(struct average *a, const struct model *m, ps_session *s, double max_norm);
 
 #endif

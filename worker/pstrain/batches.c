@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of the examples: shuffled anew by the seed in each epoch, and dealt to the workers or cut into shards; each share or
- * shard is cut into batches. In rounds the global step says which batch comes next. Failure mode: no memory for the tensors. */
+ * shard is cut into batches. In rounds (--sync) the global step says which batch comes next. Failure mode: no memory. */
 #include "batches.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int64_t batches_epoch_steps(const struct batches *b, int trainer)
         return data_share_count(b->data->train_count, b->c->trainer_count - 1, b->c->trainer_count) / batch;
     }
     int64_t rows = b->f->by_shards ? b->data->train_count : data_share_count(b->data->train_count, trainer, b->c->trainer_count);
-    return (rows + batch - 1) / batch; /* with shards, of all workers: only the last shard may have a batch that is not full */
+    return (rows + batch - 1) / batch; /* with shards: steps of all workers; only the last shard has a batch that is not full */
 }
 
 static int gather(struct batches *b, int64_t first, int64_t rows)

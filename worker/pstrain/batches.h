@@ -21,24 +21,24 @@ struct batches {
     int64_t first, count; /* this worker's share or shard: order[first] to order[first + count - 1] */
     int64_t at;           /* how many examples of that range lie before the next batch */
     int64_t rows;         /* 0: no batch */
-    int64_t step;         /* in rounds: the global step for which the batch is */
+    int64_t step;         /* in rounds: the global step for which x and y are */
 };
 
 /** Allocate the tensors; borrows f, c and data. 0, or -1 with a line in err (CLI_ERR_BYTES); batches_fini() in both cases. */
 int batches_init(struct batches *b, const struct flags *f, const struct cluster *c, const struct dataset *data, char *err);
 void batches_fini(struct batches *b);
-/** How many steps worker `trainer` makes in an epoch; by shards, all workers together. In rounds all make as many as the smallest
- * share has full batches; the examples left over are other ones in each epoch. */
+/** How many steps worker `trainer` makes in an epoch. With shards: the steps of all workers together. In rounds (--sync) every
+ * worker makes as many steps as the smallest share has full batches; which examples are left over differs from epoch to epoch. */
 int64_t batches_epoch_steps(const struct batches *b, int trainer);
-/** Gather the next batch into b->x and b->y. b->rows 0: epochs or shard are done. Returns 0; -1: b->x.error says why. */
+/** Gather the next batch into b->x and b->y. b->rows 0: all epochs, or the shard, are done. 0; -1: b->x.error says why. */
 int batches_next(struct batches *b);
 /** By epochs: go back by `steps` batches, at most to the first one, so that batches_next() gathers them again. Until then b->rows
  * is 0. Returns by how many batches it went back. */
 int64_t batches_back(struct batches *b, int64_t steps);
-/** By shards: begin a shard, which is order[first] to order[first + count - 1] of an epoch. b->rows is 0 until batches_next(). */
+/** With shards: begin a shard, order[first] to order[first + count - 1] of an epoch. b->rows is 0 until batches_next(). */
 void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count);
-/** In rounds: gather the batch of worker `trainer` for this global step. It depends on step, seed and shares alone, so a worker
- * that comes back, or whose step was dropped, goes on where the others are. Returns 0; -1: see b->x.error. */
+/** In rounds (--sync): gather worker `trainer`'s batch for this global step. It depends on step, seed and shares alone, so a
+ * worker that comes back, or whose step was dropped, goes on where the others are. Returns 0; -1: see b->x.error. */
 int batches_round(struct batches *b, int64_t step, int trainer);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --patience (best.h): the chief tests a copy of the model's values. After a better test, best/step = -1, the values and
- * best/step are written, in this order. After N tests that were not better, best/stop is written.
+/* --patience (best.h): the chief tests a copy of the model's values. After a better test it writes best/step = -1 (which
+ * marks the values as incomplete), the values, then best/step. After N tests that were not better, it writes best/stop.
  *
  * These variables are written in sessions of their own, because the training session would take them for a part of the model.
- * With one worker the run ends at once. With several workers it ends after one more epoch, so that all of them see best/stop in
- * time; in rounds all end after the same round. A table whose rows are read (rows.h) is tested at its task, and copied whole
- * after the best test; other workers may have trained it meanwhile, but not in rounds. Failure modes: no memory; a task that does
- * not answer: printed, and the chief ends. */
+ * After best/stop is written, the run ends at once if there is one worker, else after one more epoch, so that all workers see
+ * best/stop in time. A table of which batches read rows (rows.h) is tested at its ps task, and copied after the best test: by
+ * then other workers may have trained it further, but not in rounds. Failure modes, after which the chief prints the error and
+ * ends: no memory; a task that does not answer. */
 #include "best.h"
 
 #include "evaluate.h"

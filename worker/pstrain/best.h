@@ -19,11 +19,11 @@ struct best {
     const struct cluster *c;
     struct model values; /* buffers for a test, with a copy of the tested values */
     double loss;         /* lowest validation loss so far; infinity: no test yet */
-    int64_t step;        /* global step of that test */
+    int64_t step;        /* global step of the test with the lowest loss */
     int64_t since;       /* how many tests there were since the best one */
-    int64_t run;         /* in the chief: number of this run, its begin in ns */
-    int64_t before;      /* number of the run in best/stop when this worker began; it is of an older run, so it is ignored */
-    int64_t end;         /* this worker ends before this epoch; INT64_MAX: it is not decided */
+    int64_t run;         /* in the chief: this run's number, which is the time of its begin in ns */
+    int64_t before;      /* number of an older run, found in best/stop when this worker began: best_look() ignores it */
+    int64_t end;         /* the epoch before which this worker ends; INT64_MAX: not decided yet */
 };
 
 /** Begin --patience in a worker whose model is ready. Borrows f and c. 0; -1: an error, printed. best_fini() in both cases. */
@@ -42,8 +42,8 @@ int best_test(struct best *b, const struct model *live, const struct dataset *da
               double *out_accuracy);
 /** For other workers: set b->end if the chief has decided (best/stop) when this run ends. */
 void best_look(struct best *b);
-/** At the end of the run: give the model's variables the best values, and delete best/step and all best/NAME. If there are none
- * the model stays as it is. Prints what was done. Returns the exit status. */
+/** At the end of the run: give the model's variables the best values, and delete best/step and all best/NAME. Without
+ * best values the model stays as it is. Prints what was done. Returns the exit status. */
 int best_restore(ps_session *s, const struct model_spec *spec);
 
 #endif

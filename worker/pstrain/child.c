@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes of pstrain --local, one for each ps task and worker: this program again, with pipes as standard output and
- * error. The parent passes each line on, with the child's name before it, and reaps the child. Failure modes: the system has no
- * process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in pieces; if the parent ends, the kernel kills the
- * child; a bad PSTRAIN_LOCAL counts as none. */
+ * error. The parent prints each line with the child's name before it, and reaps the child. If the parent ends, the kernel kills
+ * the child. Failure modes: the system has no process or descriptor left; a malformed PSTRAIN_LOCAL is ignored. */
 #include "child.h"
 
 #include <errno.h>

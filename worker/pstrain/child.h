@@ -16,8 +16,8 @@ enum { CHILD_FD = 3 };
 struct work {
     int64_t steps;
     int64_t samples;
-    int64_t dropped;                /* its gradients that came too late for their round, and were dropped */
-    int64_t recoveries, lost_steps; /* how often its session recovered; global steps lost thereby */
+    int64_t dropped;                /* its gradients that were dropped because they came too late for their round */
+    int64_t recoveries, lost_steps; /* how often its session recovered; global steps lost by that */
     double epochs;                  /* passes over its share of the examples */
     double seconds;
     double loss; /* mean over its last epoch, which may be unfinished; NaN without a step */
@@ -27,15 +27,15 @@ struct work {
 
 /* What a child of --local was told by its parent. */
 struct link {
-    bool child; /* this process is a child of --local; false: the other fields are false too */
+    bool child; /* this process is a child of --local; if false, so are the other fields */
     bool bar;   /* draw a progress bar: this worker is the chief, and the parent's output is a terminal */
     bool quiet; /* show no progress, because another worker is the chief */
 };
 enum link_kind { LINK_READY = 1, LINK_DONE = 2 };
 
-/** Read PSTRAIN_LOCAL into *out; missing or malformed: all false. In a child: the kernel kills it when its parent ends. */
+/** Read PSTRAIN_LOCAL into *out; missing or malformed: all false. In a child: make the kernel kill it when its parent ends. */
 void link_read(struct link *out);
-/** In a worker of --local, send the parent a message; elsewhere do nothing. work: what was done, for LINK_DONE; else NULL. */
+/** In a worker of --local, send the parent a message; elsewhere do nothing. work: for LINK_DONE what was done, else NULL. */
 void link_tell(const struct link *l, enum link_kind kind, const struct work *work);
 
 /* ---- in the parent ---- */
@@ -58,9 +58,9 @@ struct child {
     bool ended;
     int status;                /* status of waitpid(), once it has ended */
     int pipes[CHILD_PIPES];    /* read ends, indexed by CHILD_OUT, CHILD_ERR, CHILD_MESSAGES; -1: closed */
-    struct child_line line[2]; /* the begun lines of standard output and error */
-    bool ready, done;          /* the worker has sent LINK_READY, LINK_DONE */
-    struct work work;          /* what the worker has reported with LINK_DONE; zeros before */
+    struct child_line line[2]; /* lines of standard output and error that have no newline yet */
+    bool ready, done;          /* the worker has sent LINK_READY; it has sent LINK_DONE */
+    struct work work;          /* what the worker has reported with LINK_DONE; zeros until then */
 };
 
 /** The parent's standard output and error, which show the children's lines too. */
@@ -74,7 +74,7 @@ struct child_output {
  * Start this program again as a child, which dies with this process. The child has a process group of its own, so that only this
  * process gets Ctrl-C.
  *
- * argv     borrows.
+ * argv     the child's arguments, borrowed.
  * bar      tell the chief to draw a progress bar.
  * mask     signal mask of the child.
  * Returns  0, or -1 and errno.
@@ -83,7 +83,7 @@ int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask);
 /** Read what pipe i of the child has now. Passes whole lines on; handles messages from CHILD_MESSAGES. When the pipe has ended,
  * passes a last line without newline on and closes the pipe. */
 void child_read(struct child *c, int i, struct child_output *output);
-/** True if the child has ended since the last call: reads its last output, sets `ended` and `status`. False: no news. */
+/** True if the child has ended since the last call: reads its last output, and sets `ended` and `status`. */
 bool child_reap(struct child *c, struct child_output *output);
 /** Write how the child ended into text, as "was killed by signal 9 (Killed)" or "ended with status 1". Returns text. */
 const char *child_how(const struct child *c, char *text, size_t bytes);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cluster and this process's task in it. The cluster spec comes from --cluster, from --ps_hosts and --worker_hosts, from a
- * manager's variables, or from TF_CONFIG. Job and index are checked against the spec, which is kept as a text; only evaluators,
- * and workers with --work shards, need not be in it. Trainers are numbered by job (chief first) and index. Failure modes, with
- * flag and place: no job name or an unknown one (the known ones are listed), an index that the job does not have, no ps, a spec
- * that ps_cluster.h refuses. */
+/* The cluster, and which task of it this process is. The cluster spec comes from --cluster, from --ps_hosts and --worker_hosts,
+ * from a cluster manager's environment variables, or from TF_CONFIG. The spec must have this task, except for evaluators, and for
+ * workers with --work shards. Trainers are numbered by job (chief first) and index. Failure modes, with flag and place: no job
+ * name or an unknown one, an index that the job does not have, no ps task, a spec that ps_cluster.h refuses. */
 #include "cluster.h"
 
 #include <ps.h>
@@ -18,7 +17,7 @@ struct source {
     char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type; "": none */
     int index;
     bool tf_config;     /* the cluster is from TF_CONFIG */
-    const char *listen; /* where a ps task listens; becomes cluster.listen */
+    const char *listen; /* the address where a ps task listens; becomes cluster.listen */
 };
 
 static int count_of(const ps_cluster_spec *spec, const char *job)
@@ -41,7 +40,7 @@ static int read_tf_config(const char *json, struct source *out, char *err)
     return st == PS_OK ? 0 : cli_error(err, "%s", ps_last_error());
 }
 
-/* Fill *out from the environment variables of the cluster manager (as Slurm) that --cluster names. */
+/* Fill *out from the environment variables of the cluster manager (such as Slurm) that --cluster names. */
 static int read_manager(const struct flags *f, struct source *out, char *err)
 {
     static ps_resolved found;
@@ -87,7 +86,7 @@ static char *text_of(ps_cluster_spec *spec)
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* The cluster spec as text, with this worker added, which the spec lacks, under an address that nobody uses. NULL: no memory. */
+/* The cluster spec as text, plus this worker, which it lacks; nobody uses the address that is added. NULL: no memory. */
 static char *text_with(ps_cluster_spec *spec, const char *job, int index)
 {
     enum { MORE = CLUSTER_JOB_BYTES + 48 };

@@ -23,7 +23,7 @@ static ps_status add_variable(ps_session *s, const char *name, struct sha256 *su
     for (uint32_t slot = 0; st == PS_OK && bytes > 0; slot++) {
         sha256_add(sum, data, bytes);
         bytes = ps_variable_slot_bytes(v, slot);
-        st = bytes > 0 ? ps_variable_read_slot(v, slot, data, bytes) : PS_OK; /* 0: the variable has no more slots */
+        st = bytes > 0 ? ps_variable_read_slot(v, slot, data, bytes) : PS_OK; /* bytes is 0: the variable has no more slots */
     }
     free(data);
     return st;

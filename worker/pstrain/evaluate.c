@@ -3,8 +3,8 @@
  * The test of the model on the ps tasks.
  *
  * Happy path: each variable is found, compared with what --model and --data need, and read. The test examples go through the
- * model, one line is printed, and report.c writes the report. --eval does only this, in a session without a job, with tasks that
- * are running. Failure modes, each printed with a remedy: no such variable, another shape, no value; a task that does not answer.
+ * model, one line is printed, and report.c writes the report. --eval does only this, for a cluster that is running already.
+ * Failure modes, each printed with a remedy: no such variable, another shape, no value; a task that does not answer.
  * If the test, --export or --report fails at the end of a run, what follows is skipped, except --status_at_end. */
 #include "evaluate.h"
 
@@ -198,7 +198,7 @@ struct measures {
     int64_t *confusion; /* report.confusion */
 };
 
-/* Run test examples [at, at + rows) through m, count the results. 0; -1: the error is in->error or, if NULL, ps_nn_error(). */
+/* Run test examples [at, at + rows) through m, and count the results. 0; -1: in->error, or ps_nn_error() if that is NULL. */
 static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, const struct measures *out,
                       struct input *in, ps_tensor *y)
 {
@@ -345,7 +345,7 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     return status;
 }
 
-/* With --report: compute the SHA-256 of the variables for it, which takes a while. Returns the exit status. */
+/* With --report: compute the SHA-256 of the model's variables. Returns the exit status. */
 static int digest(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
     return f->report[0] == '\0' || digest_params(s, spec, r->params_sha256) == 0 ? EXIT_DONE : EXIT_FAILED;
@@ -393,8 +393,8 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->lost_steps = w->lost_steps;
 }
 
-/* Take the directory's counts for all workers into the report: r->leads (how often a worker was how many steps ahead), and
- * dropped contributions. A restarted directory has counted fewer of these: then this process's count stays. */
+/* Copy the counts that the directory (the first ps task) has of all workers into the report. A restarted directory has counted
+ * less: r->dropped is then already higher, and stays. */
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct report *r = ctx;
@@ -429,7 +429,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
-/* Number the data's classes and columns as the model at the ps tasks does. again: print only changes since an earlier call. */
+/* Number the data's classes and columns as the model at the ps tasks does, and print that; again: print only what changes. */
 static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
     struct source_match match;

@@ -15,8 +15,8 @@
 #include <string.h>
 
 enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */, HYPER_COLUMN = 26, TASK_INDEX_MAX = 1023 };
-/* Default of --learning_rate for sparse text with sgd or adagrad. Tried from 0.01 to 0.5, softmax, one epoch: on data set a9a
- * 0.05 is as good and 0.5 is 1 % worse; on agaricus 0.5 is 2 % better. */
+/* Default of --learning_rate for sparse text with sgd or adagrad. Of 0.01 to 0.5, with softmax and one epoch, it is a good
+ * middle: on data set a9a 0.05 is as good and 0.5 is 1 % worse; on agaricus 0.5 is 2 % better. */
 #define SPARSE_RATE 0.1
 
 /* the values of psd's settings `restore` and `recover`, in the order of PSD_SERVER_SETTINGS */
@@ -468,7 +468,7 @@ static int check_sparse(const struct flags *f, char *err)
     return 0;
 }
 
-/* Refuse flags that cannot go with reading single rows of tables. of_model: --model itself does so (fm, wide_deep). */
+/* Refuse flags with which batches cannot read single rows of tables. of_model: --model (fm, wide_deep) makes batches do so. */
 static int check_rows(const struct flags *f, bool of_model, char *err)
 {
     const char *why = f->rows ? "--rows" : f->partition > 1 ? "--partition" : "--model";
@@ -616,8 +616,8 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* Choose the key file which a session of this process finds by itself, so that a task served by this process uses it too. Not in
- * --local, a new cluster: a key in ~/.config or /etc is another cluster's, so the children look for none. */
+/* If no flag names a key or certificate, choose the key file that sessions of this process find by themselves: a task that it
+ * serves uses that too. With --local choose none but PSD_KEY_FILE's: a key in ~/.config or /etc is another cluster's. */
 static void find_key(struct flags *f)
 {
     static char found[4096];
@@ -693,7 +693,7 @@ static ps_status help_hyper(struct psi_buf *text, const struct psi_hyper *h)
                           psi_range_text(h->range));
 }
 
-/* Write the help on --optimizer: each name with its hyperparameters, then those of all optimizers. */
+/* Write the help on --optimizer: each name with its hyperparameters, then the hyperparameters that all optimizers have. */
 static ps_status help_optimizers(struct psi_buf *text)
 {
     ps_status st = psi_buf_append_text(text, "\nOptimizers, with their hyperparameters:\n", NULL);
@@ -717,7 +717,7 @@ static ps_status help_optimizers(struct psi_buf *text)
     return st;
 }
 
-/* Write the help on --lr_schedule: each name with its parameters, then those of all schedules. */
+/* Write the help on --lr_schedule: each name with its parameters, then the parameters that all schedules have. */
 static ps_status help_schedules(struct psi_buf *text)
 {
     const struct psi_schedule_row *row = NULL;

@@ -30,7 +30,7 @@ struct flags {
     int local_workers;
     int64_t serial; /* how many workers' batches this one process computes, in turn, for each round; 0: only its own */
     bool insecure_any_peer;
-    const char *key_file;                    /* NULL: where a session looks by itself */
+    const char *key_file;                    /* NULL: --tls_cert was given instead; "": no key */
     const char *tls_cert, *tls_key, *tls_ca; /* NULL: none */
     const char *rights_file;                 /* NULL: each key has the rights of its role */
     bool serve;
@@ -50,7 +50,7 @@ struct flags {
     const char *label; /* name or number of csv's label column; NULL: the last */
     int header;        /* enum data_header */
     bool standardize;
-    int base;         /* sparse text: lowest index + 1, so 0 means: found in the files */
+    int base;         /* sparse text: the lowest index + 1; 0: the index is found in the files */
     int duplicates;   /* enum data_duplicates */
     int64_t features; /* 0: as many as occur in the files */
     const char *model;

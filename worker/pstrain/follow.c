@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The evaluator, a process beside the workers, tests but never pushes. It waits for the model, pulls and tests it, and prints a
  * line; when the global step is --eval_every higher, it does so again. When the job is done, or a signal asks for the end, it
- * tests once more if there were steps since, and does --export and --report. Failure modes: no trainer makes a model ready within
- * the session's timeout, or makes it anew after a ps task has lost a part; a ps task is lost later: the session recovers, or its
- * error is printed. */
+ * tests once more if there were steps since, and does --export and --report. Failure modes: no trainer makes the model ready
+ * within the session's timeout, at first or after a ps task has lost a part of it; a ps task is lost: the session recovers, or
+ * its error is printed. */
 #include "follow.h"
 
 #include "evaluate.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    WAIT_SLICE_MS = 500, /* longest wait without a look whether a signal came */
+    WAIT_SLICE_MS = 500, /* longest wait between two checks for a signal */
     LOOK_MS = 200,
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000
@@ -58,7 +58,7 @@ static int adapt_data(struct follower *w, ps_session *aside)
     return evaluate_init(&w->model, &spec) == 0 ? EXIT_DONE : say_error("test: no memory");
 }
 
-/* Find the model's variables. NOT_FOUND: *out_wait says for what to wait; NULL: for nothing, another model is there. */
+/* Find the model's variables. NOT_FOUND: *out_wait says what to wait for; NULL: no wait helps, another model is there. */
 static ps_status find_model(const struct follower *w, ps_session *aside, const char **out_wait)
 {
     static const char lost[] = "part of the model is lost with a ps task", none[] = "there is no model yet";
@@ -74,7 +74,7 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
         } else if (st == PS_NOT_FOUND) {
             bool reset = ps_variable_find(aside, "global_step", &v) != PS_OK;
             *out_wait = reset ? none : NULL;
-            /* look up again, so that ps_last_error() tells of this variable, not of the look-up of global_step in between */
+            /* look it up again: ps_last_error() must tell of this variable, not of global_step */
             return reset ? st : ps_variable_find(aside, name, &v);
         }
     }
@@ -144,7 +144,7 @@ static int test_now(struct follower *w)
 static int follow(struct follower *w)
 {
     for (;;) {
-        /* asked before the values are read: if true, no worker changes them any more */
+        /* ask before the values are read: when all workers are done, the values read are the final ones */
         bool last = ps_should_stop(w->session) || stop_signal() != 0;
         int status = ps_session_status(w->session) == PS_OK ? test_now(w) : EXIT_DONE;
         if (status != EXIT_DONE || last) {

@@ -8,7 +8,7 @@
 
 #include <ps_nn.h>
 
-/* limit in bytes: of the first layer's weights if examples are sparse; of a batch of sparse examples made a dense tensor */
+/* most bytes of the first layer's weights if examples are sparse, and of a batch of sparse examples as a dense tensor */
 #define INPUT_BYTES_MAX (INT64_C(1) << 30)
 
 struct input {

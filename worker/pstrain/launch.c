@@ -116,12 +116,12 @@ struct launch {
     size_t count, capacity;
     char *key;
     size_t key_bytes;
-    int status;      /* exit status of the first task that failed; 0: none has failed */
+    int status;      /* exit status of the first task that failed; 0: no task has failed */
     bool ending;     /* PROGRAM was told to end at all tasks */
     int64_t last_ms; /* when the last worker ended, in ms; 0: some still run */
 };
 
-static volatile sig_atomic_t came; /* number of the signal that this process got; 0: none */
+static volatile sig_atomic_t came; /* number of the signal that this process got; 0: no signal */
 
 static void on_signal(int number)
 {
@@ -154,7 +154,7 @@ static ps_status add_tasks(struct launch *l, const char *host, const char *addre
     for (uint32_t i = 0; st == PS_OK && i < ps + workers; i++) {
         char text[HOST_BYTES + 32];
         const char *job = i < ps ? "ps" : "worker";
-        const int known = ps_cluster_spec_num_tasks(l->cluster, job); /* how many tasks the job has so far; -1: none */
+        const int known = ps_cluster_spec_num_tasks(l->cluster, job); /* how many tasks the job has so far; -1: no such job yet */
         const int index = known > 0 ? known : 0;
         const int64_t port = !any ? l->o.base_port + i : i < ps && index == 0 ? l->o.directory_port : 0;
         (void)snprintf(text, sizeof(text), ipv6 ? "[%s]:%" PRId64 : "%s:%" PRId64, address, port);
@@ -487,7 +487,7 @@ static void ended(struct launch *l, struct task *t, int how)
     }
 }
 
-/* Reap ssh processes that have ended; kill those still there GONE_MS after they were told. Returns how many still run. */
+/* Reap ssh processes that have ended; kill those that still run GONE_MS after they were told to end. Returns how many run. */
 static size_t look(struct launch *l)
 {
     size_t run = 0, others = 0;
@@ -507,7 +507,7 @@ static size_t look(struct launch *l)
     }
     l->last_ms = others > 0 ? 0 : l->last_ms == 0 ? now_ms : l->last_ms;
     if (run > 0 && !l->ending && l->last_ms != 0 && now_ms - l->last_ms >= LAST_S * 1000) {
-        tell_all(l); /* the workers ended LAST_S ago: ps tasks that still run are now told to end */
+        tell_all(l); /* the workers ended LAST_S ago: tell the ps tasks that still run to end */
     }
     return run;
 }
@@ -573,7 +573,7 @@ int launch_run(int argc, char **argv)
     struct psi_err err = {.code = PS_OK};
     uint8_t from[sizeof(rows) / sizeof(rows[0])];
     const struct sigaction action = {.sa_handler = on_signal};
-    int flags = 1; /* arguments before "--" are flags of launch itself */
+    int flags = 1; /* number of arguments before "--": those of launch itself */
     while (flags < argc && strcmp(argv[flags], "--") != 0) {
         flags++;
     }

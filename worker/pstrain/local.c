@@ -34,7 +34,7 @@
 
 enum {
     WORKERS_END_MS = 2000, /* workers still there this long after SIGTERM are killed */
-    PS_END_MS = 3000,      /* how long ps tasks may take after SIGTERM and drain time, before they are killed */
+    PS_END_MS = 3000,      /* ps tasks still there this long after SIGTERM and their drain time are killed */
     CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
     HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24,
     READY_LOOK_MS = 100,
@@ -50,7 +50,7 @@ struct local {
     int signal_fd;
     sigset_t mask;     /* signal mask of the children: the one that this process was started with */
     int signal;        /* first of the signals that ask for the end; 0: none came */
-    int64_t signal_ms; /* when that signal came, in ms; 0: none came */
+    int64_t signal_ms; /* when `signal` came, in ms; 0: none came */
     bool stopping;     /* the children were told to end: when one ends now, that is neither printed nor a failure */
     bool failed;       /* a worker failed, or a ps task ended unasked */
     bool stop;         /* end everything: a signal came, or a child was lost that the others need */
@@ -223,7 +223,7 @@ static int alive(const struct local *l, bool workers)
     return count;
 }
 
-/* Describe the children's cluster. The result borrows text. */
+/* Describe the children's cluster. The result points into text and *l. */
 static struct cluster cluster_of(struct local *l, char text[2 * HOSTS_BYTES])
 {
     (void)snprintf(text, 2 * HOSTS_BYTES, "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);

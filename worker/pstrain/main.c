@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pstrain, a training program: ps or worker of a cluster by four flags, TF_CONFIG or the variables of a cluster manager, or a
- * whole cluster by --local. The command line decides what runs: --local (local.c); job ps or --serve (serve.c); job worker
+/* pstrain, a training program: a ps task or worker of the cluster that flags, TF_CONFIG or a cluster manager's variables give, or
+ * a whole cluster with --local. The command line decides what runs: --local (local.c); job ps or --serve (serve.c); job worker
  * (train.c); job evaluator (follow.c); --serial (serial.c); --eval (evaluate.c); launch (launch.c). Failure mode: a wrong command
  * line: the error says what is allowed, exit 2. */
 #include "cluster.h"
@@ -38,7 +38,7 @@ static int task_run(const struct flags *f)
     if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
         return usage(err);
     }
-    if (c.alone) { /* a manager's job of one process runs as --local ps=1,workers=1 */
+    if (c.alone) { /* the cluster manager has started this process only: run as --local ps=1,workers=1 */
         struct flags local = *f;
         local.local_ps = 1;
         local.local_workers = 1;

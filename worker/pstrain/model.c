@@ -18,7 +18,7 @@
 
 #define FACTOR_STDDEV 0.05F /* the factors of a factorization machine begin as normal random numbers of this deviation */
 
-/* Read a layer's number of units at *p, and move *p behind it. 0: there is none. */
+/* Read a layer's number of units at *p, and move *p behind it. 0: no number is there, or a bad one. */
 static int64_t units_at(const char **p)
 {
     char *end = NULL;
@@ -152,7 +152,7 @@ void model_fini(struct model *m)
     memset(m, 0, sizeof(*m));
 }
 
-/* Get or create a table as an embedding, of which a batch reads single rows. */
+/* Get or create a table as an embedding: a variable of which a batch reads single rows. */
 static ps_param *table_get(ps_session *s, const struct model_spec *m, const char *name, int64_t columns,
                            const ps_initializer *init, const ps_optimizer *rule)
 {
@@ -164,7 +164,7 @@ static ps_param *table_get(ps_session *s, const struct model_spec *m, const char
     spec.init = init;
     spec.optimizer = rule;
     spec.partitions = m->parts;
-    spec.partition_layout = PS_LAYOUT_MOD; /* deal the rows out to the parts in turn: low indices are often the frequent ones */
+    spec.partition_layout = PS_LAYOUT_MOD; /* deal rows to the parts in turn: low indices are often the frequent ones */
     return ps_embedding_get(s, &spec);
 }
 
@@ -259,7 +259,7 @@ void model_push_pull(void *session, ps_param *p)
 
 void model_clip(const struct model *m, double max_norm)
 {
-    ps_param *params[2 * MODEL_LAYERS_MAX + 1]; /* in order of creation: ps tasks add up squares in this order in rounds */
+    ps_param *params[2 * MODEL_LAYERS_MAX + 1]; /* in order of creation, in which ps tasks add up squares with --sync */
     for (int l = 0; l < m->spec.layers; l++) {
         params[2 * l] = m->weights[l];
         params[2 * l + 1] = m->biases[l];

@@ -17,10 +17,10 @@ struct model_spec {
     bool predicts;                       /* regression: the output is a number; false: a logit for each class */
     bool by_rows;         /* tables with a row per feature stay at the ps tasks: a batch reads only its rows (rows.h) */
     bool first_is_linear; /* the first of several layers has no relu: its output is an embedding */
-    bool machine;         /* the table beside the layers holds a factorization machine's factors; false: weights of a wide part */
-    /* columns of the table beside the layers (a row per feature; the layers' output is added); 0: no such table */
+    bool machine;         /* the table beside the layers has a factorization machine's factors; false: a wide part's weights */
+    /* columns of the table beside the layers, which has a row per feature and adds to the layers' output; 0: no such table */
     int64_t beside_columns;
-    /* with by_rows: into how many parts each such table is cut; 0 or 1: it is not cut */
+    /* with by_rows: into how many parts each table with a row per feature is cut; 0 or 1: it is not cut */
     uint32_t parts;
 };
 
@@ -46,12 +46,12 @@ struct model {
     float *bias_values[MODEL_LAYERS_MAX];
     ps_tensor *out[MODEL_LAYERS_MAX];  /* each layer's output, (batch, units); the last layer's are the logits */
     ps_tensor *grad[MODEL_LAYERS_MAX]; /* gradients of out */
-    struct rows rows;                  /* with spec.by_rows: rows of the first layer's weights and of the table beside */
-    /* of the last batch, before its update: mean loss; number of right predictions, if there are classes */
+    struct rows rows; /* with spec.by_rows: rows of the first layer's weights and of the table beside the layers */
+    /* of the last batch, before the update: mean loss; number of right predictions, unless the model predicts numbers */
     ps_tensor loss, correct;
 };
 
-/** Allocate buffers for batches of up to batch examples. 0, or -1 without memory; model_fini() in both cases. */
+/** Allocate buffers for batches of at most `batch` examples. 0, or -1 without memory; model_fini() in both cases. */
 int model_init(struct model *m, const struct model_spec *spec, int64_t batch);
 void model_fini(struct model *m);
 /** Set the parameters of m: get or create the model's variables, in the order of use. An error becomes the session's. */

@@ -37,7 +37,7 @@ void plot_add(struct plot_curve *curve, double x, double y)
     }
     if (curve->count == PLOT_POINTS) {
         halve(curve);
-        return; /* halve() has merged pairs of points, so that a point now needs more values */
+        return; /* no new point: after halve() a point needs twice as many values */
     }
     curve->x[curve->count] = curve->sum_x / (double)curve->pending;
     curve->y[curve->count++] = curve->sum_y / (double)curve->pending;

@@ -7,7 +7,7 @@
 
 enum { PLOT_POINTS = 400, PLOT_CURVES = 2 };
 
-/* A curve of at most PLOT_POINTS points. When all are used, pairs are merged; a point is the mean of ever more values. */
+/* A curve of at most PLOT_POINTS points. When all are used, pairs are merged: each is the mean of twice as many values. */
 struct plot_curve {
     const char *name;
     double x[PLOT_POINTS], y[PLOT_POINTS];
@@ -20,9 +20,9 @@ struct plot_panel {
     struct plot_curve curves[PLOT_CURVES];
 };
 
-/** Add the value y at x to a curve; one that is not finite is left out. */
+/** Add the value y at x to a curve. A value that is not finite is left out. */
 void plot_add(struct plot_curve *curve, double x, double y);
-/** Write the SVG file: panels with a point, one below the other; x_text is the name of their common horizontal axis. Returns 0;
+/** Write the SVG file: the panels that have a point, one below the other; x_text is the name of their horizontal axis. Returns 0;
  * -1 with errno: the file is as before. */
 int plot_write(const char *path, const char *x_text, const struct plot_panel *panels, int count);
 

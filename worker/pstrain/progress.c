@@ -18,7 +18,7 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     char dropped[48] = "", accuracy[32] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
-    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* + 1: never 0, as the divisor of a rate */
+    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* + 1: a rate is divided by it, so it must not be 0 */
     double rate = (double)(p->samples + now->others_samples) / seconds;
     if (!as_line) {
         char cells[BAR_CELLS + 1];

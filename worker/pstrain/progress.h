@@ -15,7 +15,7 @@ struct progress {
     int64_t samples;  /* examples trained since start_ms */
 };
 struct progress_now {
-    int64_t done, goal; /* steps made and to be made, of this worker or, if a global step is the goal, of all */
+    int64_t done, goal; /* steps made, steps to make: of this worker, or of all if counted by the global step */
     int64_t epoch;      /* the present epoch, from 1 */
     int64_t epochs;     /* epochs to be made; 0: the goal is a step */
     int64_t global_step;

@@ -97,8 +97,8 @@ static bool unreachable(const ps_task_info *tasks, int count)
     return i < count;
 }
 
-/* Ask all tasks for their counters, repeatedly while a ps task (from index `first` on) does not answer: at the end of a training
- * a restart is worth a wait, and the library gives up after 0.3 s. */
+/* Ask all tasks for their counters, for TIMEOUT_MS at most, until each ps task (those from index `first` on) answers: one may be
+ * restarting, and the library alone gives up after 0.3 s. */
 static ps_status ask_all(ps_session *s, ps_task_info *tasks, int first, int count)
 {
     int64_t end_ms = cli_clock_ms() + TIMEOUT_MS;
@@ -117,7 +117,7 @@ static int report(ps_session *s, const char *path, const struct report *r)
     if (all == NULL) {
         return first < 0 ? say_error("--report: the ps tasks: %s", ps_last_error()) : say_error("--report: no memory");
     }
-    const ps_task_info *tasks = all + first; /* the ps tasks come one after the other in `all` */
+    const ps_task_info *tasks = all + first; /* `all` has the ps tasks one after the other, from index `first` on */
     ps_status st = ask_all(s, all, first, first + r->ps);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!tasks[i].up) {

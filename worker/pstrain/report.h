@@ -13,7 +13,7 @@ struct report {
     double test_auc;                             /* area under the ROC curve, for two classes */
     /* regression: share of the labels' variance that is explained (R^2); root of the mean squared error, in the labels' unit */
     double test_r2, test_rmse;
-    int64_t *confusion; /* [classes][classes]: test examples by label and prediction; NULL: none */
+    int64_t *confusion; /* [classes][classes]: test examples by label and prediction; NULL: not counted */
     int64_t classes;    /* rows and columns of confusion */
     int64_t global_step;
     double epochs;             /* passes over the training data in this run */
@@ -22,7 +22,7 @@ struct report {
     ps_sync_mode mode;
     int64_t rounds;  /* rounds of this run (how much the global step rose); 0: no rounds */
     int64_t dropped; /* gradients dropped because they came too late for their round, as far as this process knows */
-    /* of this process's session; with --local the sum of all workers' recoveries, and the most steps that one worker lost */
+    /* how often this process's session recovered, and steps lost; with --local all workers' recoveries, and the most one lost */
     int64_t recoveries, lost_steps;
     const char *container;
     /* for --staleness, a histogram: leads[n] is the number of steps that some worker began n steps ahead of the slowest worker */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A task that serves: libpsd in this process, with the operations of plans (ps_ops.h), and signals. The task starts, prints
+/* Serves a task: runs libpsd in this process, with the operations of ps_ops.h, and takes signals. The task starts, prints
  * `ready:` and `serving:`, and ends by a signal or by itself with status 0.
  *
  * Failure modes, with their exit status: the task cannot start (the library gives the reason): 2 for a setting, else 1; it ends
@@ -32,7 +32,7 @@ enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 1
 static int ended_fd = -1;
 
 /* A function that clients can call (ps_call()): returns its input, to show that the task is up and how long a call takes. Cannot
- * fail, because input and output have one limit. */
+ * fail, because input and output have equal size limits. */
 static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                       size_t *out_bytes, char *error, size_t error_bytes)
 {
@@ -171,7 +171,7 @@ static void beside_start_free(struct beside_start *b)
 }
 
 /* True if the ps tasks know this worker as a task of the cluster. If they were started with --ps_hosts alone, they do not, and
- * would refuse its server again and again. Found out by a call to it, which the library refuses for an unknown task. */
+ * would refuse its server again and again. To find out, call this task: the library refuses a call to a task not listed. */
 static bool is_listed(const struct beside_start *b)
 {
     char name[CLUSTER_JOB_BYTES + 32];

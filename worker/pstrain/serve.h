@@ -14,14 +14,14 @@
  * Returns  the exit status.
  */
 int serve_run(const struct flags *f, const struct cluster *c, bool local);
-/** Start the server of this worker's own task, beside its training. If it cannot listen, print why. Returns at once; copies f and
- * c. Call it when the directory knows the worker's session, so that ps_session_wait_cluster() and ps_barrier() count it. */
+/** Start this worker's own server, beside its training; if it cannot listen, print why. Returns at once; copies f and c. Call it
+ * when the directory (first ps task) knows the worker's session: ps_session_wait_cluster() and ps_barrier() then count it. */
 void serve_beside(const struct flags *f, const struct cluster *c);
-/** Call it when training is over: the server then logs errors only, and not that the ps tasks end. */
+/** Call it when training is over: the server then logs errors only, so it prints nothing when the ps tasks end. */
 void serve_beside_over(void);
 /** End the server of serve_beside(), if there is one. Waits for requests in progress, a second at most. */
 void serve_beside_end(void);
-/** Set in o key file, certificates and file of rights, from the flags. */
+/** Set the key file, certificates and file of rights in o from the flags. */
 void serve_who(const struct flags *f, psd_server_options *o);
 /** How long an ending task waits for requests in progress and, with --checkpoint_dir, for its last checkpoint, in ms. */
 int serve_drain_ms(const struct flags *f, bool local);

@@ -207,10 +207,10 @@ static ps_session *open_any(const struct flags *f, const struct cluster *c, bool
     o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
     session_who(f, &o);
     o.allow_soft_placement = f->allow_soft_placement;
-    o.log_device_placement = f->log_device_placement && trains; /* only once: not again by the session for the test at the end */
+    o.log_device_placement = f->log_device_placement && trains; /* only once: the session for the test at the end logs none */
     o.compute_device = trains ? f->device : NULL;               /* the test at the end runs on the CPU */
     o.compute_threads = flags_given(f, "threads") || f->in_rounds ? (uint32_t)f->threads : 0;
-    o.prefetch = f->prefetch && trains && !c->evaluator; /* an evaluator needs present values, not prefetched ones */
+    o.prefetch = f->prefetch && trains && !c->evaluator; /* an evaluator needs the present values, not prefetched ones */
     ps_status st = job != NULL ? open_monitored(f, &o, &s, error, sizeof(error)) : ps_session_open(&o, &s, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
@@ -249,7 +249,7 @@ ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
 
 void session_close_aside(ps_session *s)
 {
-    stop_hold(); /* a signal must wait until the session is closed: it would end the process before the tasks hear goodbye */
+    stop_hold(); /* hold signals: one that ends the process now would prevent the session's goodbye to the tasks */
     (void)ps_session_close(s);
     stop_aside(NULL, s);
 }
@@ -266,11 +266,11 @@ bool session_is_whole(ps_session *s, ps_status st)
     char text[512];
     (void)snprintf(text, sizeof(text), "%s", ps_last_error());
     const bool mends = st == PS_ABORTED || st == PS_UNAVAILABLE || st == PS_DATA_LOSS || st == PS_DEADLINE_EXCEEDED ||
-                       st == PS_CANCELLED; /* a queue that was reset gives CANCELLED */
+                       st == PS_CANCELLED; /* the status of calls on a queue that was reset */
     if (ps_pull(s) == PS_OK && mends) {
         return true;
     }
-    (void)ps_session_fail(s, st, text); /* the session keeps an earlier error */
+    (void)ps_session_fail(s, st, text); /* an earlier error of the session stays */
     return false;
 }
 

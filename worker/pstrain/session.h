@@ -12,7 +12,7 @@ enum { SESSION_READY_TIMEOUT_MS = 600000 };
 /** Open a session. trains: for training, computes on --device. If c has a task, the session is that task's, and recovers when ps
  * tasks are restarted. quiet: log only warnings. A signal that ends the process closes the session. NULL: error, printed. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
-/** Set in o the key file and certificates by which the tasks know who this program is, from the flags. */
+/** Set in o, from the flags, the key file or certificates by which the tasks know who this program is. */
 void session_who(const struct flags *f, ps_session_options *o);
 /** How long to wait for a ps task that was never up, in ms: --timeout, or ten minutes if --timeout is longer or not given. */
 int64_t session_start_ms(const struct flags *f);
@@ -22,7 +22,7 @@ ps_status session_warm_start_check(const struct flags *f);
 int session_warmed(void);
 /** Says whether the chief may make a missing model from the file of --restore or --warm_start. */
 typedef bool (*session_gate_fn)(void *ctx);
-/** Set the function to ask before that; NULL: it is always allowed. */
+/** Set the function that is asked before the file of --restore or --warm_start is used; NULL: no question, it is used. */
 void session_gate(session_gate_fn ask, void *ctx);
 /** Open a session for a short time beside the training session. A signal that ends the process closes both. NULL: printed
  * error. */

@@ -4,8 +4,8 @@
  * continues another run's. A worker takes a shard, trains its batches, and reports it as done when all pushes are acknowledged.
  * An epoch ends when all its shards are done.
  *
- * Failure modes: a worker dies: after its lease its shard is handed out again, with a message, and rows that it had trained are
- * trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
+ * Failure modes: a worker dies: when its lease ends its shard is handed out again, with a message, and rows that it had trained
+ * are trained twice. A worker that is told to stop returns its shard at once. The queue is lost with a ps task: the recovered
  * sessions of all trainers make it again, from its first epoch on; items of the old queue no longer count. */
 #include "shards.h"
 
@@ -18,12 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shard has SHARD_BATCHES batches; few, as a dying worker's shard is trained again, but so many that SHARDS_MAX suffice. */
+/* A shard has SHARD_BATCHES batches: few, because a dead worker's shard is trained again; or more, so that SHARDS_MAX suffice. */
 enum {
     SHARD_BATCHES = 4,
     SHARDS_MAX = 1024,
     ITEM_BYTES = 64,
-    NEXT_SLICE_MS = 500 /* longest wait without a look whether a signal came */,
+    NEXT_SLICE_MS = 500 /* longest wait between two checks for a signal */,
     REFUSED_MAX = 20, /* errors of ps_work_next() for one shard that end the session; after a recovery one is normal */
     END_MS = 1000,
     NAME_BYTES = 48
@@ -65,7 +65,7 @@ static ps_status get_queue(struct shards *s, const struct flags *f, const char *
     return st;
 }
 
-/* Ask whether the queue exists. Uses a session of its own: the training session would wait until a lost queue is there again. */
+/* Ask whether the queue exists, in a session of its own: the training session would wait until a lost queue is there again. */
 static ps_status find_queue(const struct flags *f, const struct cluster *c, const char *name)
 {
     ps_work *work = NULL;
@@ -131,7 +131,7 @@ static void drop_item(struct shards *s, ps_status st, const char *what)
     if (st == PS_FAILED_PRECONDITION) {
         say_note("%s: its shard had been handed out again: %s", s->who, ps_last_error());
     } else if (st != PS_OK) {
-        if (session_is_whole(s->session, st)) { /* the session has recovered: the queue was lost with a ps task */
+        if (session_is_whole(s->session, st)) { /* the session has recovered: the queue was on a lost ps task */
             say_note("%s: its shard is lost with a ps task", s->who);
         }
     } else if (s->item.done_before) {

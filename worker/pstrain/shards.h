@@ -38,12 +38,12 @@ bool shards_are_over(ps_session *aside, int64_t chief);
 /** Delete the queue of an earlier run, which session `chief` began. A queue with shards that are not done stays: workers of that
  * run may still use it. */
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
-/** Report to the queue that this worker's shard is trained. The session keeps an error. */
+/** Report to the queue that this worker's shard is trained. An error is stored in the session. */
 void shards_done(struct shards *s);
 /** Give this worker's shard back, for another worker. s->work may be NULL. */
 void shards_return(struct shards *s);
-/** Get the next shard into s->shard; waits while other workers have all that are left. False: all are done, a signal came, or the
- * session has failed. */
+/** Get the next shard into s->shard; waits while all shards that are left are with other workers. False: all shards are done, a
+ * signal came, or the session has failed. */
 bool shards_next(struct shards *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data of this run, and what is stored about them with the model, in its container: of csv and standardized data `data/form`
- * (a text, data/form.h); of sparse text `data/labels` (float64: the label of each class) and `data/index_base` (int64: index of
- * the first feature). The chief writes these variables before the model is ready. A later run with that model numbers classes and
- * columns by them. They are exported, saved and restored with the model. */
+/* The data of this run, and the variables in the model's container that say how the model's data were numbered: `data/form` for
+ * csv and standardized data (a text, data/form.h); for sparse text `data/labels` (float64: the label of each class) and
+ * `data/index_base` (int64: index of the first feature). The chief writes them before the model is ready; later runs with the
+ * model number classes and columns by them. They are exported, saved and restored with the model. */
 #ifndef PSTRAIN_SOURCE_H
 #define PSTRAIN_SOURCE_H
 
@@ -20,8 +20,8 @@ struct source_match {
     bool changed; /* source_adopt() has renumbered classes, columns or features */
 };
 /**
- * Number a set's classes and columns as the model in --container does, if there is one. A dense set without the model's form is
- * read again with it.
+ * Number a set's classes and columns as the model in --container does, if there is one. A dense set whose form (columns) is not
+ * the model's is read again with the model's form.
  *
  * Returns  the exit status. Errors, printed: a file that does not fit the model; without a model, labels that are all equal.
  */

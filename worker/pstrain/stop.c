@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's signals; a thread takes them. While the worker waits, a signal closes its sessions and ends the process.
- * While the worker trains, the step is finished first. */
+/* Handles a worker's signals in a thread. While the worker waits, a signal closes its sessions and ends the process. While the
+ * worker trains, it first finishes the step. */
 #include "stop.h"
 
 #include "say.h"
@@ -14,7 +14,7 @@
 
 enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 
-static atomic_int noted; /* with `gentle`: number of the first signal; 0: none came */
+static atomic_int noted; /* with `gentle`: number of the first signal; 0: no signal came */
 static atomic_bool gentle;
 static atomic_llong within_ms;
 static int64_t noted_ms; /* when `noted` came, in ms; only the signal thread uses it */
@@ -43,8 +43,8 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
-/* Wait for the next signal and return its number; 0: an error. If the first signal was only noted and is within_ms old, return it
- * again: this second time it ends the process. */
+/* Wait for the next signal and return its number; 0: an error. If none comes within within_ms after a first signal that was only
+ * noted, return the first signal again: this time it ends the process. */
 static int next_signal(const sigset_t *set)
 {
     int number = 0;

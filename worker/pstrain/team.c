@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know about each other: the sessions that the directory lists, and a barrier at the end.
+/* What the workers of a model know about each other: the sessions that the directory (first ps task) lists, and a barrier.
  *
  * Signs are variables in a container of their own, so that an export of the model lacks them:
  *   - `pstrain/chief`: the session of the present chief.
@@ -39,7 +39,7 @@ enum {
     CONTAINER_BYTES = 64,
     LOOK_MS = 100,
     LOOK_TRAINING_MS = 200,
-    END_SLICE_MS = 500, /* longest wait without a look whether a signal came */
+    END_SLICE_MS = 500, /* longest wait between two checks for a signal */
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000,
     LEASE_MS = 10000 /* assumed lease of a ps task whose setting is not known */
@@ -47,7 +47,7 @@ enum {
 enum {
     STILL_MS = 10000,
     STILL_BY_STEP_MS = 3000,
-    ALONE_LOOKS = 3 /* so many looks must find no other worker: one that starts over after a reset has no session for a moment */
+    ALONE_LOOKS = 3 /* so many looks must find no other worker: after a reset a worker has no session for a moment */
 };
 
 static const char *container_of(const struct flags *f)
@@ -64,7 +64,7 @@ struct sight {
     const char *job;
     uint32_t task;
     int64_t wanted; /* id of a session to look for */
-    int64_t newest; /* id of the newest connected session of job and task; 0: none, or job is NULL */
+    int64_t newest; /* id of the newest connected session of job and task; 0: no such session, or job is NULL */
     uint64_t age_ms;
     bool there;  /* the session `wanted` is connected */
     int workers; /* connected sessions of job worker */
@@ -119,7 +119,7 @@ static ps_status sign(const struct team *t, ps_session *aside, const char *name,
     return st == PS_OK ? popped : st;
 }
 
-/* Read the value of a sign (see above). NOT_FOUND: the variable does not exist; FAILED_PRECONDITION: it has no value yet. */
+/* Read a sign, a variable beside the model. NOT_FOUND: the variable does not exist; FAILED_PRECONDITION: it has no value yet. */
 static ps_status sign_read(const struct team *t, ps_session *aside, const char *name, int64_t *out)
 {
     ps_variable *v = NULL;
@@ -218,14 +218,14 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     }
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
-        if (!fresh && ps_is_chief(t->session)) { /* the former chief is gone, and its lease has come to this session */
+        if (!fresh && ps_is_chief(t->session)) { /* the former chief is gone, and this session has become chief */
             session_close_aside(aside);
             return PS_OK;
         }
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
         st = found ? ask_sessions(t, &seen) : st;
-        /* another chief has signed during this wait, so its shards exist */
+        /* the sign has changed during this wait: another chief has come, so its shards exist */
         bool came = looked && found && seen.wanted != first && !fresh;
         reached = looked ? reached : !fresh && found && is_reached(t, aside);
         first = looked ? first : seen.wanted;

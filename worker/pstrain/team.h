@@ -13,7 +13,7 @@ struct team {
     const struct cluster *c;
     ps_session *session;
     const char *container;
-    int64_t chief; /* session id of the chief that has signed the model, or will */
+    int64_t chief; /* session id of the chief that has signed the model, or is about to */
     int64_t run;   /* session id of the chief that began the run; the names of the run's shards have this id */
     /* session id of the chief that last began a run with --fresh, as this worker read it at its start; 0: none. A later
      * difference means that the model was replaced: team_is_replaced() */
@@ -30,7 +30,7 @@ struct team {
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
 /** For a chief with --fresh: empty the container of the model and that of its signs on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** Set t->fresh to the session that last began a run with --fresh; begins: to this one, in the sign too. 0; -1: error,
+/** Set t->fresh to the session that last began a run with --fresh. begins: write the sign first, with this session. 0; -1: error,
  * printed. */
 int team_note_fresh(struct team *t, bool begins);
 /** True if another run with --fresh has begun since team_note_fresh(), so that the model is not this run's any more. */
@@ -50,19 +50,20 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
 /** For the chief, when its session is ready or has recovered: note the session's id, and for how many other workers to wait at
  * the end. 0; -1: an error, printed. */
 int team_begin(struct team *t, int others);
-/** For the chief: write the signs. begins: this session begins a run; false: it takes over a run. goal: in rounds the global step
- * at which the run ends; 0: not signed. *out_before: session id of the previous run's chief; 0: none. 0; -1: error, printed. */
+/** For the chief: write the signs (team.c). begins: this session begins a run; false: it takes over a run. goal: in rounds the
+ * global step at which the run ends; 0: not signed. *out_before: session id of the previous run's chief; 0: none. 0; -1: error,
+ * printed. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
 enum team_goal {
-    TEAM_COMES, /* the worker begins to train: reads the goal if there is a chief, or if rounds are under way */
-    /* the worker trains, but found no goal at its beginning: reads the goal if there is a chief */
+    TEAM_COMES, /* the worker begins to train: it reads the goal if there is a chief, or if rounds are under way */
+    /* the worker trains, but found no goal when it began: it reads the goal if there is a chief */
     TEAM_ASKS,
-    TEAM_TELLS /* the worker trains: it writes the goal, which a new chief may not know */
+    TEAM_TELLS /* the worker trains: it writes the goal, because a new chief may not know it */
 };
-/** Read or write the signed goal, so that a late worker ends with the others. It stays *goal if none is signed, or the signed one
- * has passed. TEAM_TELLS: write *goal. 1: done; 0: no chief is there, ask again later; -1: an error, printed. */
+/** Read or write the signed goal, so that a late worker ends with the others. If no goal is signed, or the signed one has passed,
+ * *goal stays as it is. TEAM_TELLS: write *goal. 1: done; 0: no chief is there, ask again later; -1: an error, printed. */
 int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
-/** For a worker that has done its steps: true if its session becomes chief, because the chief is gone. Waits 2 leases at most. */
+/** For a worker that has done its steps: true if the chief is gone and this session becomes chief. Waits two leases at most. */
 bool team_succeeds(const struct team *t);
 /** For the chief, after each step: from time to time look for sessions of other workers, until one is found (t->seen). */
 void team_step(struct team *t);

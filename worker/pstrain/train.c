@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-    STEP_END_MS = 1000, /* for --sync, --staleness: a step may go on so long after a signal; it may wait for missing workers */
+    STEP_END_MS = 1000, /* for --sync, --staleness: how long a step may go on after a signal; it may wait for workers */
     LEAD_AGAIN_MS = 1000,
     GOAL_AGAIN_MS = 200,
     LABELS_MS = 5000,
@@ -56,21 +56,20 @@ struct trainer {
     struct average average;
     struct best best;
     ps_session *session;
-    bool chief;         /* this worker is chief, as its session last heard */
-    bool leads;         /* it is chief and has written its session's id into the variable pstrain/chief, for the other workers */
-    int64_t lead_at_ms; /* when to write the signs again after a failure, in ms */
+    bool chief;         /* this worker is chief, as far as its session knows */
+    bool leads;         /* this worker is chief, and its session's id is in the variable pstrain/chief */
+    int64_t lead_at_ms; /* when to write the variables of team.h again after a failure, in ms */
     bool finished;      /* this worker has done all its steps; false also if a signal ended it */
     struct team team;
     struct shards shards;
     char who[CLUSTER_JOB_BYTES + 32];
     int64_t first_step;    /* global step at the start */
-    int64_t known_step;    /* global step after this worker's last step, or of the model that a recovery has made anew */
+    int64_t known_step;    /* global step after this worker's last step, or of the model that a recovery has made since */
     uint32_t replacements; /* how often recoveries have made the model anew (ps_recovery.replacements), as last read */
-    int64_t goal;          /* in rounds: global step at which this run ends */
-    /* this worker began after step 0 and found no goal that a chief had published (team.h). `goal` is then its own guess: it asks
-     * for the published goal again */
+    int64_t goal;          /* in rounds (--sync): global step at which this run ends */
+    /* this worker began after step 0 and found no goal published by a chief (team.h), so `goal` is its own guess */
     bool asks_goal;
-    bool knows_goal;             /* `goal` is every worker's: computed at step 0, or read from the chief's sign */
+    bool knows_goal;             /* `goal` is that of all workers: computed at step 0, or published */
     bool tells_goal;             /* this worker will publish `goal`, because a new chief may not know it */
     int64_t goal_at_ms, goal_ms; /* when to read the published goal next, in ms; time between two reads */
     bool reached;                /* the global step was --steps or more when this worker began */
@@ -205,7 +204,7 @@ static int not_ready(struct trainer *t)
 }
 
 /* Open a session and make the model ready. Returns BEGUN; AGAIN: call again with a new session, because the model was reset, or
- * the data were renumbered for its shapes; NOTHING_LEFT: all work is done; -1: an error. The last two are printed. */
+ * the data were renumbered for its shapes; NOTHING_LEFT: all work is done, printed; -1: an error, printed. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local needs no reset: its ps tasks are new, or its parent has reset them */
@@ -250,12 +249,12 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     st = ps_session_ready(s); /* the chief initialises the variables, other workers wait for it */
     bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
     if (fresh && behind) {
-        return AGAIN; /* even for a chief: a worker of the previous run, which ends now, has created that run's model again */
+        return AGAIN; /* even if chief: a worker of the previous run, which is ending, has created the old model again */
     }
     if (st != PS_OK) {
         return not_ready(t);
     }
-    /* true: this worker is chief although the cluster spec names another task as chief, because that task is not there */
+    /* true: the cluster spec names another task as chief, but it is not there, so this worker is chief */
     const bool stands_in = !t->c->chief && !t->alone && ps_is_chief(s);
     if ((stands_in && source_keep(t->f, t->c, &t->data) != EXIT_DONE) || compare(t) != EXIT_DONE) {
         return -1;
@@ -303,7 +302,7 @@ static void say_rate(const struct trainer *t)
 static int lead(struct trainer *t, bool begins)
 {
     int64_t before = 0;
-    int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards 1 means: there may be other workers */
+    int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* with shards 1 means: there may be other workers */
     if (team_begin(&t->team, others) != 0) {
         return -1;
     }
@@ -328,8 +327,8 @@ static bool may_make(void *trainer)
     return t->alone || !team_is_replaced(&t->team);
 }
 
-/* How many of this worker's own steps a model made anew lacks. If it is a checkpoint of this run, it has some of all workers'
- * steps: it is taken to have an equal part of each worker's. Otherwise it lacks all. */
+/* How many of this worker's own steps are missing in a model that was made anew. A checkpoint of this run has a part of all
+ * workers' steps: the loss is taken to be equal for all workers. Any other model has no steps of this run. */
 static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
 {
     int64_t made = t->known_step - t->first_step;
@@ -354,7 +353,7 @@ static int64_t watch(struct trainer *t)
         recovered = true;
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
-        t->leads = false; /* the sign pstrain/chief has the id of the old session, so a chief must write it again */
+        t->leads = false; /* pstrain/chief has the old session's id: a chief must write it again */
         t->tells_goal = t->knows_goal;
         t->asks_goal = t->asks_goal && !t->tells_goal;
         t->goal_at_ms = 0;
@@ -382,7 +381,7 @@ static int64_t watch(struct trainer *t)
     t->leads = t->leads && chief;
     t->chief = t->alone ? t->chief : chief;
     if (recovered && t->chief) {
-        /* store the labels again. An error is printed and ignored: a worker that comes later then uses its own file's labels */
+        /* store the labels again; an error is printed and ignored: later workers then use the labels of their own files */
         (void)source_keep(t->f, t->c, &t->data);
     }
     if (chief && !t->leads && cli_clock_ms() >= t->lead_at_ms && lead(t, false) != 0) {
@@ -416,7 +415,7 @@ static int begin_training(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->known_step = t->first_step;
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    int64_t from = t->alone ? 0 : t->first_step; /* --local counts from 0, as the steps found are of the same run */
+    int64_t from = t->alone ? 0 : t->first_step; /* --local counts from 0: the steps found are those of this run */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
         /* ask for the goal of workers that train already; a chief that comes back asks too */
@@ -444,7 +443,7 @@ static int begin_training(struct trainer *t)
         return -1;
     }
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
-    stop_gently(true); /* from here on a signal lets the step end: who reads the next line may send one */
+    stop_gently(true); /* a signal now lets the step end: whoever reads the next line may send one */
     say_found(t, found);
     if (t->chief && !t->reached && t->f->serial == 0) {
         say_rate(t);
@@ -519,7 +518,7 @@ struct measured {
 
 static struct measured measure(struct trainer *t, int64_t rows)
 {
-    return (struct measured){.rows = rows, /* reading them waits for nothing, because the step has ended */
+    return (struct measured){.rows = rows,
                              .correct = t->data.predicts ? 0 : (int64_t)ps_tensor_scalar(&t->model.correct),
                              .loss = ps_tensor_scalar(&t->model.loss)};
 }
@@ -569,8 +568,8 @@ static bool is_elsewhere(const struct trainer *t)
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
-/* Every goal_ms: read the published goal, or publish it (tells_goal). A worker that comes back while others recover from the loss
- * of a ps task finds no chief yet, and reads the goal later. If it is chief itself, the others correct its guessed goal. */
+/* Every goal_ms: read the published goal, or publish `goal` (tells_goal). A worker that comes back finds no chief while the
+ * others recover from the loss of a ps task: so it asks again. If it is chief itself, the others correct its guess. */
 static void look_at_goal(struct trainer *t)
 {
     if ((!t->asks_goal && !t->tells_goal) || cli_clock_ms() < t->goal_at_ms) {
@@ -583,7 +582,7 @@ static void look_at_goal(struct trainer *t)
     t->goal_at_ms = cli_clock_ms() + t->goal_ms;
     ps_set_steps(t->session, t->goal);
     if (t->batch.step >= t->goal) {
-        gather(t, t->batch.step); /* gathers no batch (rows becomes 0), because the run has ended */
+        gather(t, t->batch.step); /* gathers nothing, and sets rows to 0: the run has ended */
     }
 }
 
@@ -658,7 +657,7 @@ static bool train_step(struct trainer *t, struct epoch *e)
     int64_t rows = b->rows;
     if (t->f->serial > 0) {
         round_of_all(t, e);
-    } else if (t->f->clip_norm > 0 && !t->f->sync) { /* the norm is that of all gradients: push none before the last */
+    } else if (t->f->clip_norm > 0 && !t->f->sync) { /* the norm is over all gradients: push none before the last is computed */
         model_step(&t->model, &b->x, &b->y, NULL, NULL);
         model_clip(&t->model, t->f->clip_norm);
         model_push_pull_all(&t->model, t->session);
@@ -748,7 +747,7 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     if (t->chief && t->best.end == INT64_MAX && t->work.steps > 0 && stop_signal() == 0) {
-        (void)ends_early(t); /* after the last epoch; for other epochs the call before the next epoch does it */
+        (void)ends_early(t); /* tests after the last epoch; after the others the loop above tests */
     }
     progress_end(&progress, &now);
     draw_end(t);
@@ -774,7 +773,7 @@ static int stopped(const struct trainer *t)
     return EXIT_FAILED;
 }
 
-/* Report to the directory that this worker is done. After the last worker's report, ps tasks with --exit_when_done end. */
+/* Tell the directory (first ps task) that this worker is done. After the last worker has, ps tasks with --exit_when_done end. */
 static void say_done(const struct trainer *t)
 {
     serve_beside_over();
@@ -790,7 +789,7 @@ static int chief_end(struct trainer *t)
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
         goal += t->f->epochs * batches_epoch_steps(&t->batch, i);
     }
-    /* by shards the work of all is done now, unless a global step ends the run */
+    /* with shards no work is left for others, unless a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
     others = others && !t->f->in_rounds; /* in rounds all workers end with the last round */
     /* with --staleness the other workers would wait for steps of this one: release them */
@@ -798,7 +797,7 @@ static int chief_end(struct trainer *t)
         (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
-    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* after --patience await only present steps */
+    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* after --patience wait only for steps under way */
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
@@ -863,7 +862,7 @@ static int run_training(struct trainer *t)
     if (stop_signal() != 0) {
         say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
         if (t->f->with.mode != PS_SYNC_NONE) {
-            ps_session_leave(t->session); /* it has not finished its steps: --on_worker_loss decides what the others do */
+            ps_session_leave(t->session); /* this worker's steps are not finished: --on_worker_loss decides what the others do */
         }
         return EXIT_SIGNAL + stop_signal();
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of zip archives, by libzip, which verifies checksums. Failure modes: the file is no archive; an entry is damaged, or
- * does not fit into memory; a build without libzip. */
+/* Reads entries of zip archives with libzip, which verifies their checksums. Failure modes: the file is no archive; an entry is
+ * damaged, or does not fit into memory; a build without libzip. */
 #include "data.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int read_entry(zip_file_t *entry, uint64_t bytes, struct data_text *out, 
         return cli_error(err, "%s: no memory for %llu bytes", out->path, (unsigned long long)bytes);
     }
     const zip_int64_t got = zip_fread(entry, out->text, bytes);
-    if (got < 0 || (uint64_t)got != bytes || zip_fread(entry, &more, 1) != 0) { /* at the end libzip checks the CRC */
+    if (got < 0 || (uint64_t)got != bytes || zip_fread(entry, &more, 1) != 0) { /* the last read makes libzip check the CRC */
         const char *why = zip_error_strerror(zip_file_get_error(entry));
         (void)cli_error(err, "%s: damaged: %s", out->path, got >= 0 && (uint64_t)got != bytes ? "it ends too early" : why);
         data_text_free(out);

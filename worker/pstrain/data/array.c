@@ -33,7 +33,7 @@ struct array {
     bool big;     /* big-endian */
 };
 
-/* For an error: what kind of dtype descr is, none that pstrain reads. */
+/* Name the kind of a dtype that pstrain does not read, for an error message. */
 static const char *refused_dtype(const char *descr)
 {
     return strchr(descr, 'O') != NULL      ? "Python objects, which are not read"
@@ -189,7 +189,7 @@ static int fill(const struct array *a, size_t count, struct dataset *out, char *
                : result;
 }
 
-/* Make the data set from the arrays, and free their files. result not 0: reading has failed; only frees and returns it. */
+/* Make the data set from the arrays, and free their files. If result is not 0, reading has failed: only free, return result. */
 static int finish(struct array arrays[FILES], size_t count, int result, const struct data_options *options, struct dataset *out,
                   char *err)
 {
@@ -230,7 +230,7 @@ int data_load_npz(const char *const *paths, size_t count, const struct data_opti
     struct array arrays[FILES] = {{.rows = 0}};
     char where[FILES][PATH_MAX + 32]; /* FILE:x_train.npy */
     size_t set = 0;
-    int result = 1; /* of reading an entry: 0: done; 1: no such entry; -1: error */
+    int result = 1; /* of data_entry_read(): 0: done; 1: no such entry; -1: error */
     for (count = 0; count < FILES; count++) {
         do {
             (void)snprintf(where[count], sizeof(where[count]), "%s:%s", paths[0], names[set][count]);

@@ -13,14 +13,14 @@ struct csv {
     int64_t line;                     /* line of p, from 1 */
     char *field;                      /* the last field read, and a NUL */
     size_t room;                      /* bytes allocated for `field` */
-    int64_t field_line, field_byte;   /* where that field begins: line, and byte in the line, from 1 */
-    bool last;                        /* that field is the last one of its record */
+    int64_t field_line, field_byte;   /* where `field` begins: line, and byte in the line, both from 1 */
+    bool last;                        /* `field` is the last field of its record */
 };
 
-/** Begin to read text [bytes], which must outlive c. A byte order mark is skipped. csv_close() at the end. */
+/** Begin to read text [bytes], which must outlive c. Skips a byte order mark. Call csv_close() at the end. */
 void csv_open(struct csv *c, const char *path, const char *text, size_t bytes);
 void csv_close(struct csv *c);
-/** True if no record is left; empty lines are skipped. */
+/** True if no record is left. Skips empty lines. */
 bool csv_over(struct csv *c);
 /** Read the next field into c->field, with its spaces. A quoted field may have commas, newlines and doubled quotes. 0, or -1 with
  * a line in err: an unclosed quote, text behind a closing quote, a quote in an unquoted field, a NUL, no memory. */

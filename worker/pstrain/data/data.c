@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that readers read.
- * Failure modes: no memory; a wrong file. zlib reads plain files as they are. Of a truncated gzip file it returns fewer bytes
- * without an error, so each short read asks for the error code, and data_file_end() reads to the end, for the checksum. */
+/* Chooses the examples that a worker reads: data_share() once an epoch, data_gather() once a batch. Reads files with zlib, which
+ * returns too few bytes of a truncated gzip file without an error. So each short read asks for the error code, and
+ * data_file_end() reads to the end, for the checksum. Failure modes: no memory; a wrong file. */
 #include "data.h"
 
 #include "common/rng.h"
@@ -105,7 +105,7 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
     }
 }
 
-/* zlib takes other compressions for plain bytes: returns the name of the file's, and how to convert it; NULL: none of them. */
+/* Name a file's compression, by its first bytes, and a remedy: zlib takes others than gzip for plain bytes. NULL: none known. */
 static const char *remedy_of(const uint8_t *head, size_t n)
 {
     static const struct {
@@ -158,7 +158,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* Call after a short read. -1: zlib has met an error, which err explains; not in zlib's words, which begin with a descriptor. */
+/* After a short read: -1, with a line in err, if zlib has met an error. zlib's own text, with a descriptor, is not used. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;

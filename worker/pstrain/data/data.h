@@ -15,7 +15,7 @@ enum { DATA_NOTE_BYTES = 600, DATA_FOUND_BYTES = 280, DATA_BASE_FOUND = -1 };
 /* Sparse examples in CSR form (compressed sparse rows): 8 bytes per stored value and 8 bytes per row. */
 struct data_rows {
     int64_t count;
-    int64_t *ends;    /* [count]: row i is values[ends[i - 1]] .. values[ends[i] - 1]; ends[-1] counts as 0; NULL: dense */
+    int64_t *ends;    /* [count]: row i is values[ends[i - 1]] .. values[ends[i] - 1], with ends[-1] = 0; NULL: not sparse */
     int32_t *columns; /* [ends[count - 1]]: the column of each value, from 0; ascending within a row */
     float *values;    /* zeros are not stored */
 };
@@ -25,7 +25,7 @@ struct dataset {
     int64_t test_count;
     int64_t features;           /* values per example, zeros included */
     int64_t classes;            /* labels in train_y and test_y are 0 .. classes - 1 */
-    char note[DATA_NOTE_BYTES]; /* line to print: how the files' labels and indices were numbered anew; "": they were not */
+    char note[DATA_NOTE_BYTES]; /* line to print: how labels and indices of the files were renumbered; "": they were not */
     float *train_x;             /* dense: [train_count][features], images in [0, 1]; NULL: sparse */
     float *test_x;              /* [test_count][features] */
     int32_t *train_y;           /* [train_count] */
@@ -36,11 +36,11 @@ struct dataset {
     int64_t valid_count;
     float *valid_x, *valid_t;
     int32_t *valid_y;
-    char *form; /* means, scales and categories of the columns as text, kept with the model (form.h); NULL: none */
+    char *form; /* means, scales and categories of the columns as text, stored with the model (form.h); NULL: not known */
     /* only for sparse text: */
     struct data_rows rows; /* all examples, in the order of the files */
     int64_t *place;        /* [train_count + test_count + valid_count]: row of each example: training, test, validation */
-    /* [classes]: the label that the files have for each class; with `predicts` one entry, 0; NULL: the class number itself */
+    /* [classes]: the files' label of each class; NULL: labels are class numbers. With `predicts`: one entry, 0 */
     double *labels;
     int64_t used;                 /* 1 + the highest column with a value in some example */
     int base;                     /* index of column 0 in the files: 0 or 1 */
@@ -58,19 +58,19 @@ struct data_options {
     bool numbers;            /* regression: labels are numbers; not for digits and mnist */
     const char *label;       /* csv: the label's column, as name or as number from 1; NULL: the last column */
     enum data_header header; /* csv: whether the first line has the names of the columns */
-    bool standardize;        /* dense: subtract each numeric column's mean and divide by its standard deviation; not categories */
-    const char *form;        /* dense: dataset.form of an existing model, used in place of the data's own; NULL: none */
-    int base;                /* index of the first column: 0 or 1; DATA_BASE_FOUND: 0 if index 0 occurs in the files, else 1 */
+    bool standardize;        /* dense: subtract each number column's mean and divide by its standard deviation */
+    const char *form;        /* dense: dataset.form of an existing model, to be used for these data too; NULL: make one */
+    int base;                /* index of the first column: 0, 1, or DATA_BASE_FOUND (0 if index 0 occurs in the files, else 1) */
     bool fields;             /* sparse text has FIELD:INDEX:VALUE; FIELD is ignored */
-    enum data_duplicates duplicates; /* what to do with an index that occurs twice in a line */
-    int64_t features;                /* 0: as many as the highest index needs */
+    enum data_duplicates duplicates;
+    int64_t features; /* 0: as many as the highest index in the files needs */
     /* called repeatedly while sparse text is read; part: how much of the file was read, 0 to 1; NULL: not called */
     void (*progress)(void *ctx, const char *path, int64_t rows, double part);
     void *ctx;
 };
 
-/** Check the form of spec, the text for data_load(), without opening files. 0, or -1 with a line in err. *out_dense: such
- * examples are not sparse; *out_numbers: their labels may be numbers (regression). Both may be NULL. */
+/** Check the form of spec, the text for data_load(), without opening files. 0, or -1 with a line in err. *out_dense: the format
+ * has dense examples; *out_numbers: it may have numbers as labels (regression). Both may be NULL. */
 int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *err);
 /**
  * Load "digits", "mnist:DIR" or another row of the table of formats (load.c).
@@ -91,7 +91,7 @@ int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *
  * Without test files csv, npy and npz keep a fixed fifth of the examples for the test.
  *
  * options    borrows; NULL: {.base = DATA_BASE_FOUND}.
- * out        gives; data_free(). All zeros on failure.
+ * out        the caller frees it with data_free(). All zeros on failure.
  */
 int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err);
 void data_free(struct dataset *set);
@@ -114,13 +114,13 @@ static inline bool data_is_sparse(const struct dataset *set)
     return set->rows.ends != NULL;
 }
 
-/** True if the cluster stores facts about these data beside the model: labels and base of sparse text, or dataset.form. */
+/** True if a model of these data is stored together with facts about them: labels and base of sparse text, or dataset.form. */
 static inline bool data_keeps(const struct dataset *set)
 {
     return data_is_sparse(set) || set->form != NULL;
 }
 
-/* Facts about the data that an existing model was trained with; data are read the same way later. */
+/* Facts about the data that an existing model was trained with. Later data are read by them. */
 struct data_known {
     const double *labels; /* [classes], ascending; NULL: not known */
     int64_t classes;
@@ -137,13 +137,12 @@ struct data_known {
  *            counts from 1, another base than data_options.base, an index above the model's features.
  */
 int data_adopt(struct dataset *set, const struct data_known *known, char *err);
-/** Free the training examples of a set, but keep train_count and the test. Returns 0; -1: no memory, and the set is unchanged. */
+/** Free the training examples of a set; keep train_count and the test examples. 0; -1: no memory, the set is unchanged. */
 int data_keep_test(struct dataset *set, char *err);
 
 /** Fill order with a random permutation of 0 .. count-1. Equal count, seed and stream give an equal order on all hosts. */
 void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order);
 
-/** How many of count examples worker worker_index reads in one epoch. */
 int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count);
 /** Find which part of an epoch's order a worker reads: order[*out_first] to order[*out_first + *out_count - 1]. */
 void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count);
@@ -161,7 +160,7 @@ void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_ind
 
 /** Copy training examples into a batch: x [count][features], NULL: no copy; labels [count]: int32, or float if set->predicts. */
 void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, void *labels);
-/* The next three are for sparse sets. Example i < train_count is a training example; others are test example i - train_count. */
+/* The next three functions are for sparse sets. Example i: training example i; from train_count on, a test example. */
 /** How many stored values (not 0) these examples have together. */
 int64_t data_rows_values(const struct dataset *set, const int64_t *examples, int64_t count);
 /** Copy examples into a batch in CSR form: ends [count]; columns and values [data_rows_values(), at most INT32_MAX]. */
@@ -174,7 +173,7 @@ void data_gather_dense(const struct dataset *set, const int64_t *examples, int64
 
 /** If a dense set has no test examples: set a fifth of the training examples aside for the test, by a fixed seed. */
 int data_split(struct dataset *set, const char *path, char *err);
-/** Standardize a dense set by options->form (an existing model's), else by its own means. Sets set->form, set->note. */
+/** Standardize a dense set by options->form (NULL: by the means of its training examples). Sets set->form, set->note. */
 int data_standardize(struct dataset *set, const struct data_options *options, char *err);
 
 /** The content of a whole file in memory, uncompressed. */
@@ -185,7 +184,7 @@ struct data_text {
 };
 /** Read a whole file, plain or gzip. 0: free with data_text_free(); -1: a line in err. */
 int data_text_read(struct data_text *out, const char *path, char *err);
-/** Read entry name of a zip archive. out->path becomes archive and name, for messages. 0; 1: no such entry; -1: a line in err. */
+/** Read entry `name` of a zip archive. out->path, set by the caller, is for messages. 0; 1: no such entry; -1: a line in err. */
 int data_entry_read(struct data_text *out, const char *archive, const char *name, char *err);
 void data_text_free(struct data_text *text);
 
@@ -204,17 +203,17 @@ struct data_file {
 /** Open a file, plain or gzip; borrows path until data_file_close(). Returns 0; 1: no such file; -1: another error, such as an
  * unknown compression. 1 and -1 come with a line in err. */
 int data_file_open(struct data_file *file, const char *path, char *err);
-/** Read exactly `bytes` bytes. An earlier end of the file is an error; its text has the position and `what`, the part's name. */
+/** Read exactly `bytes` bytes. An earlier end of the file is an error; its message names the position and `what`. */
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err);
 /** Read the next line with its newline and a NUL into line [room]. Returns the line's bytes; 0: end of the file; -1: error. */
 int64_t data_file_line(struct data_file *file, char *line, int room, char *err);
 /** Check that the file has no more bytes and, if it is compressed, that its checksum is right. 0, or -1 with a line in err. */
 int data_file_end(struct data_file *file, char *err);
-/** How much of the file was read, 0 to 1; 0 also if that is not known. */
+/** The part of the file that was read, 0 to 1; 0 also if it is not known. */
 double data_file_part(const struct data_file *file);
-/** Write which label has which class number into buf, for messages: "labels -1, 1 are classes 0, 1". Returns buf. */
+/** Write which label has which class number into buf, for messages, such as "labels -1, 1 are classes 0, 1". Returns buf. */
 const char *data_labels_text(const double *labels, int64_t classes, char *buf, size_t n);
-/** Make set->note again from the set's labels, base and found, after one of them changed. */
+/** Write set->note anew. Call it after set->labels, base or found has changed. */
 void data_note(struct dataset *set);
 /** Close the file. file->gz may be NULL. */
 void data_file_close(struct data_file *file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about a data set's columns (its form), also as a text. Failure modes: no memory; another text than form_print()'s. */
+/* Facts about a data set's columns (its form), also as a text. Failure modes: no memory; a text not by form_print(). */
 #include "form.h"
 
 #include "common/cli/text.h"

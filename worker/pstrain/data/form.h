@@ -20,7 +20,7 @@ enum form_kind { FORM_NUMBER, FORM_CATEGORY, FORM_LABEL, FORM_KINDS };
 struct form_column {
     enum form_kind kind;
     char *name;         /* "": the file has no header */
-    double mean, scale; /* for numbers; mean 0 and scale 1: not standardized */
+    double mean, scale; /* of a column of numbers; 0 and 1: its numbers are not standardized */
     char **values;      /* [count], sorted by form_compare() */
     int64_t count;
 };
@@ -29,9 +29,9 @@ struct form {
     int64_t count;
 };
 
-/** Compare two values as strcmp() does: numbers before texts; numbers by size, texts byte by byte. */
+/** Compare two values; the result is as strcmp()'s. Numbers come before texts; numbers rise by size, texts byte by byte. */
 int form_compare(const char *a, const char *b);
-/** Add a column at the end: its name is copied, its scale 1, all else 0. NULL: no memory. */
+/** Add a column at the end, with a copy of name, and scale 1; all else is 0. Returns the column; NULL: no memory. */
 struct form_column *form_add(struct form *form, const char *name);
 /** Find the index of the value in column->values; -1: it is not there. */
 int64_t form_find(const struct form_column *column, const char *value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the four IDX files of a set, such as [PREFIX-]train-images-idx3-ubyte. A name may have `.` or `_` for `-`, t10k or test
  * for the test files, any number of dimensions and any type behind idx, and .gz at its end. It may also be a directory with a
- * file of that name in it, as some archives unpack. If several names fit one of the four files, the name of lowest rank is taken.
+ * file of that name in it, as some archives unpack. If several names fit one of the four files, the most usual name is taken.
  * Failure modes, with names: no such directory, a file is missing, there are several prefixes and none was given. */
 #include "idx.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 enum { PREFIX_BYTES = 256 /* Linux allows 255 bytes in a file name */ };
-/* how unusual a file name is: the sum of these properties; the lowest wins. NONE: no name was found yet */
+/* A file name's rank is the sum of its unusual properties; the lowest rank is taken. NONE: no name was found yet. */
 enum { OTHER_SEPARATOR = 1, COMPRESSED = 2, DIRECTORY = 4, NONE = 8 };
 
 struct name {
@@ -87,14 +87,14 @@ static bool take_apart(const char *text, struct name *out)
 
 struct search {
     const char *dir;
-    const char *prefix; /* prefix of all files; NULL: not given, so that of the first file found */
+    const char *prefix; /* prefix that all files must have; NULL: not given, any prefix will do */
     struct idx_paths *out;
     int rank[IDX_FILES];
     char first[PREFIX_BYTES];
     bool found;
 };
 
-/* If `text` names one of the four files and has a lower rank: take its path. -1: another prefix than before; path too long. */
+/* If `text` names one of the four files, of the lowest rank so far: take its path. -1: two prefixes occur; path too long. */
 static int look_at(struct search *s, const char *text, char *err)
 {
     struct name name;
@@ -116,10 +116,10 @@ static int look_at(struct search *s, const char *text, char *err)
         size_t n = strlen(path);
         name.rank += DIRECTORY;
         if (snprintf(path + n, sizeof(path) - n, "/%s", text) >= (int)(sizeof(path) - n) || stat(path, &st) != 0) {
-            path[n] = '\0'; /* keep the directory: data_file_open() will refuse it */
+            path[n] = '\0'; /* only the directory is there: data_file_open() will refuse it */
         }
     }
-    /* names come in any order: of equal ranks the first by strcmp() wins, so t10k before test */
+    /* readdir() gives names in any order, so of equal ranks the first by strcmp() is taken: t10k before test */
     char *best = s->out->path[name.file];
     if (name.rank < s->rank[name.file] || (name.rank == s->rank[name.file] && strcmp(path, best) < 0)) {
         s->rank[name.file] = name.rank;
@@ -139,7 +139,7 @@ static int look_once(struct search *s, DIR *dir, char *err)
     return result;
 }
 
-/* Find the files. Without a given prefix, files without one come first: the user can still name a prefix to get others. */
+/* Find the files. If no prefix is given, names without one come first: for other files the user can give their prefix. */
 static int look_everywhere(struct search *s, DIR *dir, char *err)
 {
     if (s->prefix != NULL) {

@@ -27,22 +27,22 @@ enum {
     LINE_BYTES_FIRST = 64 << 10,
     LINE_BYTES_MAX = 16 << 20, /* room for about a million INDEX:VALUE */
     CLASSES_MAX = 65536,
-    /* with a label that is no whole number, more classes are refused: such labels are probably numbers for --task regression */
+    /* most classes if some label is not a whole number: more such labels are probably numbers for --task regression */
     FRACTIONS_MAX = 20,
     INDEX_MAX = INT32_MAX - 1, /* columns are int32; at the highest index one weight for each feature makes 8 GiB */
-    COUNTED_MIN = 3,           /* fewer rows with row numbers at index 0 may be chance, more are a precomputed kernel */
+    COUNTED_MIN = 3,           /* so many rows with row numbers at index 0 are a precomputed kernel; fewer may be chance */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* a fixed seed: all workers choose equal test examples */
-    TEST_SHARE = 5         /* one example in so many is for the test */
+    TEST_SHARE = 5         /* one example in TEST_SHARE is for the test */
 };
 
 struct entry {
     int64_t index; /* as written in the file */
     float value;
-    int32_t at; /* position in the line: second key of the sort, so that of equal indices the last one in the line is known */
+    int32_t at; /* position in the line: second key of the sort, so that entries of equal index keep their order */
 };
 
-/* What was read so far. rows.columns has the indices of the files, until set_columns() makes them columns from 0. */
+/* What was read so far. rows.columns has the indices as written in the files, until set_columns() makes them columns from 0. */
 struct reading {
     const struct data_options *options;
     struct data_rows rows;
@@ -53,8 +53,8 @@ struct reading {
     bool fractions;    /* some label is not a whole number */
     int64_t index_max; /* highest index so far; -1: none yet */
     bool has_index_0;
-    bool counts;          /* every row so far has its own number, from 1, as the value of index 0, as in a precomputed kernel */
-    int64_t qids, joined; /* lines with a qid; values that were added up or overwritten because an index occurred twice */
+    bool counts;          /* in every row so far, the value of index 0 is the row's number, from 1, as in a precomputed kernel */
+    int64_t qids, joined; /* lines with a qid; values added up or overwritten because their index occurred twice in a line */
     struct entry *line;
     int64_t line_count, line_room;
 };
@@ -277,7 +277,7 @@ static int by_index(const void *a, const void *b)
     return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : x->at - y->at;
 }
 
-/* An index occurs twice: *first becomes the sum with *next, or *next, by data_options.duplicates; -1: refused, a line in err. */
+/* Combine two entries of equal index in *first, by data_options.duplicates: their sum, or *next. -1: refused, a line in err. */
 static int join(const struct reader *r, struct entry *first, const struct entry *next, char *err)
 {
     enum data_duplicates way = r->all->options->duplicates;
@@ -471,7 +471,7 @@ static int32_t class_of(const struct dataset *set, double label)
     return (int32_t)low;
 }
 
-/* Set out->place, each example's row: in the files' order; without a test file shuffled, and a fifth becomes the test. */
+/* Set out->place, the row of each example, in the files' order; without a test file shuffled, a fifth for the test. */
 static int set_places(const struct reading *all, int64_t train_rows, const char *path, struct dataset *out, char *err)
 {
     const bool split = train_rows == all->rows.count;
@@ -511,7 +511,7 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
     return 0;
 }
 
-/* Give memory behind the first `bytes` bytes back; if realloc() cannot, return block unchanged. */
+/* Shrink a block to `bytes` bytes, and return its new address; if realloc() cannot, return the block unchanged. */
 static void *smaller(void *block, size_t bytes)
 {
     void *less = realloc(block, bytes);
@@ -528,7 +528,7 @@ static void give_back(struct reading *all)
     all->rows.ends = smaller(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
 }
 
-/* Count the classes that no training example has: *out_count. Returns the lowest such class; -1: there is none, or no memory. */
+/* Set *out_count to how many classes no training example has. Returns the lowest such class; -1: none, or no memory. */
 static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
 {
     bool *learnt = calloc((size_t)set->classes, sizeof(*learnt));
@@ -537,7 +537,7 @@ static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
     for (int64_t i = 0; learnt != NULL && i < set->train_count; i++) {
         learnt[set->train_y[i]] = true;
     }
-    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* training lacks it, so only the test has it */
+    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) {
         first = !learnt[c] && first < 0 ? c : first;
         *out_count += !learnt[c];
     }
@@ -586,7 +586,7 @@ int data_load_libsvm(const char *train_path, const char *test_path, const struct
     out->labels = all.labels;
     out->classes = all.label_count;
     out->predicts = options->numbers;
-    if (result == 0 && out->predicts) { /* one label, 0, is stored with the model and tells it from a model of classes */
+    if (result == 0 && out->predicts) { /* the one label 0, stored with the model, tells it from a model of classes */
         out->labels = calloc(1, sizeof(*out->labels));
         out->classes = 1;
         result = out->labels != NULL ? 0 : cli_error(err, "%s: no memory", train_path);

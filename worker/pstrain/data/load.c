@@ -19,7 +19,7 @@ static int join(char *path, const char *base, const char *relative)
     return length > 0 && length < PATH_MAX;
 }
 
-/* Write the directory of this program's file into dir. Returns 0: unknown, as /proc is not mounted. */
+/* Write the directory of this program's file into dir. Returns 1; 0: unknown, for example because /proc is not mounted. */
 static int program_dir(char *dir)
 {
     ssize_t length = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -92,7 +92,7 @@ enum { FILES_MAX = 4 };
 static const struct format {
     const char *name, *files;
     size_t files_min, files_max;
-    bool pairs; /* files are pairs: of examples and of labels */
+    bool pairs; /* the files come in pairs, one with examples and one with their labels */
     bool sparse;
     bool numbers;
     int (*load)(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
@@ -125,7 +125,7 @@ static const struct format {
 };
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
-/* Split spec into format and files: paths [*out_count] point into *out_copy, which the caller frees. NULL: see err. */
+/* Split spec into format and paths [*out_count]. The paths point into *out_copy, which the caller frees. NULL: see err. */
 static const struct format *parse(const char *spec, char **out_copy, const char *paths[FILES_MAX], size_t *out_count, char *err)
 {
     const size_t n = strcspn(spec, ":");

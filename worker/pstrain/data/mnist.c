@@ -140,7 +140,7 @@ static int read_header(struct content *c, bool images, char *err)
     return 0;
 }
 
-/* Check each dimension, and the product after each one, so that it cannot overflow. */
+/* Check each dimension, and after each the product so far, before that can overflow. */
 static int check_images(const struct content *c, char *err)
 {
     static const char *const names[DIMS_MAX] = {"images", "rows", "columns", "channels"};

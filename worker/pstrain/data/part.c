@@ -8,8 +8,7 @@
 
 enum { SHARE = 5, TEST_SEED = 20160101, VALID_SEED = 20160102 };
 
-/* Move the elements of array from [count], `bytes` bytes each, that are marked to array `to`, and close the gaps in `from`. from
- * NULL: does nothing. */
+/* Move the marked elements of from [count], `bytes` bytes each, to `to`, and close the gaps. from NULL: do nothing. */
 static void part(void *from, void *to, const bool *marks, int64_t count, size_t bytes)
 {
     char *kept = from, *moved = to;
@@ -38,8 +37,8 @@ static bool *marks_of(int64_t count, uint64_t seed)
     return marks;
 }
 
-/* Move a fifth of the training examples to new arrays x, y and t. Sparse examples are not moved: only their entries in set->place
- * go to its end, behind those of the test. */
+/* Move a fifth of the training examples to new arrays x, y and t. Sparse examples stay where they are: only their entries in
+ * set->place move to its end, behind those of the test examples. */
 static int take(struct dataset *set, uint64_t seed, float **x, int32_t **y, float **t, int64_t *out_count)
 {
     const int64_t count = set->train_count, taken = count / SHARE;
@@ -95,7 +94,7 @@ int data_validate(struct dataset *set, char *err)
 struct dataset data_validation(const struct dataset *set)
 {
     struct dataset view = *set;
-    /* set->place lists sparse examples: training, test, validation */
+    /* set->place lists training, test, then validation examples: for the view all before the last are training examples */
     view.train_count = set->train_count + set->test_count;
     view.test_count = set->valid_count;
     view.test_x = set->valid_x;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Examples in compressed sparse rows: batches of them, and fitting them to the classes and columns of an existing model. Failure
- * modes, after which the set is unchanged: no memory; a label or an index that the model does not have. */
+/* Sparse examples (compressed sparse rows): makes batches of them, and fits them to the classes and columns of an existing model.
+ * Failure modes, after which the set is unchanged: no memory; a label or an index that the model does not have. */
 #include "data.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Standardized columns: x = (x - mean) / scale, with mean and scale of the training examples, or of a model. A feature of a
- * category stays 0 or 1. A column without deviation gets scale 1: its feature is 0 in training. Failure modes: a model with other
- * columns; no memory. */
+/* Standardizes columns: x = (x - mean) / scale, with mean and scale of the training examples, or of an existing model. Features
+ * of categories stay 0 or 1. A column of equal values gets scale 1, so its feature is 0 in training. Failure modes: a model with
+ * other columns; no memory. */
 #include "data.h"
 
 #include "form.h"
@@ -14,7 +14,7 @@
 
 enum { NAMED_MAX = 5 /* most constant columns that the printed note names */ };
 
-/* For data that are not csv: make a form of number columns without names. */
+/* For data without names of columns, which are not csv: make a form of number columns. */
 static int form_of_numbers(struct form *form, int64_t features, char *err)
 {
     int result = features <= FORM_COLUMNS_MAX ? 0 : cli_error(err, "more than %d columns", FORM_COLUMNS_MAX);

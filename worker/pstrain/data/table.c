@@ -25,7 +25,7 @@ enum { FILES = 2 };
 struct table {
     const struct data_options *options;
     struct form form;
-    bool known;         /* `form` is that of an existing model, so pass 1 adds no categories and classes to it */
+    bool known;         /* `form` is an existing model's, so pass 1 adds no categories and classes to it */
     bool header[FILES]; /* the file begins with the names of the columns */
     int64_t label;      /* index of the label's column */
     int64_t rows[FILES];
@@ -37,7 +37,7 @@ struct table {
     float *t;
 };
 
-/* True if text is a number, NaN and infinity included. */
+/* True if text is a number, which goes to *out; NaN and infinity are numbers. */
 static bool number_of(const char *text, double *out)
 {
     char *end = NULL;
@@ -59,7 +59,7 @@ static bool is_missing(const char *text)
     return false;
 }
 
-/* Write how a message calls column i, as "column 3 'age'", into buf. Returns buf. */
+/* Write how a message names column i, such as "column 3 'age'", into buf. Returns buf. */
 static const char *column_text(const struct table *t, int64_t i, char *buf, size_t n)
 {
     const char *name = t->form.columns[i].name;
@@ -105,7 +105,7 @@ static int find(struct table *t, const struct csv *c, int64_t i, char *err)
                            what, FORM_VALUES_MAX);
 }
 
-/* Pass 2 for field i, which pass 1 has checked: write the features that it stands for. */
+/* Pass 2 for field i, which pass 1 has checked: write its features to the arrays. */
 static void fill(const struct table *t, const struct csv *c, int64_t i, int64_t *feature)
 {
     const struct form_column *column = &t->form.columns[i];
@@ -144,7 +144,7 @@ static int read_line(struct table *t, struct csv *c, char *err)
     return 0;
 }
 
-/* Read a whole file: t->x NULL: pass 1, checks; else pass 2, fills the arrays. Sets t->row to the file's number of examples. */
+/* Read a whole file: in pass 1 (t->x is NULL) check it, in pass 2 fill the arrays. Sets t->row to the number of examples. */
 static int read_lines(struct table *t, const struct data_text *file, char *err)
 {
     struct csv c;
@@ -161,7 +161,7 @@ static int read_lines(struct table *t, const struct data_text *file, char *err)
     return result;
 }
 
-/* Read a line: returns how many of its fields are numbers; -1: error. columns not NULL: gets a column for each field. */
+/* Read a line. Returns how many of its fields are numbers; -1: error. If columns is not NULL, adds a column for each field. */
 static int64_t look_at_line(struct csv *c, struct form *columns, char *err)
 {
     int64_t numbers = 0;
@@ -217,7 +217,7 @@ static int find_columns(struct table *t, const struct data_text *file, struct fo
     return result;
 }
 
-/* Index of the column that --label names, by name or number; NULL: the last column. -1: there is no such column. */
+/* Index of the column with this name or number (from 1); label NULL: the last column. Returns -1 if there is no such column. */
 static int64_t label_of(const struct form *columns, const char *label)
 {
     char *end = NULL;
@@ -233,7 +233,7 @@ static int64_t label_of(const struct form *columns, const char *label)
     return end != label && *end == '\0' && at >= 1 && at <= columns->count ? at - 1 : -1;
 }
 
-/* Begin t->form with *columns of the first file (they are moved), and find the label's column. */
+/* Make t->form of the first file's columns, which are moved out of *columns, and find the label's column. */
 static int new_form(struct table *t, struct form *columns, const char *path, char *err)
 {
     if (columns->count < 2) {
@@ -279,7 +279,7 @@ static int check_columns(const struct table *t, const struct form *columns, cons
                            t->label + 1);
 }
 
-/* An existing model's form, options->form, becomes t->form. -1: that model is not from csv, or of the other --task. */
+/* Take the columns of an existing model, options->form, as t->form. -1: they are not from csv, or are for the other --task. */
 static int take_form(struct table *t, char *err)
 {
     t->known = true;
