@@ -56,7 +56,7 @@ enum psd_shards_disk {
     PSD_SHARDS_DISK_BROKEN /* the disk's files cannot be found, or its bars not be read: this task has no checkpoints */
 };
 
-/* How far the saving of a cut (this task's state at one instant) is. shards.c has the table of transitions. */
+/* How far this task is with saving its state of one instant (a cut). shards.c has the table of transitions. */
 enum psd_shards_stage {
     PSD_SHARDS_NONE,
     PSD_SHARDS_WRITES,
@@ -72,16 +72,16 @@ struct psd_shards_pace {
     uint64_t begun_ms, at_ms; /* when the cut began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
     bool hurries;             /* the cut is not paced, because a task ends */
-    bool full;                /* the memory for the saving was full, and is still more than half full */
+    bool full;                /* writes are not paced: the memory for the saving was full, and is still more than half full */
 };
 
 struct psd_shards {
     enum psd_shards_disk disk;
     uint64_t highest;      /* highest checkpoint number of which this task has heard */
-    bool job_ends;         /* directory: another task of the job, which is to end, has asked for a last checkpoint */
+    bool job_ends;         /* directory: another task of the job is to end, and has asked for a last checkpoint */
     uint64_t ends_ms;      /* since when this task, which is to end, waits for a last checkpoint; 0: no wait */
     uint64_t ends_highest; /* value of `highest` at ends_ms */
-    /* the newest checkpoint begun while this task waited for a last one has failed; ends_ms and ends_highest were set anew */
+    /* the last checkpoint for which this task waited has failed; it waits for another (ends_ms, ends_highest were set anew) */
     bool ends_failed;
     void (*on_listed)(struct psd_task *t); /* called when the files on disk are known and can be used; may be NULL */
     struct psi_list list;
@@ -97,7 +97,7 @@ struct psd_shards {
     uint64_t moved_ms; /* when the disk last finished a write of the cut */
     uint32_t ops;      /* disk operations of the cut under way */
     struct psd_shards_pace pace;
-    /* bytes written so far; bytes of all values and slots in the cut, a little less than the files will have */
+    /* bytes written so far; bytes of all values and slots in the cut: a little less than the files will have */
     uint64_t done_bytes, all_bytes;
     uint64_t cut_changes; /* value of psd_store.changes when the cut was made */
     uint64_t cut_same;    /* value of psd_shards_number() when the cut was made */
@@ -110,7 +110,7 @@ struct psd_shards {
     uint32_t file_count, published;
     struct psd_shards_note *notes;
     uint32_t note_count;
-    bool named; /* the answer names all containers of the cut, by files or notes */
+    bool named; /* the answer to TASK_CUT names each container of the cut */
     /* manifests: */
     struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
     struct psd_manifest *coming; /* manifest of a TASK_MANIFEST whose last frame has not come */
@@ -164,15 +164,15 @@ void psd_shards_directory_lost(struct psd_task *t);
 void psd_shards_drain(struct psd_task *t);
 /** True if the last checkpoint, for which psd_shards_drain() asked, is made, has failed, or will not be made. */
 bool psd_shards_drained(const struct psd_task *t);
-/** True if this task, which is to end, would lose values: a checkpoint was begun since psd_shards_drain() and this task's part of
- * it is not whole, or the job saves by time or steps and this task has changed since. At the directory always false. */
+/** True if this task, which is to end, would lose values: the checkpoint begun since psd_shards_drain() is not whole, or the job
+ * saves by time or steps and this task has content that no checkpoint has. At the directory always false. */
 bool psd_shards_is_lost(const struct psd_task *t);
 /** True if this task has content that no checkpoint has: it has changed since checkpoint psd_shards.saved_number or since it
  * began empty, or that checkpoint is gone. Without a disk always false. */
 bool psd_shards_changed(const struct psd_task *t);
 /** The number of the checkpoint that has all content of this task; 0: none has. */
 uint64_t psd_shards_number(const struct psd_task *t);
-/** Call when a load has put content of checkpoint `number` into use here. whole: exactly this task's own part. */
+/** Call when a load has put content of checkpoint `number` into use here. whole: this task has exactly its own part of it. */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);
 void psd_shards_work(struct psd_task *t);
 void psd_shards_tick(struct psd_task *t);
@@ -181,7 +181,7 @@ void psd_shards_check_invariants(const struct psd_task *t);
 /* ---- shards_pace.c ---- */
 void psd_shards_pace_begin(struct psd_task *t, bool hurries);
 void psd_shards_pace_tick(struct psd_task *t);
-/** True if the cut may give another write to the disk now, at its pace. */
+/** True if the disk may get another write of the cut now, by the pace. */
 bool psd_shards_pace_lets(struct psd_task *t);
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes);
 
