@@ -647,8 +647,7 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     return st == PS_OK ? psd_others_gone(t, container, name, item->number, err) : st;
 }
 
-/* Take in one frame of a TASK_PLACE: its containers go into `of`. The first item of the first frame (what->start 0) fills
- * *what. */
+/* Take in one frame of a TASK_PLACE: its containers go into `of`; in the first frame (what->start 0) the first item is *what. */
 static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {

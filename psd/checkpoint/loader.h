@@ -273,8 +273,7 @@ bool psd_loader_name_own(struct psd_task *t);
 /** The newest checkpoint in which some value is in the part of another task than the one that uses the value now: the highest
  * psd_store.moved of all tasks. 0: no checkpoint. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
-/** True if a value of the container may be on another task than in checkpoint `number`: a task says so, or none uses the
- * container. */
+/** True if values of the container may be on other tasks than in checkpoint `number`: a task says so, or no task uses it. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);
 /** True if this load puts values on other tasks than those that saved them, or loads an older checkpoint than the newest. */
 bool psd_loader_moves(const struct psd_task *t);

@@ -266,8 +266,7 @@ bool psd_loader_any_torn(const struct psd_task *t)
 
 /* ---- values that have moved ---- */
 
-/* psd_store.moved of p: checkpoints up to this number have some of p's values in other tasks' parts. 0: none, or p is of another
- * job. */
+/* psd_store.moved of p: up to this checkpoint, other tasks have saved some of p's values. 0: none, or p is of another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;

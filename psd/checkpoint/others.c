@@ -3,7 +3,7 @@
  *
  * Happy path: each file of another task that the disk finds is noted. Files `bars`, which say what a checkpoint must not bring
  * back, are read one after the other. In its report to the directory this task offers to load the parts that have a state file.
- * From its manifests the directory knows which of these parts are whole. Failure: if a task's bars cannot be read, its parts are
+ * From its manifests the directory knows which of these parts are whole. Failure: if a task's bars are unreadable, its parts are
  * not offered. */
 #include "others.h"
 

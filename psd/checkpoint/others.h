@@ -45,8 +45,7 @@ const struct psd_other *psd_others_orphan(const struct psd_task *t);
 /** Note what another task has reported: checkpoints up to `number` must not bring this variable back. RESOURCE_EXHAUSTED. */
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number,
                           struct psi_err *err) PSI_MUST;
-/** The next bar of a deleted variable after `behind`: this task's bars, then other tasks'. behind NULL: the first. NULL: no
- * more. */
+/** The next bar of a deleted variable after `behind` (NULL: the first): this task's bars, then other tasks'. NULL: no more. */
 const struct psd_bar *psd_others_next_gone(const struct psd_task *t, const struct psd_bar *behind);
 /** Add to this task's report to the directory (its list) the bars of deleted variables, and the parts that it offers to load. */
 void psd_others_list_add(const struct psd_task *t, struct psd_list *l);

@@ -377,8 +377,7 @@ const char *psd_saver_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* Note the highest global step of each container that any session has reported. True: a session has sealed (completed) a
- * model. */
+/* Note the highest global step of each container that sessions have reported. True: a session has sealed (completed) a model. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;

@@ -11,9 +11,9 @@
 enum { PSD_PEER_EVENTS = 44, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
 struct psd_server_log {
     struct {
-        uint64_t until_ms; /* time at which the present second of counting ends; it began with a line of this event */
+        uint64_t until_ms; /* when the present PSD_PEER_EVENT_MS end (monotonic ms); a line of this event began them */
         uint32_t said;     /* lines written in that second */
-        uint32_t unsaid;   /* lines of this event left out since the last written one */
+        uint32_t unsaid;   /* lines of this event that were left out since one was written */
     } rows[PSD_PEER_EVENTS];
 };
 
