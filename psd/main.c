@@ -192,7 +192,7 @@ static bool all_ended(void)
     return true;
 }
 
-/* Stop all tasks. Returns the longest time, in ms, that a task takes to finish its work (drain); 0 if at_once. */
+/* Stop all tasks. Returns the longest time, in ms, that a task may take to finish its work (drain); 0 if at_once. */
 static int64_t stop_all(bool at_once)
 {
     int64_t longest = 0;

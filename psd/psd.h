@@ -48,7 +48,7 @@ typedef struct psd_text {
 
 /** Settings of a task that are numbers, and `recover`. A row has: type and name of the field in psd_server_options; name of the
  * flag of psd and of the line in psd.conf; kind; lowest and highest value; default, as number and as text; true if it may change
- * while the task runs; help. Below the lowest value of a flag, programs may set times down to 1 ms. */
+ * while the task runs; help. Programs may set times down to 1 ms, even below the lowest value of the flag. */
 #define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
     ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
         "Listen on addresses that other machines reach, without a key file and certificates: everybody who reaches the port "    \
@@ -143,7 +143,7 @@ typedef struct psd_server_options {
      * config_row may change. On the task's thread; to change the log level or a limit it calls psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
     /** Where checkpoints lie: the task uses the subdirectory JOB-INDEX, which the server makes if it is missing, and locks. NULL
-     * or "": the task saves none. */
+     * or "": the task saves no checkpoints. */
     const char *checkpoint_dir;
     /* called once, after `ready`: the task no longer waits for other tasks, and serves clients; may be NULL */
     psd_server_event_fn serving;
@@ -154,7 +154,7 @@ typedef struct psd_server_options {
     /* File with one line for each key of a client or task that may connect. Lines marked `use` are keys for its own connections:
      * the task uses the first `use` line of role ps; if there is none, the first `use` line. */
     const char *key_file;
-    /* PEM file: the task's certificate, with URI psd://CLUSTER/JOB/INDEX, and its chain; with tls_key and tls_ca only. */
+    /* PEM file: the task's certificate, with URI psd://CLUSTER/JOB/INDEX, and its chain; needs tls_key and tls_ca. */
     const char *tls_cert;
     const char *tls_key;     /* PEM file: the certificate's private key */
     const char *tls_ca;      /* PEM file: the authority that signs certificates of peers */

@@ -389,7 +389,7 @@ void *psd_server_thread(void *server)
     psd_calls_attach(&s->calls, &s->call_task);
     psi_net_settle(&s->net);                      /* carries out the first effects of the new core: connect, log, report READY */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* runs until all handles are closed */
-    psd_calls_join(&s->calls);                    /* running calls use the core's memory */
+    psd_calls_join(&s->calls);                    /* before the core is freed, because running calls use its memory */
     psd_calls_detach(&s->calls);
     if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
         psd_task_free(s->task);

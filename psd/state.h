@@ -164,7 +164,7 @@ struct psd_peer {
     struct psi_list asks;
     uint64_t conflict_ms, conflict_life; /* when the other process last sent HELLO, and its random number (life) */
     /* directory, session/job.c: */
-    bool trained; /* a session of this task has trained, so the task must report JOB_DONE before the job is done */
+    bool trained; /* a session of this task has trained: the job is done only when this task has reported JOB_DONE */
     bool done;    /* the last training session of the task has reported the end of its work (JOB_DONE) */
     uint8_t done_session[16];
     uint8_t newest_session[16];
@@ -215,7 +215,7 @@ struct psd_work {
     void *in, *out; /* in: the call's input, in_bytes; out: room for its result, out_room bytes */
     uint32_t in_bytes, out_room;
     uint32_t come;            /* bytes of the input that have come so far */
-    struct psd_conn *bringer; /* connection whose bytes are read into `in`; NULL: none */
+    struct psd_conn *bringer; /* connection from which the input is read into `in`; NULL: no connection */
     uint32_t row;             /* index of the function in the call table */
     bool early;               /* the shell has begun the call before its whole input has come */
     bool begun;               /* the shell has the call and its whole input */
@@ -385,7 +385,7 @@ struct psd_task {
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* self, directory: index in `peers` of this task and of the directory */
     bool is_directory;
-    uint64_t chief_own; /* directory: the last chief number that this process gave */
+    uint64_t chief_own; /* directory: last number that this process gave to a chief (a session that may initialise a container) */
     /* directory: last number sent to a training session to prove that it lives, when a second process claims its task
      * (session/claim.c). The first is random, so that numbers of an earlier directory process do not match */
     uint64_t challenge;
@@ -399,7 +399,7 @@ struct psd_task {
     uint32_t left_count;
     uint64_t directory_life; /* random number of the last directory process that answered HELLO; 0: none */
     enum psd_twin twin;
-    /* with PSD_TWIN_FIRST: life of the directory process from which this process went away so that the other can connect first */
+    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, to let the other connect first */
     uint64_t let_past_life;
     uint64_t refusal_logged_ms;
     ps_status refusal; /* status in the last log line about a refused HELLO */

@@ -213,7 +213,7 @@ void psd_task_publish(struct psd_task *task, struct psd_publish *p);
 void psd_task_copy(struct psd_task *task, struct psd_copy *copy);
 /** End all copies and waiting publishes with CANCELLED. The shell does not call psd_task_work() after that. */
 void psd_task_end_copies(struct psd_task *task);
-/** Event: the oldest disk operation has ended; its memory is the core's. bytes: result of LIST, READ. error: unless st is
+/** Event: the oldest disk operation has ended; the core owns its memory. bytes: result of LIST, READ. error: unless st is
  * PS_OK. */
 void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 /** True if there is work for psd_task_work(), once other events are handled. */

@@ -13,9 +13,9 @@ enum {
     PSD_BARS_NAMES_MAX = 4096 /* most bars of deleted variables; for a further one psd_bars_delete() merges bars */
 };
 
-/** Called by psd_bars_read() when the file is read (err NULL) or cannot be read, and by psd_bars_wait() when the bars are on disk
- * (err NULL) or the disk has failed. After a failure the bars in memory stay, and are written again until they are on disk;
- * err->applied is PS_NOTHING_APPLIED if the disk still has the older file, PS_OUTCOME_UNKNOWN if it may have either. */
+/** Tells the outcome of psd_bars_read() or psd_bars_wait(); err NULL: the file is read, or the bars are on disk. After a failed
+ * write the bars stay in memory, and the write is repeated; err->applied: PS_NOTHING_APPLIED if the disk still has the older
+ * file, PS_OUTCOME_UNKNOWN if it may have either. */
 typedef void (*psd_bars_fn)(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err);
 
 struct psd_bar {
@@ -45,7 +45,7 @@ struct psd_bars {
     struct psi_list askers;  /* struct asker (bars.c): callers that wait until a version is on disk, the oldest version first */
 };
 
-/** Make b empty. psd_bars_fini() frees the bars, and answers no call that waits in b. */
+/** Make b empty. psd_bars_fini() frees the bars, and drops waiting done functions without a call. */
 void psd_bars_init(struct psd_task *t, struct psd_bars *b);
 void psd_bars_fini(struct psd_bars *b);
 /** Read a file of `bytes` bytes that has bars, and add them to b. writer: 1 + index of the task that wrote the file; 0: this

@@ -389,7 +389,7 @@ static void read_more(struct psd_task *t)
     }
 }
 
-/* Check that the item distributes the values of its part over `tasks` tasks, like its whole TASK_LOAD; tasks 0: not at all. */
+/* Check that the item distributes the values of its part over `tasks` tasks, as its whole TASK_LOAD does; tasks 0: not at all. */
 static bool is_dealt_right(const ps_v1_StartItem *item, uint32_t tasks)
 {
     return item->tasks == tasks && tasks <= PS_TASKS_MAX && (tasks == 0 || (item->place < tasks && item->home < tasks));
@@ -426,7 +426,7 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Make psd_beside.dealt, and psd_beside.places with the peer indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
+/* Make psd_beside.dealt, all 0, and psd_beside.places, with the indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;

@@ -25,7 +25,8 @@
 #include "shards.h"
 #include "source.h"
 
-enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* the setting `restore`; -n: load checkpoint n */
+/* setting `restore`; -n: checkpoint n */
+enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE };
 enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
 
 struct psd_load;

@@ -130,7 +130,7 @@ static inline uint64_t psd_loader_named(const struct psd_task *t)
 {
     return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
 }
-/** True while tasks load, place what they loaded, or begin empty. Meanwhile no variable is created, nothing is reset or saved. */
+/** True while tasks load, put loaded content into use, or begin empty. Meanwhile nothing is created, reset or saved. */
 static inline bool psd_loader_is_on(const struct psd_loader *s)
 {
     return s->phase >= PSD_LOADER_LOADING;
@@ -269,7 +269,7 @@ void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const
 /** Record in the directory those variables of this task whose names it lacks. True: the directory has all their names. */
 bool psd_loader_name_own(struct psd_task *t);
 
-/* ---- loader_held.c: values that have moved ---- */
+/* ---- loader_held.c: values that have moved: other tasks use them now than those that saved them ---- */
 /** The newest checkpoint in which some value is in the part of another task than the one that uses the value now: the highest
  * psd_store.moved of all tasks. 0: no checkpoint. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);

@@ -210,7 +210,7 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     return why[0] != '\0';
 }
 
-/* True if another task has a newer checkpoint than this disk, the directory's. Only called if no checkpoint can be loaded. */
+/* True if another task has a newer checkpoint than the directory's disk. Only called if no checkpoint can be loaded. */
 static bool is_behind_alone(const struct psd_task *t, char *buf, size_t n)
 {
     return is_behind(t, buf, n) != 0;

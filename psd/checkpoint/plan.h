@@ -10,7 +10,7 @@
 enum psd_load_reason {
     PSD_LOAD_NONE,   /* no task loads: tasks that wait begin empty or are refused; other tasks free what they have loaded */
     PSD_LOAD_START,  /* no task uses a container: all tasks load */
-    PSD_LOAD_MENDS,  /* values of two loads are in use together (psd_plan_facts.torn): all tasks load */
+    PSD_LOAD_MENDS,  /* the values in use do not fit together (psd_plan_facts.torn): all tasks load */
     PSD_LOAD_RETURN, /* some tasks still have containers; the tasks that wait have lost theirs, and load */
     PSD_LOAD_ASKED   /* a client asked for the checkpoint: all tasks load, whatever they have */
 };
@@ -40,7 +40,7 @@ struct psd_plan_container {
     bool total; /* no task uses the container */
     bool torn; /* psd_loader_is_torn(): of one load, one task uses its content of the container, and another has only loaded it */
     bool strays; /* values of the container are on other tasks now than when the checkpoint was made (psd_loader_strays()) */
-    bool lacked; /* a task that waits, and so has lost the container, has loaded a part of it */
+    bool lacked; /* a task that waits has lost the container, and has loaded a part of it */
     bool lives;  /* a task that does not wait uses the container */
     /* all must have values of one instant: by `recover`, because of rounds, or as tasks load others' parts */
     bool together;
@@ -52,7 +52,7 @@ bool psd_plan_goes_back(const struct psd_plan_container *c);
 struct psd_plan_part {
     bool goes_back;  /* psd_plan_goes_back(): all tasks are rolled back */
     bool loaded;     /* the task has loaded a part */
-    bool unfinished; /* a variable of that part has no value, or one that a chief may still replace */
+    bool unfinished; /* a variable of that part has no value, or only a provisional one */
     bool waits;      /* the task waits: it does not serve yet */
 };
 

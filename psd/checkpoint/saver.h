@@ -73,7 +73,7 @@ struct psd_saver_part {
 enum { PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32 };
 
 struct psd_saver {
-    /* resets that begin once the directory's disk has noted a bar: older checkpoints must not bring the container back */
+    /* resets that wait until the directory's disk has noted that older checkpoints must not bring the container back (its bar) */
     struct psd_resets resets;
     struct psd_containers bars; /* bars that tasks have reported: which containers older checkpoints must not bring back */
     enum psd_saver_disk disk;
@@ -206,7 +206,7 @@ static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want
 {
     s->want = want > s->want ? want : s->want;
 }
-/** Ask for a checkpoint as soon as one can be made, even if nothing is new: a load has put values on other tasks than before. */
+/** Ask for a checkpoint as soon as possible, even if nothing is new, for example after a load has put values on other tasks. */
 void psd_saver_force(struct psd_task *t);
 /** Record, for people, that attempt `number` has failed with err; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);

@@ -193,7 +193,7 @@ void psd_saver_retire(struct psd_task *t)
     }
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     uint32_t spare = spare_places(t, most);
-    uint32_t whole = 0; /* number of whole checkpoints without duplicates seen so far */
+    uint32_t whole = 0; /* whole checkpoints seen so far, duplicates not counted */
     uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {

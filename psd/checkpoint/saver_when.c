@@ -408,7 +408,7 @@ void psd_saver_last(struct psd_task *t)
     if (asked || s->disk == PSD_SAVER_DISK_READS || !by_itself(t)) {
         return;
     }
-    /* if all tasks are connected, a checkpoint is wanted even without news: a task may have changed since its last BEAT */
+    /* if all tasks are connected, they are asked even if no news is known: a task may have changed since its last BEAT */
     if (psd_saver_have_news(t) || all_listed(t)) {
         s->last_ms = t->now_ms;
         psd_saver_wants(s, PSD_SAVER_IF_NEW);

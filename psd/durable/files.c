@@ -478,8 +478,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
     return rc == 0 ? erase(f, going, err) : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* Append to f->listed the files in dir, of checkpoint `number` (0: of a task itself). writer: 1 + the task's index; 0: this
- * task. */
+/* Append to f->listed the files in dir, of checkpoint `number` (0: of a task). writer: 1 + index of the task; 0: this task. */
 static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_t number, const char *name, struct psi_err *err)
 {
     struct finding finding;
@@ -543,7 +542,7 @@ static ps_status list_all(struct psd_files *f, struct psi_err *err)
         int top = there[i] ? f->fs.open_task(f->fs.ctx, i) : -ENOENT;
         size_t before = f->listed.len;
         bool listed = top >= 0 && list_below(f, top, i + 1, NULL) == PS_OK;
-        /* the directory cannot be read: list its `bars`, so that the core reads it and gets the error */
+        /* if a directory cannot be read, list its file `bars`: the core then tries to read it, and gets the error */
         if (!listed && top != -ENOENT) {
             struct psd_disk_entry bars = {.file = {.kind = PSD_DISK_BARS, .writer = i + 1}};
             f->listed.len = before;

@@ -13,7 +13,7 @@
 
 enum { PSD_FS_TOP = -1 }; /* the task's own directory */
 
-/* Called for each task of the job whose directory lies beside this task's directory. */
+/* Called for each task of the job whose directory has the same parent directory as this task's. */
 typedef void (*psd_fs_task_cb)(void *arg, uint32_t task);
 
 /* An entry of a directory. A symbolic link is neither a directory nor a file. */

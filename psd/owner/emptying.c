@@ -6,8 +6,7 @@
  * some variables in each turn of the shell's loop -> the container gets another incarnation number -> `done` is called, and
  * creations are accepted again. So the reset takes effect in one event, and only the memory is freed later. A checkpoint that is
  * being written has the variables as they were; no new one begins before the container is empty. Failure: without memory for a
- * struct psd_emptying the container is emptied at once. A second reset of a container that is not empty yet ends with the first
- * one. */
+ * struct psd_emptying the container is emptied at once. A second reset before the container is empty ends with the first. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"

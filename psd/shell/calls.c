@@ -761,7 +761,7 @@ static void cancel_call(struct psd_calls *c, struct psd_call *call)
     }
 }
 
-/* Cancel the call with this id, or with 0 all calls. */
+/* Cancel the call with this id; id 0: all calls. */
 static void cancel_calls(struct psd_calls *c, uint64_t id)
 {
     /* a walk over the array, because lists change while cancel_call() has the mutex unlocked */

@@ -266,8 +266,7 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
     if (may_begin(
-            /* if no operation may begin now, the busy thread takes this one next: each wake-up would cost as much as a small
-             * write */
+            /* if not, the busy thread takes the operation next: a wake-up for each would cost as much as a small write */
             d)) {
         /* wakes a disk thread: no other thread waits for `changed` before psd_disk_close() */
         (void)pthread_cond_signal(&d->changed);
