@@ -142,8 +142,8 @@ typedef struct psd_server_options {
     /** Called when a client asks to change a setting (`psctl config set`). PS_OK: the setting has changed. NULL: no setting of
      * config_row may change. On the task's thread; to change the log level or a limit it calls psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
-    /** Where checkpoints lie: the task uses the subdirectory JOB-INDEX, which the server makes if it is missing, and locks. NULL
-     * or "": the task saves no checkpoints. */
+    /** Where checkpoints lie: in the subdirectory JOB-INDEX, which the server makes if needed, and locks. NULL or "": none are
+     * saved. */
     const char *checkpoint_dir;
     /* called once, after `ready`: the task no longer waits for other tasks, and serves clients; may be NULL */
     psd_server_event_fn serving;

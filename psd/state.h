@@ -73,7 +73,7 @@ struct psd_conn {
     /* role task: the peer's process was away, or refused as a second one: it may have missed deletes, so its list is checked */
     bool returned;
     bool begun;   /* role directory: the directory's last answer to a BEAT said that all tasks of the job serve */
-    bool discard; /* the rest of the current frame's body is read and dropped */
+    bool discard; /* the rest of the current frame's body is dropped as it comes */
     /* the current frame repeats an operation that is finished: after its last byte the recorded outcome is sent again */
     bool resend;
     bool paused_out; /* nothing is read from the peer, because it takes its replies too slowly */
@@ -108,7 +108,7 @@ struct psd_conn {
     struct psi_list listing;
     const struct psd_listing *listing_of;
     uint64_t listing_id, listing_cursor, listing_beat_ms;
-    void *listing_at; /* where the next slice of the list begins; owned, made by psd_listing.step */
+    void *listing_at; /* position where the next slice of the answer begins; owned, made by psd_listing.step */
     /* linked in task->full while too many replies wait to be sent; nothing more is read */
     struct psi_list full;
     /* linked in task->followers while an EVENTS request waits for the event with number following_next */
@@ -135,30 +135,30 @@ struct psd_peer {
     uint32_t task, index;
     bool own_job;             /* the task is in the job of the directory, normally "ps" */
     bool any_port;            /* the cluster spec gives the task port 0: it listens on any free port */
-    char *address;            /* directory: address that a task with any_port reported in HELLO; NULL: use the cluster spec's */
+    char *address;            /* directory task: address that the task reported in HELLO; NULL: the one in the cluster spec */
     uint64_t address_life;    /* with any_port: random number ("life") of the process that listens at `address`; 0: not known */
-    uint64_t address_version; /* directory: value of psd_task.address_version after this task last reported its address */
+    uint64_t address_version; /* directory task: value of psd_task.address_version after this task last reported its address */
     bool self;
     /* it is not decided yet whether the task begins empty or with a checkpoint, so it serves no client (checkpoint/beside.h). The
      * directory keeps this for every task, any other task only for itself */
     bool waits;
-    /* directory: the task's list of names has come completely on the present connection; true for the directory's own task */
+    /* directory task: the task's list of names has come completely on this connection; true for the directory itself */
     bool listed;
-    /* directory: the task has sent its list since this directory process began; true for the directory's own task */
+    /* directory task: the task has sent its list since this directory process began; true for the directory's own task */
     bool heard;
-    uint32_t share; /* directory: how much of its part of a checkpoint the task has written or loaded so far, in millionths */
-    bool changed;   /* directory: the task has reported that it has changes which no checkpoint has saved */
-    /* directory: newest checkpoint that has all content of the task; 0: none has, or the task began empty and is unchanged */
+    uint32_t share; /* directory task: how much of its part of a checkpoint the task has written or loaded, in millionths */
+    bool changed;   /* directory task: the task has reported that it has changes which no checkpoint has saved */
+    /* directory task: newest checkpoint with all content of the task; 0: none, or the task began empty and is unchanged */
     uint64_t saved;
-    /* directory: random number (life) of the last process of this task whose list was accepted; 0: no list was */
+    /* directory task: random number (life) of the last process of this task whose list was accepted; 0: no list was */
     uint64_t settled_life;
     uint64_t missing_since_ms;
-    uint64_t features; /* directory: PS_FEATURE_* bits of the task's last HELLO */
-    uint64_t life;     /* directory: random number of the task's process, from its last HELLO; 0: no HELLO has come */
+    uint64_t features; /* directory task: PS_FEATURE_* bits of the task's last HELLO */
+    uint64_t life;     /* directory task: random number of the task's process, from its last HELLO; 0: no HELLO has come */
     char host[PS_JOB_BYTES_MAX + 2];
     uint32_t pid;
-    uint32_t restarts;  /* directory: number of processes that ran as this task before the present one */
-    char conflict[256]; /* directory: text of psd_peer_conflict() about another process that claims to be this task */
+    uint32_t restarts;  /* directory task: number of processes that ran as this task before the present one */
+    char conflict[256]; /* directory task: text of psd_peer_conflict() about another process that claims to be this task */
     struct psd_conn *conn;
     /* struct psd_ask: requests sent to the peer that it has not answered, the oldest first */
     struct psi_list asks;
@@ -171,7 +171,7 @@ struct psd_peer {
     char newest_container[PS_CONTAINER_BYTES_MAX + 1]; /* default container of newest_session */
     bool done_older; /* an older process of the task has sent JOB_DONE, which does not count while the newest process is alive */
     bool counts_older; /* the older process's JOB_DONE counts now: the newest is gone. False again when the newest comes back */
-    bool told_done;    /* directory: the task was told (by TASK_DONE) that the job is done */
+    bool told_done;    /* directory task: the task was told (by TASK_DONE) that the job is done */
 };
 
 /* A request of the directory that a task has not answered yet. */
@@ -288,10 +288,10 @@ struct psd_task {
     uint64_t record_cursor;
     uint64_t life;
     bool any_ports;           /* some task of the cluster has port 0, so peers must support PS_FEATURE_ADDRESSES */
-    uint64_t address_version; /* directory: how often tasks with port 0 have reported an address */
+    uint64_t address_version; /* directory task: how often tasks with port 0 have reported an address */
     /* sessions without a connection, those gone longest first. silent_empty: those with no outcome that a client may ask for */
     struct psi_list silent, silent_empty;
-    /* directory: sessions that train, hashed by job, task and default container (session/claim.c) */
+    /* directory task: sessions that train, hashed by job, task and default container (session/claim.c) */
     struct psi_list places[PSD_PLACES];
     uint64_t room_none_ms[3]; /* [enum psd_room]: when psd_room() last searched for memory to free and found too little */
     struct psd_counters count;
@@ -306,7 +306,7 @@ struct psd_task {
     uint64_t next_link_name;
     bool draining;
     bool served;        /* since the last psd_task_tick() some client has used a variable or a queue */
-    bool forgets_names; /* directory: a reset may have left variables' names that the directory must still remove from its list */
+    bool forgets_names; /* directory task: a reset may have left names of variables that must still be removed */
     /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
     struct psd_wait *free_waits;
@@ -321,8 +321,8 @@ struct psd_task {
     struct psi_map presences;     /* name of a task whose arrival some request awaits -> struct psd_presence */
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* sessions ended or arrived in this event: barriers are checked at its end */
-    struct psi_map steps;         /* directory: container -> struct psd_step_of (session/steps.h) */
-    uint64_t went_back_ms;        /* directory: when all tasks last returned to an older checkpoint; 0: never */
+    struct psi_map steps;         /* directory task: container -> struct psd_step_of (session/steps.h) */
+    uint64_t went_back_ms;        /* directory task: when all tasks last returned to an older checkpoint; 0: never */
     struct psi_list moved_queues; /* struct psd_queue changed in this event: their waiting requests are tried again at its end */
     /* some of moved_queues must wait: they need memory that copies for a checkpoint use */
     bool queues_held;
@@ -346,14 +346,14 @@ struct psd_task {
     struct psi_list rate_sets; /* SET_RATE requests for many variables, done in slices (rounds/rate.c), the oldest first */
     struct psi_list slow;      /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds whose new variable values are being computed in slices (rounds/rounds.c) */
-    /* directory: some group of workers may have changed, so all groups decide again at the end of the event */
+    /* directory task: some group of workers may have changed, so all groups decide again at the end of the event */
     bool rounds_moved;
     /* struct psd_group, a container's workers that train in rounds; at the directory only (rounds/groups.h) */
     struct psi_list groups;
-    struct psi_list trainings; /* directory: struct psd_training of rounds/group_training.c */
+    struct psi_list trainings; /* directory task: struct psd_training of rounds/group_training.c */
     uint32_t training_count;
-    uint64_t attempts; /* directory: highest number of an attempt to close a round of synchronous training */
-    /* directory: next psd_variable.order to give, higher than all that it gave or that other tasks reported */
+    uint64_t attempts; /* directory task: highest number of an attempt to close a round of synchronous training */
+    /* directory task: next psd_variable.order to give, higher than all that it gave or that other tasks reported */
     uint32_t next_order;
     /* state of writing and listing this task's parts of checkpoints (checkpoint/shards.h); NULL: no disk */
     struct psd_shards *shards;
@@ -362,9 +362,9 @@ struct psd_task {
     /* state of loading a checkpoint into this task (checkpoint/beside.h); NULL: no disk */
     struct psd_beside *beside;
     struct psd_loader *loader; /* state of loading a checkpoint on all tasks (checkpoint/loader.h); NULL: not the directory */
-    bool loading;              /* directory: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
-    const char *refused;       /* directory: why tasks that wait for their content may not begin, for people; NULL: they may */
-    const char *delayed;       /* directory: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
+    bool loading;              /* directory task: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
+    const char *refused;       /* directory task: why tasks that wait for content may not begin, for people; NULL: they may */
+    const char *delayed;       /* directory task: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
     /* a loaded checkpoint has replaced this task's content: at the end of the event the task sends its list of names again */
     bool list_again;
     /* functions of task.c: make and free the empty task into which a checkpoint is loaded */
@@ -373,20 +373,20 @@ struct psd_task {
     /* volatile: the end of a job (session/job.c) */
     bool job_done, ending; /* ending: this task exits because the job is done */
     uint64_t job_done_ms;  /* when the directory told this task that the job is done */
-    uint32_t dones;        /* directory: how many trainers have reported the end of their work (session/job.c) */
-    struct psi_map owners; /* directory: container private to a session -> the session (directory/own.c) */
+    uint32_t dones;        /* directory task: how many trainers have reported the end of their work (session/job.c) */
+    struct psi_map owners; /* directory task: container private to a session -> the session (directory/own.c) */
     /* said_ready, said_serving: the shell was told READY, SERVING. given_up: the task ends, because it cannot begin */
     bool said_ready, said_serving, given_up;
     /* volatile: cluster */
     const struct psd_order_kind *orders; /* volatile: how to handle a task's answer to each operation (base/orders.h) */
-    struct psd_conn *loop;               /* directory: in-memory connection to itself as a ps task (base/loop.h) */
+    struct psd_conn *loop;               /* directory task: in-memory connection to itself as a ps task (base/loop.h) */
     struct psi_list looped;
     void *loop_read; /* the frame of `loop` being handled; owned */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* self, directory: index in `peers` of this task and of the directory */
     bool is_directory;
-    uint64_t chief_own; /* directory: last number that this process gave to a chief (a session that may initialise a container) */
-    /* directory: last number sent to a training session to prove that it lives, when a second process claims its task
+    uint64_t chief_own; /* directory task: last number that it gave to a chief (a session that may initialise a container) */
+    /* directory task: last number sent to a training session to prove that it lives, when a second process claims its task
      * (session/claim.c). The first is random, so that numbers of an earlier directory process do not match */
     uint64_t challenge;
     /* volatile: the connection to the directory, which all other tasks have */

@@ -318,8 +318,8 @@ void psd_task_work(struct psd_task *t)
     settle(t);
 }
 
-/* True if the peer has taken none of its waiting replies for a lease. Its beats may still come; but unless the connection ends,
- * the replies, with copies of values, stay in memory. */
+/* True if the peer has taken none of its waiting replies for a lease. The peer may still send BEATs, but unless the connection
+ * ends, the replies, with copies of values, stay in memory. */
 static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
 {
     const struct psi_outq *q = &c->link->out;

@@ -49,9 +49,9 @@ struct psd_task_config {
     uint64_t init_slice_bytes;       /* bytes that one slice of an INIT writes */
     /* how many connections, sessions and containers of sessions one tick examines at most; the rest follow in the next ticks */
     uint32_t tick_looks;
-    /* how many entries one slice handles: of a list, of a SET_RATE, or of a load or save */
+    /* entries that one slice of work handles: of a list, of a SET_RATE, or of a load or save */
     uint32_t list_slice_rows;
-    uint32_t reset_slice_names; /* how many variables (at the directory: names) one slice of a reset drops */
+    uint32_t reset_slice_names; /* variables that one slice of a reset drops (at the directory: names) */
     uint64_t copy_slice_bytes;  /* bytes copied by one slice of psd_task_copy() */
     uint64_t cut_slice_bytes;   /* bytes that one slice copies or writes for a checkpoint */
     uint64_t cut_pace_bytes;    /* lowest pace, in bytes a second, at which a checkpoint is written while clients are served */

@@ -204,7 +204,7 @@ static void fails(struct psd_task *t, const struct psi_err *why)
     }
 }
 
-/* End the loaded sessions. Elements that they had taken go back into their queues, and mutations that they had begun end. */
+/* End the loaded sessions. Queue elements that they had taken go back into the queues, and pushes that they had begun end. */
 static void end_sessions(struct psd_task *beside)
 {
     uint64_t cursor = 0;
@@ -426,7 +426,7 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Make psd_beside.dealt, all 0, and psd_beside.places, with the indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
+/* Make psd_beside.dealt, all 0, and psd_beside.places, the indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -685,7 +685,7 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     struct psd_beside *s = t->beside;
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     struct psi_err err;
-    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* no disk: nothing to place */
+    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* no disk: nothing is loaded */
     if (st != PS_OK && more) {
         psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of this TASK_PLACE are useless without this one */
     }

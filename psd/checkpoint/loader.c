@@ -201,7 +201,7 @@ void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, 
     const struct loading *loading = o->what;
     (void)t, (void)p;
     psd_list_add(l, &ps_v1_StartItem_msg, loading->what);
-    for (size_t i = 0; i < loading->count; i++) { /* fits one frame: PS_TASKS_MAX short items at most */
+    for (size_t i = 0; i < loading->count; i++) { /* all fit into one frame: at most PS_TASKS_MAX short items */
         psd_list_add(l, &ps_v1_StartItem_msg, &loading->parts[i]);
     }
 }
@@ -311,7 +311,7 @@ static void decide_asked(struct psd_task *t)
     struct psd_checkpoint *c = psd_saver_known(t, number);
     ps_status st = psd_loader_ask_check(t, number, &err);
     if (st == PS_OK) {
-        c->bad[0] = '\0'; /* try again after a failed load: files of the checkpoint may have been put back */
+        c->bad[0] = '\0'; /* after a failed load try again: people may have put files of the checkpoint back */
     }
     if (st == PS_OK && !psd_loader_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
@@ -404,7 +404,7 @@ void psd_loader_turn(struct psd_task *t)
     }
     if (t->draining || !may_begin(t)) {
         if (s->phase == PSD_LOADER_CHOOSING) {
-            psd_loader_move(t, PSD_LOADER_DUE); /* the walk over all names must begin anew */
+            psd_loader_move(t, PSD_LOADER_DUE); /* the walk over the names of all variables must begin anew */
         }
         return;
     }
@@ -454,7 +454,7 @@ ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err)
     t->loader = psi_calloc(1, sizeof(*t->loader));
     if (t->loader != NULL) {
         psi_list_init(&t->loader->asking);
-        t->loader->phase = PSD_LOADER_DUE; /* decides as soon as may_begin() is true */
+        t->loader->phase = PSD_LOADER_DUE; /* the first load is decided as soon as may_begin() is true */
         t->loader->peers = psi_calloc(t->peer_count, sizeof(*t->loader->peers));
     }
     return t->loader != NULL && t->loader->peers != NULL ? PS_OK

@@ -34,12 +34,12 @@ enum psd_loader_phase {
     PSD_LOADER_IDLE,     /* no load is needed or under way */
     PSD_LOADER_SEALING,  /* the load is over and has moved values (psd_loader_moves()): a new checkpoint must save them */
     PSD_LOADER_DUE,      /* a load may be needed; the decision waits for resets and saves under way, and for missing tasks */
-    PSD_LOADER_CHOOSING, /* the directory looks at all names, slice by slice, and then chooses a checkpoint */
+    PSD_LOADER_CHOOSING, /* the directory looks at the names of all variables, slice by slice, and then chooses a checkpoint */
     /* all tasks are to begin empty: first the disk notes which checkpoints must not be loaded later. The next phase is DUE */
     PSD_LOADER_NOTING,
     PSD_LOADER_LOADING, /* tasks that take part read and verify their parts */
     PSD_LOADER_PLACING, /* tasks that take part put what they have loaded into use, and report again what they have */
-    /* a task was lost in PLACING, and the directory still has to record names of its own loaded variables (memory was short) */
+    /* a task was lost in PLACING, and the directory still has to record names of variables that it has loaded (no memory) */
     PSD_LOADER_NAMING,
     PSD_LOADER_PHASES
 };
@@ -77,7 +77,7 @@ struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
     uint64_t moved; /* the psd_store.moved that the task has reported; 0 for the directory, which does not report to itself */
-    struct psd_containers held;   /* containers of the task that are not empty */
+    struct psd_containers held;   /* containers that the task uses and that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded into memory and does not use yet */
     /* the report that is being received says that the task waits for the directory; psd_peer.waits is set at its end */
     bool will_wait;
@@ -86,7 +86,7 @@ struct psd_loader_peer {
 
 struct psd_loader {
     enum psd_loader_phase phase;
-    uint64_t names_cursor;           /* in CHOOSING: position of the walk over all names */
+    uint64_t names_cursor;           /* in CHOOSING: position of the walk over the names of all variables */
     struct psd_containers by_rounds; /* containers with values of synchronous rounds: all tasks must load these together */
     uint64_t again_ms;               /* after a failure: no load begins before this time */
     /* The load in LOADING and PLACING. number 0: tasks are told to begin empty, or to free what they have loaded. */
@@ -194,7 +194,7 @@ void psd_loader_place(struct psd_task *t);
 void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why);
 /** Call when p has answered TASK_PLACE; err NULL: p has put its part into use. */
 void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err);
-/** Note that p uses its part now. When all tasks that take part use theirs, the load ends. */
+/** Note that p has put its part into use. When all tasks that take part have, the load ends. */
 void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p);
 /** Call when a client's restore fails: the clients that asked get err, tasks free what they have loaded, nothing else changes. */
 void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err);
@@ -203,16 +203,16 @@ void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err);
 /** Bytes that the memory budget must count for psd_loader_peer.held of all tasks, added up anew. For a check of the budget. */
 uint64_t psd_loader_bytes(const struct psd_task *t);
 void psd_loader_held_fini(struct psd_task *t, struct psd_loader_peer *of);
-/** Call when p begins to report what it has (its list): forgets its earlier report. */
+/** Call when p begins to report what it has: forgets the earlier report of p. */
 void psd_loader_list_begin(struct psd_task *t, const struct psd_peer *p);
 /** Take in one item of p's report. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
                                struct psi_err *err) PSI_MUST;
 /** Note the containers that the directory's own task has. RESOURCE_EXHAUSTED. */
 ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Begin to go through all names, to find containers that a task made after its report, and containers with values of rounds. */
+/** Begin to walk over the names of all variables, to find containers made after a task's report, or with values of rounds. */
 void psd_loader_look_begin(struct psd_task *t);
-/** Examine the next psd_task_config.list_slice_rows names. *out_over: no name is left. Later changes are noted by
+/** Examine the next psd_task_config.list_slice_rows names. *out_over: true after the last name. Later changes are noted by
  * psd_loader_made() and psd_loader_by_rounds() until the load is over. RESOURCE_EXHAUSTED. */
 ps_status psd_loader_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err) PSI_MUST;
 bool psd_loader_has_work(const struct psd_task *t);
@@ -220,7 +220,7 @@ bool psd_loader_has_work(const struct psd_task *t);
 void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container);
 /** Call when rounds may have made values of this container. Notes the container if a load is being decided or is under way. */
 void psd_loader_by_rounds(struct psd_task *t, const char *container);
-/** Find the container in the list of a task that serves (does not wait for the directory). NULL: no such task has it. */
+/** Find the container in the report of a task that serves (does not wait for the directory). NULL: no such task has it. */
 const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, const char *container);
 /** True if the container is torn: of one load, one task uses its content of the container, and another has only loaded it. */
 bool psd_loader_is_torn(const struct psd_task *t, const char *container);
@@ -264,9 +264,9 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count);
 
 /* ---- loader_place.c ---- */
-/** Forget the names of p's variables in these containers; the next report of p brings them again. */
+/** Forget the names of p's variables in these containers, which the next report of p will list again. */
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of);
-/** Record in the directory those variables of this task whose names it lacks. True: the directory has all their names. */
+/** Record in the directory the names of this task's variables that it lacks. True: it lacks none now. */
 bool psd_loader_name_own(struct psd_task *t);
 
 /* ---- loader_held.c: values that have moved: other tasks use them now than those that saved them ---- */

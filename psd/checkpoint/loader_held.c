@@ -115,8 +115,8 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* Note that the owner of n has n's container (psd_loader_peer.held), and, if rounds may have made n's value, add the container to
- * psd_loader.by_rounds. */
+/* Note in psd_loader_peer.held of the task that has variable n that the task has n's container. If rounds may have made n's
+ * value, add the container to psd_loader.by_rounds. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
@@ -154,7 +154,7 @@ bool psd_loader_has_work(const struct psd_task *t)
     return t->loader != NULL && t->loader->phase == PSD_LOADER_CHOOSING;
 }
 
-/* True if a container must be noted when it is created, because the walk over all names may not find it any more. */
+/* True if new containers must be noted when they are created, because the walk over all names may have passed them. */
 static bool follows(const struct psd_task *t)
 {
     return t->loader != NULL && (t->loader->phase == PSD_LOADER_CHOOSING || psd_loader_is_on(t->loader));

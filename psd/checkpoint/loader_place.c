@@ -27,7 +27,7 @@ void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const
         const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
-            /* read before the commit, which frees `in` when its last name is forgotten */
+            /* before the commit, because it frees `in` when the last name of `in` is forgotten */
             const struct psd_name *next = psd_names_in_next(in, n);
             if (n->owner == p->index) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
@@ -412,7 +412,7 @@ void psd_loader_place(struct psd_task *t)
         st = psd_loader_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
     /* true if a container must be rolled back on all tasks, but a task that has some of it did not load: after the load began,
-     * the container got into rounds, or `recover` became `cut` */
+     * the container was trained in rounds, or `recover` became `cut` */
     bool missed = false;
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {

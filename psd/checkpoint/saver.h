@@ -55,7 +55,7 @@ struct psd_saver_peer {
     struct psd_saver_listed {
         uint64_t number;
         bool whole;
-    } * listed; /* parts of checkpoints on the task's disk: those that it has reported, and later changes */
+    } * listed; /* parts of checkpoints on the disk of the task: those that it has reported, with later changes */
     size_t listed_count, listed_capacity;
 };
 
@@ -82,19 +82,19 @@ struct psd_saver {
     struct psi_list known; /* struct psd_checkpoint, by number */
     uint32_t known_count;
     uint64_t first, last;         /* lowest and highest checkpoint number that was ever in `known`; 0: `known` was always empty */
-    uint64_t found;               /* highest number on the directory's disk when the disk was read */
+    uint64_t found;               /* highest checkpoint number that was on the directory's disk when the disk was read */
     uint64_t highest;             /* highest checkpoint number that a task has reported */
     struct psd_saver_peer *peers; /* [peer_count], by peer index */
     enum psd_saver_names names;
-    uint64_t names_cursor; /* where psd_saver_check_names() goes on in its walk over all names */
+    uint64_t names_cursor; /* position of psd_saver_check_names() in its walk over the names of all variables */
     /* when: */
     enum psd_saver_want want;
     uint64_t since_ms;  /* the next checkpoint by time is due one interval after this time */
     uint64_t looked_ms; /* when the sessions' global steps were last examined */
     uint64_t last_ms;   /* when a task that is to end has asked for a last checkpoint; 0: no task has */
-    uint64_t again_ms;  /* time of the next try, while no checkpoint can be made */
+    uint64_t again_ms;  /* while no checkpoint can be made: time of the next try */
     uint64_t step;      /* 1 + the highest global step that a session has reported; 0: none. By container: session/steps.h */
-    bool warned;        /* the log says already that no checkpoint can be made: no second line is needed */
+    bool warned;        /* the log has said that no checkpoint can be made; the line is not repeated */
     bool makes_room;    /* the last attempt found a full disk, and older checkpoints are being dropped for the next attempt */
     /* the last checkpoint before tasks end has failed, although there was something new to save */
     bool last_failed;
@@ -291,11 +291,11 @@ ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, con
                               struct psi_err *err) PSI_MUST;
 /** Add the attempt's files to its manifest, with the notes and steps of their containers. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
-/** Check that a sealed model has all its values, and that no task lacks a container that it has in the last checkpoint.
- * FAILED_PRECONDITION: half a model. */
+/** Check that a sealed (completed) model has all its values, and that no task lacks a container that it has in the last
+ * checkpoint. FAILED_PRECONDITION: half a model. */
 ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Check that each owner has the variables that the directory knows at it; each call examines list_slice_rows names.
- * FAILED_PRECONDITION: an owner has lost a variable. PS_OK: call again, unless psd_saver.names is PSD_SAVER_NAMES_CHECKED. */
+/** Check that each task has the variables that the directory has recorded for it; each call examines list_slice_rows names.
+ * FAILED_PRECONDITION: a task has lost a variable. PS_OK: call again, unless psd_saver.names is PSD_SAVER_NAMES_CHECKED. */
 ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saver_parts_free(struct psd_saver *s);
 /** Bytes that the memory budget must count for parts, bars and resets, added up anew for a check of the budget. s NULL: 0. */

@@ -215,7 +215,7 @@ void psd_saver_retire(struct psd_task *t)
     }
 }
 
-/* True if c is the last checkpoint in its span of keep_checkpoint_every_hours: psd_saver_make_room() drops these last. */
+/* True if c is the last checkpoint of its time span (keep_checkpoint_every_hours): psd_saver_make_room() drops these last. */
 static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks whether the parts of a checkpoint, as tasks have written them, make a whole model. Also the bars that tasks report.
  *
- * Half a model is not saved, because older whole checkpoints would be deleted for it. A model is half if an owner has lost a
+ * Half a model is not saved, because older whole checkpoints would be deleted for it. A model is half if a task has lost a
  * variable; if variables without a value are beside sealed (complete) ones; or if a task has no values of a container, but has
  * some in the newest checkpoint, and neither a reset nor a deletion explains that. */
 #include "saver.h"

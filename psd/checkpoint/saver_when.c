@@ -240,7 +240,7 @@ ps_status psd_saver_check(struct psd_task *t, struct psi_err *err)
     return st == PS_OK ? psd_saver_check_names(t, err) : st;
 }
 
-/* True if a group of workers is between two rounds: some owners may have closed a round that others have not. */
+/* True if a group of workers is between two rounds: some tasks may have ended a round that others have not. */
 static bool between_rounds(const struct psd_task *t)
 {
     struct psi_list *it = NULL;

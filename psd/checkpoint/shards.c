@@ -24,7 +24,7 @@
 enum {
     /* saving is given up after so long without a finished write, if the cut's memory is full, because pushes wait meanwhile */
     FULL_MS = 3000,
-    ENDS_MS = 1000, /* how long a task that is to end waits until its last checkpoint begins */
+    ENDS_MS = 1000, /* ms that a task which is to end waits until its last checkpoint begins */
     ENTRIES = 256,  /* entries of one LIST */
     /* writes of one checkpoint given to the disk at a time; with a BEGIN for each file this is below PSD_DISK_OPS_MAX */
     WRITES_MAX = 48,
@@ -533,8 +533,8 @@ static void write_more(struct psd_task *t)
     }
 }
 
-/* Give the disk as many operations of the cut as it may have now: up to WRITES_MAX writes at a time, then one PUBLISH after the
- * other. When all is published or given up, and no operation is under way, the cut ends. */
+/* Give the disk as many operations of the saving as it may have now: up to WRITES_MAX writes at a time, then one PUBLISH after
+ * the other. When all is published or given up, and no operation is under way, the saving ends. */
 static void pump(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -564,7 +564,7 @@ ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries,
     if (!psi_list_empty(&t->emptying)) { /* the checkpoint would have variables that a reset has dropped already */
         return psi_fail(err, PS_UNAVAILABLE, "%s is still dropping what a reset has taken away", t->name);
     }
-    if (psd_shards_find(t, number) != NULL) { /* the new files would mix with those of an earlier try to save */
+    if (psd_shards_find(t, number) != NULL) { /* new files would mix with those of an earlier attempt to save */
         return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
     }
     if (shard_add(t, number) == NULL) {

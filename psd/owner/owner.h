@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables at their owner: created, dropped, and emptied container by container. */
+/* Variables of this task: created, dropped, and emptied container by container. */
 #ifndef PSD_OWNER_H
 #define PSD_OWNER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Create, drop and reset variables at their owner. Failure: without memory nothing is created or changed. */
+/* Create, drop and reset variables of this task. Failure: without memory nothing is created or changed. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"
