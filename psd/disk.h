@@ -5,15 +5,11 @@
  * A task has one directory, which its shell has opened and locked before the core begins. The core names a file by numbers: no
  * text of a peer becomes part of a path.
  *
- *   lock                            names the process that has the directory
- *   bars                            {0, PSD_DISK_BARS, 0}
- *   00000000000000000012/           checkpoint 12
- *     model-00000.safetensors       {12, PSD_DISK_MODEL, 0}, and so on
- *     state                         {12, PSD_DISK_STATE, 0}
- *     manifest                      {12, PSD_DISK_MANIFEST, 0}
+ * lock names the process that has the directory bars {0, PSD_DISK_BARS, 0} 00000000000000000012/ checkpoint 12
+ * model-00000.safetensors {12, PSD_DISK_MODEL, 0}, and so on state {12, PSD_DISK_STATE, 0} manifest {12, PSD_DISK_MANIFEST, 0}
  *
- * The directories of the job's other tasks, beside this one, are only read, because this task may load what they have written.
- * They are not locked, and LIST skips what cannot be read there. {12, PSD_DISK_STATE, 0, 1 + i} names a file of task i.
+ * Directories of the job's other tasks, next to this one, are only read: this task may load what other tasks have written. They
+ * are not locked, and LIST skips what cannot be read there. {12, PSD_DISK_STATE, 0, 1 + i} names a file of task i.
  *
  * A name that ends in .tmp is not complete: a file between BEGIN and PUBLISH, or a checkpoint that is being removed. The next
  * start removes it. After a power cut a file is as it was published, or absent, and a removed checkpoint is absent with all its
@@ -46,10 +42,10 @@ enum {
 enum psd_disk_file_kind { PSD_DISK_NO_FILE, PSD_DISK_BARS, PSD_DISK_MODEL, PSD_DISK_STATE, PSD_DISK_MANIFEST };
 /* Names a file. Files are ordered by writer, number, kind, index. */
 struct psd_disk_file {
-    uint64_t number; /* the checkpoint's number; 0: not in a checkpoint (PSD_DISK_BARS) */
+    uint64_t number; /* number of the checkpoint; 0: the file belongs to no checkpoint (PSD_DISK_BARS) */
     enum psd_disk_file_kind kind;
     uint32_t index; /* 0 except for PSD_DISK_MODEL */
-    /* 0: this task's directory; 1 + i: that of task i, for LIST and READ only */
+    /* 0: the file is in this task's directory; 1 + i: in that of task i, for LIST and READ only */
     uint32_t writer;
 };
 
@@ -64,7 +60,7 @@ enum psd_disk_kind {
      * written. Fewer entries than fit: these are the last. Only a LIST with `file` all zeros reads the directory; later LISTs
      * return more of what it read. The PSD_DISK_MODEL files of other tasks are left out */
     PSD_DISK_LIST,
-    /* make an empty file that is not published, instead of an older unpublished one, and its checkpoint's directory if needed */
+    /* make an empty, unpublished file, in place of an older unpublished one, and its checkpoint's directory if needed */
     PSD_DISK_BEGIN,
     PSD_DISK_WRITE, /* write `in` [bytes] at `offset` of a file for which BEGIN was called */
     /* give the file its name, also in place of an older file, safe against power cuts: fsync, rename, fsync of the directory.
@@ -73,14 +69,14 @@ enum psd_disk_kind {
     /* read from `offset` of a published file into `out` [bytes]; the answer says how many bytes were read. If all `bytes` were
      * read, `sums` gets a CRC32C of each piece of PSD_DISK_SUM_BYTES, the last piece being shorter. sums NULL: no CRCs */
     PSD_DISK_READ,
-    PSD_DISK_REMOVE /* remove checkpoint file.number, its unpublished files included; PS_OK if there is none */
+    PSD_DISK_REMOVE /* remove checkpoint file.number with all its files; PS_OK if there is no such checkpoint */
 };
 struct psd_disk_op {
     uint64_t id; /* never 0 */
     enum psd_disk_kind kind;
     struct psd_disk_file file;
     uint64_t offset;
-    const void *in; /* the core changes neither `in` nor `out` before the answer */
+    const void *in; /* the core leaves the memory of `in` and `out` alone until the answer */
     void *out;
     uint32_t *sums;
     size_t bytes;

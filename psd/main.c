@@ -40,9 +40,9 @@ enum {
     EXIT_AT_ONCE = 3,
     EXIT_LOST = 4,      /* the last checkpoint of some task could not be saved */
     ONE_WISH_MS = 1000, /* signals that follow the first one within this time are ignored, because timeout(1) sends two */
-    GRACE_MS = 1000,    /* how long threads may take to end after their drain time (in which work is finished) */
+    GRACE_MS = 1000,    /* time for threads to end after the drain, in which they finish their work */
     HELP_BYTES_MAX = 64 << 10,
-    FILES_WANTED = 1 << 16, /* limit of open descriptors that psd requests */
+    FILES_WANTED = 1 << 16, /* psd raises its limit of open descriptors to this number */
     OWN_FILES = 3           /* descriptors of the main thread: signals, events of the tasks, service manager */
 };
 
@@ -192,7 +192,7 @@ static bool all_ended(void)
     return true;
 }
 
-/* Stop all tasks. Returns the longest drain time (in which a task finishes its work), in ms; 0 if at_once. */
+/* Stop all tasks. Returns the longest time, in ms, that a task may take to finish its work (drain); 0 if at_once. */
 static int64_t stop_all(bool at_once)
 {
     int64_t longest = 0;
@@ -213,7 +213,7 @@ static void free_all(void)
 }
 
 struct ending {
-    uint64_t asked_ms; /* time of the first signal; 0: none */
+    uint64_t asked_ms; /* when the first signal came; 0: no signal has come */
     uint64_t end_ms;   /* when the process exits, even if tasks still run */
     int status;
 };
@@ -265,7 +265,7 @@ static int serve(int signal_fd)
             psd_service_reloading(&service, false, now_ms());
         }
     }
-    psd_service_stopping(&service, 0); /* the loop ends also without a signal, when clients have stopped all tasks */
+    psd_service_stopping(&service, 0); /* without a signal the loop ends when clients have stopped all tasks */
     for (uint32_t i = 0; ending.asked_ms == 0 && i < slot_count; i++) {
         if (!atomic_load(&slots[i].ready)) {
             return complain(1, "a task ended before it was ready: its log line start_refused says why it does not begin");
@@ -307,7 +307,7 @@ static int watch(int signal_fd, struct psd_settings *settings, int argc, char **
     return status;
 }
 
-/* The part of --listen for task i of this process. split_listen() has succeeded. */
+/* The address in --listen for task i of this process. split_listen() was called before. */
 static const char *listen_of(struct psd_settings *s, uint32_t i)
 {
     char *p = s->listen;
@@ -336,8 +336,8 @@ static ps_status split_listen(struct psd_settings *s, struct psi_err *err)
     return PS_OK;
 }
 
-/* Check that inherited sockets can be given to the tasks. INVALID_ARGUMENT: --listen is given too, or there are several tasks and
- * not one socket for each. A single task takes all sockets. */
+/* Check that inherited sockets can be given to the tasks: a single task takes all of them, several tasks take one each.
+ * INVALID_ARGUMENT: the numbers differ, or --listen is given too. */
 static ps_status share_sockets(const struct psd_settings *s, size_t inherited, struct psi_err *err)
 {
     if (inherited > 0 && s->listen[0] != '\0') {

@@ -32,7 +32,7 @@ typedef struct psd_server psd_server;
 typedef void (*psd_server_log_fn)(void *ctx, int level, const char *line);
 /** Called when the server is ready, serves or has ended. On the task's thread; may call psd_server_address, psd_server_stop. */
 typedef void (*psd_server_event_fn)(void *ctx, psd_server *server);
-/** Returns setting i for `psctl config`; false: none. On the task's thread; texts stay valid while the server lives. */
+/** Returns setting i for `psctl config`; false: no such setting. On the task's thread; the texts live as long as the server. */
 typedef bool (*psd_server_config_fn)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                                      const char **help, bool *reloadable);
 
@@ -46,10 +46,9 @@ typedef struct psd_text {
     char text[PSD_TEXT_BYTES_MAX + 1];
 } psd_text;
 
-/** The numeric settings of a task, and `recover`, one row each: type and field of psd_server_options; name, kind and bounds
- * (lowest, highest) of psd's flag and of its line in psd.conf; default, as the field's value and as text; true if it may change
- * while the task runs; help. Field, default, flag, file, `psctl config` and psd_server_set() are made from the row. A program may
- * set times down to 1 ms, below the bounds of the flag. */
+/** Settings of a task that are numbers, and `recover`. A row has: type and name of the field in psd_server_options; name of the
+ * flag of psd and of the line in psd.conf; kind; lowest and highest value; default, as number and as text; true if it may change
+ * while the task runs; help. Programs may set times down to 1 ms, even below the lowest value of the flag. */
 #define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
     ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
         "Listen on addresses that other machines reach, without a key file and certificates: everybody who reaches the port "    \
@@ -112,7 +111,7 @@ enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };
 
 typedef struct psd_server_options {
     size_t struct_bytes; /* filled by psd_server_options_init */
-    /* The cluster. If all are NULL, this task is the only one, at its own address */
+    /* The cluster. If the three texts are NULL, the task is a cluster by itself, at its own address */
     const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p" */
     const char *ps_hosts;     /* "h:p,h:p": the cluster as two host lists; not together with cluster_spec */
     const char *worker_hosts;
@@ -136,26 +135,26 @@ typedef struct psd_server_options {
     /* returns the rows that `psctl config` shows. If this and config_set are NULL: PSD_SERVER_SETTINGS and checkpoint_dir */
     psd_server_config_fn config_row;
     void *ctx;                   /* first argument of each function in this structure */
-    const void *calls_before[4]; /* unused, all NULL: programs built with older headers have another kind of call table here */
+    const void *calls_before[4]; /* all NULL; programs built with older headers have a call table of another form here */
     uint32_t call_threads;       /* threads that run clients' calls, created at the first call; default 1 */
-    uint32_t calls_max;          /* calls queued and running; more get RESOURCE_EXHAUSTED; default 64 */
-    const char *devices;         /* devices that `psctl devices` shows for this task, as "CPU:0,GPU:0"; the first is "CPU:0" */
+    uint32_t calls_max;  /* most calls that are queued or run at a time; a further call gets RESOURCE_EXHAUSTED; default 64 */
+    const char *devices; /* devices that `psctl devices` shows for this task, as "CPU:0,GPU:0"; the first is "CPU:0" */
     /** Called when a client asks to change a setting (`psctl config set`). PS_OK: the setting has changed. NULL: no setting of
      * config_row may change. On the task's thread; to change the log level or a limit it calls psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
-    /** Where checkpoints lie: the task uses the subdirectory JOB-INDEX, which the server makes if it is missing, and locks. NULL
-     * or "": the task saves none. */
+    /** Where checkpoints lie: in the subdirectory JOB-INDEX, which the server makes if needed, and locks. NULL or "": none are
+     * saved. */
     const char *checkpoint_dir;
     /* called once, after `ready`: the task no longer waits for other tasks, and serves clients; may be NULL */
     psd_server_event_fn serving;
-    psd_call_table calls; /* functions that clients may call on this task; empty: none */
+    psd_call_table calls; /* functions that clients may call on this task; empty: clients may call nothing */
     /* Who may connect, and what they may do (docs/SECURITY.md). With a key file or a certificate every TCP socket of the task
      * speaks TLS 1.3, those of loopback and listen_fds included. With a key file, a certificate or rights, a peer has only the
      * rights that some row gives it. NULL or "": not given. psd_server_reload() reads the files again. */
-    /* File with one line for each key of a client or task that may connect. Lines marked `use` are keys with which this side
-     * connects: this task uses the first `use` line of role ps or, without one, the first `use` line. */
+    /* File with one line for each key of a client or task that may connect. Lines marked `use` are keys for its own connections:
+     * the task uses the first `use` line of role ps; if there is none, the first `use` line. */
     const char *key_file;
-    /* PEM file: the task's certificate, with URI psd://CLUSTER/JOB/INDEX, and its chain; with tls_key and tls_ca only. */
+    /* PEM file: the task's certificate, with URI psd://CLUSTER/JOB/INDEX, and its chain; needs tls_key and tls_ca. */
     const char *tls_cert;
     const char *tls_key;     /* PEM file: the certificate's private key */
     const char *tls_ca;      /* PEM file: the authority that signs certificates of peers */
@@ -164,7 +163,7 @@ typedef struct psd_server_options {
      * rights_file the rows are PSD_RIGHTS_OF_ROLES. */
     const char *rights;
     const char *rights_file; /* file of further rows, one on each line */
-    bool tls_crc;            /* true: values carry checksums (CRCs) under TLS as well, although TLS itself finds damaged bytes */
+    bool tls_crc;            /* true: values carry CRCs also under TLS, which finds damaged bytes by itself */
 } psd_server_options;
 /** Make OpenSSL zero all memory that it frees in this process. OpenSSL 3.0 leaves secrets of a handshake, which are as good as
  * the key, in freed memory, where a core file may show them. The program must call this itself, because it replaces OpenSSL's
@@ -232,14 +231,14 @@ PS_API ps_status psd_server_set_text(psd_server *server, const char *name, const
 PS_API ps_status psd_server_reload(psd_server *server, const char *rights, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
-/** Let the server finish what is in progress, for at most drain_ms (0: stop at once), then end. Returns at once. Any thread, any
- * number of times; the call with the earliest end wins. */
+/** Let the server finish what is in progress, for at most drain_ms (0: stop at once), and then end. Returns at once. Any thread.
+ * May be called again: the earliest end counts. */
 PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
 /** Block until the server and its running calls have ended. Each running call gets cancel(); a run() that does not return delays
  * the end without limit. A disk write that does not finish delays it by at most 5 s: the write's memory and the lock of
  * checkpoint_dir then remain until it finishes. Do not call this on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);
-/** Counts of a server, at most 50 ms old. turns counts the turns of its event loop: it rises unless the thread is stuck. */
+/** Counts of a server, at most 50 ms old. turns rises every 50 ms or so, unless the server's thread is stuck. */
 typedef struct psd_server_counts {
     uint64_t turns;
     uint32_t connections, sessions, variables;

@@ -22,14 +22,14 @@
 #include <time.h>
 
 enum {
-    /* so many freed variables, names and sessions, some 10 MB, make it worth giving memory back to the system */
+    /* after so many freed variables, names and sessions (some 10 MB), memory is given back to the system */
     GIVE_BACK_COUNT = 10000,
     GIVE_BACK_MS = 1000,
-    DRAIN_TICK_MS = 10, /* while draining: time between two ticks, so that the end is noticed soon */
-    /* most time for opening a connection to another task, looking up its host and trying all addresses included */
+    DRAIN_TICK_MS = 10, /* ms between two ticks while draining, so that the end is noticed soon */
+    /* most ms for connecting to another task: for the look-up of its host and attempts at all its addresses */
     DIAL_MS = 5000,
     FULL_LOG_INTERVAL_MS = 5000,
-    DISK_END_MS = 5000 /* at the end: most time to wait for a running disk operation */
+    DISK_END_MS = 5000 /* most ms to wait, at the end, for a running disk operation */
 };
 
 uint64_t psd_server_now_ms(void)
@@ -116,7 +116,7 @@ static bool carry_out_effects(struct psd_server *s)
     return any;
 }
 
-/* If opening a connection could not even be started: tell the core of one such failure. False: there is none. */
+/* Tell the core of one dial that failed before it began (psd_server_dial.failed). False: there is no such dial. */
 static bool tell_failed_dial(struct psd_server *s)
 {
     for (uint32_t i = 0; i < PSD_DIALS; i++) {
@@ -148,7 +148,7 @@ static void drain(void *ctx)
         if (tell_failed_dial(s)) {
             continue;
         }
-        /* the loop's timer does not run while drain() finds work; without this the core's clock would stand still */
+        /* the loop's timer does not run while drain() finds work; without this call the core's time would stand still */
         if (now - s->ticked_ms >= PSD_TICK_MS) {
             s->ticked_ms = now;
             psd_task_tick(s->task, now);
@@ -170,7 +170,7 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 static void on_closed(void *ctx, struct psi_link *link, const char *why)
 {
     struct psd_server *s = ctx;
-    (void)why; /* not logged here: the core itself logs those ends of connections that matter */
+    (void)why; /* the core itself logs those ends of connections that matter */
     psd_task_closed(s->task, link);
 }
 
@@ -297,7 +297,7 @@ static void wind_down(struct psd_server *s)
     }
 }
 
-/* After many small pieces of memory were freed: give free pages, which the allocator would keep, back to the system. */
+/* If much was freed in small pieces since the last time: give free pages, which the allocator would keep, to the system. */
 static void give_back(struct psd_server *s)
 {
     uint64_t forgotten = psd_task_forgotten(s->task);
@@ -389,7 +389,7 @@ void *psd_server_thread(void *server)
     psd_calls_attach(&s->calls, &s->call_task);
     psi_net_settle(&s->net);                      /* carries out the first effects of the new core: connect, log, report READY */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* runs until all handles are closed */
-    psd_calls_join(&s->calls);                    /* running calls use the core's memory */
+    psd_calls_join(&s->calls);                    /* before the core is freed, because running calls use its memory */
     psd_calls_detach(&s->calls);
     if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
         psd_task_free(s->task);

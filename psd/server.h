@@ -28,12 +28,12 @@ enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
 
 struct psd_server_dial {
     struct psd_server *server;
-    bool failed; /* the connection could not be opened, and the core gets to know this at the end of the event */
+    bool failed; /* the connection could not be opened; tell_failed_dial() tells the core after the present event */
     char why[PSI_ERR_TEXT_MAX];
 };
 
 struct psd_server {
-    /* options in force. Pointers in it are the caller's, and valid only in psd_server_start() */
+    /* options in force. Its pointers to the caller's memory are valid only in psd_server_start() */
     struct psd_server_options o;
     struct psi_log log;
     struct psd_server_log peer_log;
@@ -63,7 +63,7 @@ struct psd_server {
     uint64_t forgotten;    /* psd_task_forgotten() when free memory was last given back to the system */
     uint64_t gave_back_ms; /* when free memory was last given back to the system */
     enum psd_phase phase;
-    uint64_t end_ms; /* DRAINING and later: at this time the server ends, even if not all is sent */
+    uint64_t end_ms; /* from DRAINING on: when the server ends, even if not all is sent */
     struct psd_server_dial dials[PSD_DIALS];
     pthread_t thread;
     bool thread_joinable; /* under mutex */
@@ -76,9 +76,9 @@ struct psd_server {
     struct psd_server_sets sets; /* under mutex */
     struct psd_secure secure;
     char row_text[PSD_ROW_TEXT_BYTES];
-    char checkpoint_dir[768]; /* copy of the option, for clients; cut if too long; "": none */
+    char checkpoint_dir[768]; /* the option, as clients are told it, cut if too long; "": the task saves no checkpoints */
     atomic_bool lost;         /* result of psd_server_has_lost() */
-    /* turns: ticks so far, which rise unless the thread is stuck. turns and the next three are for psd_server_get_counts() */
+    /* for psd_server_get_counts(). turns: number of ticks so far, which rises unless the thread is stuck */
     _Atomic uint64_t turns;
     _Atomic uint32_t connections, sessions, variables;
 };

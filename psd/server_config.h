@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From psd_server_options to the core's configuration; for server_start.c, server_set.c and main.c. */
+/* Makes the core's configuration from psd_server_options; for server_start.c, server_set.c and main.c. */
 #ifndef PSD_SERVER_CONFIG_H
 #define PSD_SERVER_CONFIG_H
 
@@ -8,7 +8,7 @@
 
 /** Check the ranges of the options, and that no two exclude each other. INVALID_ARGUMENT. */
 PSI_MUST ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err);
-/** Put the options' cluster into c (initialised), and check that it has the task. Without a cluster c has no job. */
+/** Put the options' cluster into c, which is initialised, and check that it has the task. Without a cluster c stays empty. */
 PSI_MUST ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_cluster *c, struct psi_err *err);
 /** How many descriptors a server with options o needs before its first connection, without those of its event loop. */
 uint32_t psd_server_config_files(const psd_server_options *o);

@@ -116,7 +116,7 @@ static ps_status read_rights(const struct psd_secure *secure, const char *rows, 
     psi_buf_init(&file, 0);
     psi_buf_init(&all, 2 * RIGHTS_FILE_BYTES_MAX);
     st = rows != NULL ? psi_rights_parse(rows, strlen(rows), "rights", &checked, err) : PS_OK;
-    psi_rights_free(checked); /* each part was also parsed alone, so that errors have the right line numbers */
+    psi_rights_free(checked); /* rows and file are also parsed alone, so that errors have the right line numbers */
     checked = NULL;
     if (st == PS_OK && secure->rights_file != NULL) {
         st = psi_trust_file_check("rights file", secure->rights_file, err);
@@ -203,7 +203,7 @@ bool psd_secure_listed(void *server, const char *peer)
     return psd_hosts_have(s->secure.hosts, peer, s->ticked_ms);
 }
 
-/* Log a line that peers can cause, if not too many such lines were logged. Audit lines have no limit. */
+/* Log a line that peers can cause, unless the limit for it is reached (psd/shell/log.h). */
 static void log_core(psd_server *s, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
 {
     struct psd_effect e = {.kind = PSD_EFFECT_LOG, .level = (int)level};
@@ -268,7 +268,7 @@ void psd_secure_apply(psd_server *s)
         psi_log_event(&s->log, PSI_LOG_INFO, "keys_read", PSI_KV("task", s->name));
         log_core(s, PSI_LOG_INFO, PSD_AUDIT_EVENT,
                  PSI_KVS(PSI_KV("what", "RELOAD"), PSI_KV("of", "keys, certificates and rights")));
-    } else if (any) { /* no memory: has_next stays set, and is tried again */
+    } else if (any) { /* no memory: has_next stays set, so the next call tries again */
         psi_log_event(&s->log, PSI_LOG_ERROR, "keys_not_read", PSI_KV("task", s->name), PSI_KV("msg", err.text));
     }
 }
@@ -308,14 +308,14 @@ ps_status psd_server_reload(psd_server *s, const char *rights, char *error, size
     return st;
 }
 
-/* Which warning of the end at end_s is due at now_s: that of 30, 7 or 1 days before. 0: none is due yet, or end_s is past. */
+/* Which warning of an end at end_s is due at now_s: 30, 7 or 1 (days before). 0: none is due yet, or the end is past. */
 static int64_t warning_due(int64_t end_s, int64_t now_s)
 {
     const int64_t days = (end_s - now_s) / DAY_S;
     return end_s <= now_s ? 0 : days < 1 ? 1 : days < 7 ? 7 : days < 30 ? 30 : 0;
 }
 
-/* Warn of certificates and keys that expire soon: once for each of these warnings, and again after a reload. */
+/* Log a warning 30, 7 and 1 days before a certificate or key expires: each warning once, and again after a reload. */
 static void warn_of_ends(psd_server *s)
 {
     char what[PSI_ERR_TEXT_MAX];

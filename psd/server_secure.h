@@ -20,7 +20,7 @@ struct psd_secure {
     char *key_file, *tls_cert, *tls_key, *tls_ca, *tls_refused, *rights_file; /* paths from the options; NULL: not given */
     char job[PS_JOB_BYTES_MAX + 1]; /* job and index of this task, which its certificate must name */
     uint32_t index;
-    /* the directory's job has other tasks: they accept this task only with a key of role ps or with its certificate */
+    /* the job has other ps tasks: they accept this task only with a key of role ps or with its certificate */
     bool among_ps;
     /* rows of the table of rights, from the options or psd_server_reload(); NULL: none. Under the server's mutex */
     char *rows;
@@ -29,10 +29,10 @@ struct psd_secure {
     int64_t (*now_s)(void);       /* Unix time */
     struct psi_tls *tls;          /* the TLS context in force; the net uses it */
     bool insecure;                /* other machines can reach the task, and it asks for neither key nor certificate */
-    bool walk;                    /* the next tick checks whether all connections are still allowed */
+    bool walk;                    /* the next tick must check whether all connections are still allowed */
     /* when connections were last checked, and when the last warning about insecurity was logged; 0: never */
     uint64_t walked_ms, warned_ms;
-    /* Unix time in s when keys and certificates were last checked for their last day; 0: not since they were read */
+    /* Unix time in s when keys and certificates were last checked for a near end; 0: not since they were read */
     int64_t warned_s;
     struct psd_hosts *hosts; /* hosts of the cluster spec */
 };
@@ -44,7 +44,7 @@ PSI_MUST ps_status psd_secure_init(struct psd_secure *secure, const psd_server_o
 void psd_secure_fini(struct psd_secure *secure);
 /** Note the hosts of the cluster: some handshake slots are reserved for them. RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_secure_cluster(struct psd_secure *secure, const struct psi_cluster *c, struct psi_err *err);
-/** For psi_net_ops.listed: true if the peer's address is that of a host in the cluster spec. */
+/** Function for psi_net_ops.listed: true if the peer's address is that of a host in the cluster spec. */
 bool psd_secure_listed(void *server, const char *peer);
 /** True if TCP connections are TLS. May be called before psd_secure_begin(). */
 bool psd_secure_has_tls(const struct psd_secure *secure);

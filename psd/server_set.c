@@ -133,7 +133,7 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
             return true;
         }
     }
-    if (live++ == i) { /* the last row is no setting that may change: it tells clients where checkpoints are */
+    if (live++ == i) { /* the last row only tells clients where checkpoints are: this setting cannot change */
         *name = "checkpoint_dir";
         *value = s->checkpoint_dir;
         *default_value = "";

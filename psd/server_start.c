@@ -25,7 +25,7 @@ static void write_line(void *data, enum psi_log_level level, const char *line)
     s->o.log(s->o.ctx, (int)level, line);
 }
 
-/* Set the address that sessions with this task use: where it listens or, if that is every interface, `home` in the cluster. */
+/* Set the address for sessions with this task: where it listens or, if that is on every interface, `home` from the cluster. */
 static void name_target(struct psd_server *s, const char *home)
 {
     bool every = strncmp(s->address, "0.0.0.0:", 8) == 0 || strncmp(s->address, "[::]:", 5) == 0;
@@ -33,8 +33,8 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* True if an address that is in use may become free in a few seconds: psd_listen.passes says so, or a killed process of this task
- * may have had it. This is likely if the task has a disk: its lock is free again a little before the process's sockets are. */
+/* True if an address in use may become free in a few seconds: psd_listen.passes says so, or the task has a disk. Then a killed
+ * process of this task may still have the address: the lock on its directory became free a little before its sockets. */
 static bool may_become_free(const struct psd_server *s)
 {
     return s->listen.passes || s->disk != NULL;
@@ -58,7 +58,7 @@ static ps_status open_sockets(struct psd_server *s, const char *home, struct psi
     return st;
 }
 
-/* If the cluster has port 0 for the task: replace it there by the port on which the task listens. */
+/* If the cluster gives the task port 0, put the port on which the task listens in its place. */
 static ps_status take_port(struct psd_server *s, struct psi_cluster *c, struct psi_err *err)
 {
     const psd_server_options *o = &s->o;
@@ -140,7 +140,7 @@ static void call_finished(void *ctx, uint64_t id, uint64_t kernel_ns, ps_status 
     psd_task_call_ran(s->task, id, kernel_ns);
     psd_task_call_finished(s->task, id, st, reason, out_bytes, error);
     psi_net_settle(&s->net);
-    psi_spin_stir(&s->net.spin); /* poll for a while: after an answer the next request often follows soon */
+    psi_spin_stir(&s->net.spin); /* let the loop poll for a while: after an answer the next request often follows soon */
 }
 
 static void call_copy(void *ctx, struct psd_copy *copy)
@@ -322,7 +322,7 @@ static ps_status start_thread(struct psd_server *s, struct psi_err *err)
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the task: %s", strerror(rc));
 }
 
-/* Take the call table of a program that was compiled with an old header, where its fields lie elsewhere in the options. */
+/* Take the call table of a program compiled with an older header: in its options the table lies in `calls_before`. */
 static void take_older_calls(psd_server_options *o)
 {
     struct older_calls {

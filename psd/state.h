@@ -15,7 +15,7 @@ enum psd_role {
     PSD_ROLE_CLIENT = 0,
     PSD_ROLE_TASK = 1,
     PSD_ROLE_DIRECTORY = 2, /* a connection that this task opened to the directory (the first ps task) */
-    /* a connection that this task opened to another cluster, to copy a checkpoint from there: psd/checkpoint/source.h */
+    /* a connection that this task opened to another task, to load its part of a checkpoint (checkpoint/source.h) */
     PSD_ROLE_SOURCE = 3,
     PSD_ROLE_SELF = 4 /* only in the directory's process: its in-memory connection to itself as a ps task, base/loop.h */
 };
@@ -42,18 +42,18 @@ enum psd_twin {
     PSD_TWINS
 };
 
-/* The rights of a connection on one container, cached. */
+/* An entry of a connection's cache: its rights on one container. */
 struct psd_allowed {
     /* volatile: */
     uint64_t of;     /* psd_container.number + 1; 0: the entry is empty */
     unsigned rights; /* enum psi_right */
 };
-enum { PSD_ALLOWED_KEPT = 8 /* cached containers of a connection; most connections use one or two */ };
+enum { PSD_ALLOWED_KEPT = 8 /* entries of this cache in a connection, which mostly uses one or two containers */ };
 
 /* A refused access that was logged. It is remembered so that an equal refusal is not logged again within PSD_DENIAL_LOG_MS. */
 struct psd_denial {
     /* volatile: */
-    uint64_t of; /* hash of identity and missing right; 0: an empty entry */
+    uint64_t of; /* hash of the refused identity and the right that it lacks; 0: the entry is empty */
     uint64_t logged_ms;
     uint64_t count; /* refusals since the last log line */
 };
@@ -62,7 +62,7 @@ enum { PSD_DENIALS_KEPT = 64, PSD_DENIAL_LOG_MS = 60000 /* ms between two log li
 struct psd_conn {
     /* volatile: */
     struct psi_identity who;                      /* identity of the peer, set at HELLO */
-    struct psd_allowed allowed[PSD_ALLOWED_KEPT]; /* index: number of the container % PSD_ALLOWED_KEPT */
+    struct psd_allowed allowed[PSD_ALLOWED_KEPT]; /* [psd_container.number % PSD_ALLOWED_KEPT] */
     struct psi_link *link;
     struct psi_list all;       /* link in task->conns */
     struct psd_record *record; /* role client: the session that this connection belongs to, set by HELLO */
@@ -70,10 +70,10 @@ struct psd_conn {
     enum psd_role role;
     bool hello_done, closing;
     enum psd_list_stage list;
-    /* role task: the process was away or refused as a second one, so it may have missed deletes: its list is checked */
+    /* role task: the peer's process was away, or refused as a second one: it may have missed deletes, so its list is checked */
     bool returned;
     bool begun;   /* role directory: the directory's last answer to a BEAT said that all tasks of the job serve */
-    bool discard; /* the rest of the current frame's body is read and dropped */
+    bool discard; /* the rest of the current frame's body is dropped as it comes */
     /* the current frame repeats an operation that is finished: after its last byte the recorded outcome is sent again */
     bool resend;
     bool paused_out; /* nothing is read from the peer, because it takes its replies too slowly */
@@ -82,25 +82,25 @@ struct psd_conn {
     /* when the unfinished segment last had PS_SEGMENT_PROGRESS_BYTES more; at first: when it began */
     uint64_t segment_moved_ms;
     uint32_t segment_seen;    /* bytes of the unfinished segment that had arrived at segment_moved_ms */
-    uint64_t paused_since_ms; /* when link->paused last changed; 0: never */
+    uint64_t paused_since_ms; /* when reading from the peer was last paused or resumed (link->paused); 0: never */
     uint64_t last_first;      /* highest sequence number of any operation that began on this connection */
-    /* PUSH, ASSIGN and others with a sequence number: the record of the current frame's number */
+    /* record of the current frame's sequence number (PUSH, ASSIGN and others have one); NULL: the frame has none */
     const struct psd_number *number;
     uint64_t frame_offset; /* index of the first element in the current frame */
     uint64_t payload_left; /* payload bytes of the current frame still to come, without padding */
     uint32_t pulls;        /* number of streamed replies in the send queue */
     /* bytes of memory that the streamed replies in the send queue hold as copies of values */
     uint64_t copy_bytes;
-    uint64_t counted_out; /* part of link->out.sent_bytes that psd_task.count.bytes_out includes */
+    uint64_t counted_out; /* how much of link->out.sent_bytes psd_task.count.bytes_out has already */
     /* bytes that the kernel had taken from the send queue at the last tick, and the time since when it has taken no more */
     uint64_t taken_bytes, stuck_since_ms;
     struct psi_buf body;
     /* the call that takes the body of the current frame as its input; NULL: the body goes into `body` */
     struct psd_work *brings;
-    struct psi_buf order; /* role directory: entries of a list's earlier frames, kept until its last frame has come */
+    struct psi_buf order; /* role directory: body of an order, kept until its last frame has come */
     uint64_t order_id;
     const struct psd_row *row; /* row of psd/rpc/requests.h for the current frame; NULL: its operation is unknown */
-    struct psd_slow *slow;     /* an INIT of this connection that is done in slices; until its end nothing is read */
+    struct psd_slow *slow;     /* an INIT from this connection that is carried out in slices; nothing is read until its end */
     /* linked in task->held while a push of this connection waits (rpc/held.c); until then nothing more is read */
     struct psi_list held;
     uint64_t held_beat_ms;
@@ -108,7 +108,7 @@ struct psd_conn {
     struct psi_list listing;
     const struct psd_listing *listing_of;
     uint64_t listing_id, listing_cursor, listing_beat_ms;
-    void *listing_at; /* where the next slice of the list begins; owned, made by psd_listing.step */
+    void *listing_at; /* position where the next slice of the answer begins; owned, made by psd_listing.step */
     /* linked in task->full while too many replies wait to be sent; nothing more is read */
     struct psi_list full;
     /* linked in task->followers while an EVENTS request waits for the event with number following_next */
@@ -135,43 +135,43 @@ struct psd_peer {
     uint32_t task, index;
     bool own_job;             /* the task is in the job of the directory, normally "ps" */
     bool any_port;            /* the cluster spec gives the task port 0: it listens on any free port */
-    char *address;            /* directory: address that a task with any_port reported in HELLO; NULL: use the cluster spec's */
-    uint64_t address_life;    /* with any_port: random number ("life") of the process that listens there; 0: not known */
-    uint64_t address_version; /* directory: serial number of the last reported address when this task reported its own */
+    char *address;            /* directory task: address that the task reported in HELLO; NULL: the one in the cluster spec */
+    uint64_t address_life;    /* with any_port: random number ("life") of the process that listens at `address`; 0: not known */
+    uint64_t address_version; /* directory task: value of psd_task.address_version after this task last reported its address */
     bool self;
-    /* the task has not decided yet whether it begins empty or with a checkpoint, and serves no client (checkpoint/beside.h). The
+    /* it is not decided yet whether the task begins empty or with a checkpoint, so it serves no client (checkpoint/beside.h). The
      * directory keeps this for every task, any other task only for itself */
     bool waits;
-    /* directory: the task's list of names has come completely on the present connection; true for the directory's own task */
+    /* directory task: the task's list of names has come completely on this connection; true for the directory itself */
     bool listed;
-    /* directory: the task has sent its list since this directory process began; true for the directory's own task */
+    /* directory task: the task has sent its list since this directory process began; true for the directory's own task */
     bool heard;
-    uint32_t share; /* directory: how much of its part of a checkpoint the task has written or loaded so far, in millionths */
-    bool changed;   /* directory: the task has reported that it has changes which no checkpoint has saved */
-    /* directory: number of a checkpoint that has all that the task holds; 0: none, or the task began empty and is unchanged */
+    uint32_t share; /* directory task: how much of its part of a checkpoint the task has written or loaded, in millionths */
+    bool changed;   /* directory task: the task has reported that it has changes which no checkpoint has saved */
+    /* directory task: newest checkpoint with all content of the task; 0: none, or the task began empty and is unchanged */
     uint64_t saved;
-    /* directory: life (random number) of the last process of this task whose list had no names to drop; 0: none */
+    /* directory task: random number (life) of the last process of this task whose list was accepted; 0: no list was */
     uint64_t settled_life;
     uint64_t missing_since_ms;
-    uint64_t features; /* directory: PS_FEATURE_* bits of the task's last HELLO */
-    uint64_t life;     /* directory: random number of the task's process, from its last HELLO; 0: no HELLO has come */
+    uint64_t features; /* directory task: PS_FEATURE_* bits of the task's last HELLO */
+    uint64_t life;     /* directory task: random number of the task's process, from its last HELLO; 0: no HELLO has come */
     char host[PS_JOB_BYTES_MAX + 2];
     uint32_t pid;
-    uint32_t restarts;  /* directory: how many processes ran as this task before the present one */
-    char conflict[256]; /* directory: text of psd_peer_conflict() about another process that claims to be this task */
+    uint32_t restarts;  /* directory task: number of processes that ran as this task before the present one */
+    char conflict[256]; /* directory task: text of psd_peer_conflict() about another process that claims to be this task */
     struct psd_conn *conn;
     /* struct psd_ask: requests sent to the peer that it has not answered, the oldest first */
     struct psi_list asks;
-    uint64_t conflict_ms, conflict_life; /* when the other process last said HELLO, and its life (random number) */
+    uint64_t conflict_ms, conflict_life; /* when the other process last sent HELLO, and its random number (life) */
     /* directory, session/job.c: */
-    bool trained; /* a client session of this task has trained: the task is a trainer */
+    bool trained; /* a session of this task has trained: the job is done only when this task has reported JOB_DONE */
     bool done;    /* the last training session of the task has reported the end of its work (JOB_DONE) */
     uint8_t done_session[16];
     uint8_t newest_session[16];
     char newest_container[PS_CONTAINER_BYTES_MAX + 1]; /* default container of newest_session */
-    bool done_older;   /* an older process of the task has sent JOB_DONE, which counts only while no newer process is connected */
-    bool counts_older; /* done_older counts now, because the newest process is gone; false again when that process is heard */
-    bool told_done;    /* directory: the task knows (by TASK_DONE) that the job is done */
+    bool done_older; /* an older process of the task has sent JOB_DONE, which does not count while the newest process is alive */
+    bool counts_older; /* the older process's JOB_DONE counts now: the newest is gone. False again when the newest comes back */
+    bool told_done;    /* directory task: the task was told (by TASK_DONE) that the job is done */
 };
 
 /* A request of the directory that a task has not answered yet. */
@@ -184,7 +184,7 @@ struct psd_ask {
     /* item: index in the client request's list of variables; owner: index of the asked task in `peers` */
     uint32_t item, owner;
     uint64_t number;
-    bool made_again; /* TASK_DELETE: a variable of this name was created since, so the answer must not remove the name */
+    bool made_again; /* TASK_DELETE: the name was created anew meanwhile, so the answer must not remove it from the directory */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
 };
@@ -215,7 +215,7 @@ struct psd_work {
     void *in, *out; /* in: the call's input, in_bytes; out: room for its result, out_room bytes */
     uint32_t in_bytes, out_room;
     uint32_t come;            /* bytes of the input that have come so far */
-    struct psd_conn *bringer; /* connection whose bytes are read into `in`; NULL: none */
+    struct psd_conn *bringer; /* connection from which the input is read into `in`; NULL: no connection */
     uint32_t row;             /* index of the function in the call table */
     bool early;               /* the shell has begun the call before its whole input has come */
     bool begun;               /* the shell has the call and its whole input */
@@ -258,14 +258,14 @@ struct psd_batch {
     char detail[PSI_OPTIMIZER_TEXT_MAX];
 };
 
-enum { PSD_PLACES = 512 }; /* lists of psd_task.places: some 20 records in each with 10,000 workers */
+enum { PSD_PLACES = 512 }; /* number of lists in psd_task.places; with 10,000 workers each has some 20 records */
 
 struct psd_task {
     /* remembered: */
     uint64_t position; /* position of the last change */
     struct psd_store store;
     struct psi_map records; /* session -> struct psd_record */
-    uint64_t chief_number;  /* highest number of any chief (the session that may initialise a container), in any container */
+    uint64_t chief_number;  /* highest number of any chief (a session that may initialise a container), of all containers */
     struct psi_map chiefs;  /* container -> struct psd_chief */
     struct psd_directory names;
     struct psd_resets resets; /* directory */
@@ -288,12 +288,12 @@ struct psd_task {
     uint64_t record_cursor;
     uint64_t life;
     bool any_ports;           /* some task of the cluster has port 0, so peers must support PS_FEATURE_ADDRESSES */
-    uint64_t address_version; /* directory: how often tasks with port 0 have reported an address */
-    /* sessions without a connection, those gone longest first. silent_empty: those whose client can ask for nothing again */
+    uint64_t address_version; /* directory task: how often tasks with port 0 have reported an address */
+    /* sessions without a connection, those gone longest first. silent_empty: those with no outcome that a client may ask for */
     struct psi_list silent, silent_empty;
-    /* directory: sessions that train, hashed by job, task and default container (session/claim.c) */
+    /* directory task: sessions that train, hashed by job, task and default container (session/claim.c) */
     struct psi_list places[PSD_PLACES];
-    uint64_t room_none_ms[3]; /* by enum psd_room: when a search for memory to free last found too little */
+    uint64_t room_none_ms[3]; /* [enum psd_room]: when psd_room() last searched for memory to free and found too little */
     struct psd_counters count;
     uint64_t rate_pushes, rate_bytes, rate_at_ms;
     double pushes_per_second, bytes_per_second;
@@ -305,8 +305,8 @@ struct psd_task {
     bool crowded; /* the shell (psd/server.c) accepts no new connections for now, because it has as many as it may have */
     uint64_t next_link_name;
     bool draining;
-    bool served;        /* some client has used a variable or a queue since the last tick (psd_task_tick()) */
-    bool forgets_names; /* directory: a reset may have left variables' names that the directory must still remove from its list */
+    bool served;        /* since the last psd_task_tick() some client has used a variable or a queue */
+    bool forgets_names; /* directory task: a reset may have left names of variables that must still be removed */
     /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
     struct psd_wait *free_waits;
@@ -321,10 +321,10 @@ struct psd_task {
     struct psi_map presences;     /* name of a task whose arrival some request awaits -> struct psd_presence */
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* sessions ended or arrived in this event: barriers are checked at its end */
-    struct psi_map steps;         /* directory: container -> struct psd_step_of (session/steps.h) */
-    uint64_t went_back_ms;        /* directory: when all tasks last returned to an older checkpoint; 0: never */
+    struct psi_map steps;         /* directory task: container -> struct psd_step_of (session/steps.h) */
+    uint64_t went_back_ms;        /* directory task: when all tasks last returned to an older checkpoint; 0: never */
     struct psi_list moved_queues; /* struct psd_queue changed in this event: their waiting requests are tried again at its end */
-    /* some of moved_queues must wait, because a checkpoint's copies use the memory that they need */
+    /* some of moved_queues must wait: they need memory that copies for a checkpoint use */
     bool queues_held;
     struct psi_list works;     /* struct psd_work: calls of registered functions that run now */
     struct psi_list copies;    /* struct psd_copy of running calls: values being copied for them, round robin */
@@ -346,25 +346,25 @@ struct psd_task {
     struct psi_list rate_sets; /* SET_RATE requests for many variables, done in slices (rounds/rate.c), the oldest first */
     struct psi_list slow;      /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds whose new variable values are being computed in slices (rounds/rounds.c) */
-    /* directory: some group of workers may have changed, so all groups decide again at the end of the event */
+    /* directory task: some group of workers may have changed, so all groups decide again at the end of the event */
     bool rounds_moved;
     /* struct psd_group, a container's workers that train in rounds; at the directory only (rounds/groups.h) */
     struct psi_list groups;
-    struct psi_list trainings; /* directory: struct psd_training of rounds/group_training.c */
+    struct psi_list trainings; /* directory task: struct psd_training of rounds/group_training.c */
     uint32_t training_count;
-    uint64_t attempts; /* directory: number of the last attempt to close a round of synchronous training */
-    /* directory: above each psd_variable.order given or seen so far, apart from variables of this task itself */
+    uint64_t attempts; /* directory task: highest number of an attempt to close a round of synchronous training */
+    /* directory task: next psd_variable.order to give, higher than all that it gave or that other tasks reported */
     uint32_t next_order;
     /* state of writing and listing this task's parts of checkpoints (checkpoint/shards.h); NULL: no disk */
     struct psd_shards *shards;
     /* state of saving a checkpoint on all tasks (checkpoint/saver.h); NULL: not the directory, or no disk */
     struct psd_saver *saver;
-    /* an empty task into which a checkpoint is loaded before it replaces this one (checkpoint/beside.h); NULL: no disk */
+    /* state of loading a checkpoint into this task (checkpoint/beside.h); NULL: no disk */
     struct psd_beside *beside;
     struct psd_loader *loader; /* state of loading a checkpoint on all tasks (checkpoint/loader.h); NULL: not the directory */
-    bool loading;              /* directory: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
-    const char *refused;       /* directory: why tasks that wait for their content may not begin, for people; NULL: they may */
-    const char *delayed;       /* directory: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
+    bool loading;              /* directory task: tasks are loading a checkpoint, or putting it in place (psd_loader_is_on()) */
+    const char *refused;       /* directory task: why tasks that wait for content may not begin, for people; NULL: they may */
+    const char *delayed;       /* directory task: why the checkpoint to start from is not loaded yet; NULL: no attempt failed */
     /* a loaded checkpoint has replaced this task's content: at the end of the event the task sends its list of names again */
     bool list_again;
     /* functions of task.c: make and free the empty task into which a checkpoint is loaded */
@@ -373,25 +373,25 @@ struct psd_task {
     /* volatile: the end of a job (session/job.c) */
     bool job_done, ending; /* ending: this task exits because the job is done */
     uint64_t job_done_ms;  /* when the directory told this task that the job is done */
-    uint32_t dones;        /* directory: how many trainers have reported the end of their work (session/job.c) */
-    struct psi_map owners; /* directory: container private to a session -> the session (directory/own.c) */
-    /* said_ready, said_serving: the shell has been told READY, SERVING. given_up: the task ends because it cannot begin */
+    uint32_t dones;        /* directory task: how many trainers have reported the end of their work (session/job.c) */
+    struct psi_map owners; /* directory task: container private to a session -> the session (directory/own.c) */
+    /* said_ready, said_serving: the shell was told READY, SERVING. given_up: the task ends, because it cannot begin */
     bool said_ready, said_serving, given_up;
     /* volatile: cluster */
     const struct psd_order_kind *orders; /* volatile: how to handle a task's answer to each operation (base/orders.h) */
-    struct psd_conn *loop;               /* directory: in-memory connection to itself as a ps task (base/loop.h) */
+    struct psd_conn *loop;               /* directory task: in-memory connection to itself as a ps task (base/loop.h) */
     struct psi_list looped;
     void *loop_read; /* the frame of `loop` being handled; owned */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* self, directory: index in `peers` of this task and of the directory */
     bool is_directory;
-    uint64_t chief_own; /* directory: the last chief number that this process gave */
-    /* directory: last number sent to a training session to prove that it lives, when a second process claims its task
+    uint64_t chief_own; /* directory task: last number that it gave to a chief (a session that may initialise a container) */
+    /* directory task: last number sent to a training session to prove that it lives, when a second process claims its task
      * (session/claim.c). The first is random, so that numbers of an earlier directory process do not match */
     uint64_t challenge;
     /* volatile: the connection to the directory, which all other tasks have */
     bool dialling;
-    /* the task has emptied all containers to start anew, and the directory has not accepted its list since */
+    /* this task has emptied all its containers to begin anew, and no directory has accepted its list since */
     bool fenced;
     uint64_t dial_at_ms, directory_heard_ms;
     uint32_t dial_failures;
@@ -399,7 +399,7 @@ struct psd_task {
     uint32_t left_count;
     uint64_t directory_life; /* random number of the last directory process that answered HELLO; 0: none */
     enum psd_twin twin;
-    /* with PSD_TWIN_FIRST: the directory process whose connection this process closed to let the other process go first */
+    /* with PSD_TWIN_FIRST: random number of the directory process that this process left, to let the other connect first */
     uint64_t let_past_life;
     uint64_t refusal_logged_ms;
     ps_status refusal; /* status in the last log line about a refused HELLO */

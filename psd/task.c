@@ -27,9 +27,8 @@
 #include <string.h>
 
 enum {
-    CROWDED_HELLO_MS = 250, /* longest wait for a client's HELLO while few connections are left; clients send it with their first
-                             * bytes */
-    LOOK_TICKS = 8          /* ticks in which each connection and each record is examined once, if there are many */
+    CROWDED_HELLO_MS = 250, /* longest wait for HELLO while few connections are left; clients send it at once */
+    LOOK_TICKS = 8          /* so many ticks examine each connection and record once, if there are many */
 };
 
 void psd_task_config_init(struct psd_task_config *config)
@@ -87,8 +86,8 @@ static bool is_alone(const struct psd_task *t)
     return count == 1 && t->peers[t->self].own_job;
 }
 
-/* True if the task is as far as it can come alone: its disk is read and, if its job has no other task, it is decided whether it
- * begins empty or with a checkpoint. */
+/* True if the task has done all of its start that it can do alone: its disk is read and, if its job has no other task, it is
+ * decided whether it begins empty or with a checkpoint. */
 static bool knows_alone(const struct psd_task *t)
 {
     if (t->beside == NULL) {
@@ -105,14 +104,14 @@ static bool serves(const struct psd_task *t)
     bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
     if (!t->is_directory) {
         const struct psd_conn *c = t->peers[t->directory].conn;
-        /* a task without a disk begins empty, and need not wait for the directory's word */
+        /* without a disk the task begins empty, whatever the directory has decided */
         bool told = c != NULL && (c->begun || t->beside == NULL);
         return here && told && c->list == PSD_LIST_TAKEN;
     }
     return here && psd_loader_all_here(t);
 }
 
-/* Tell the shell READY and SERVING, each once. Without memory for an effect, a later event tells it. */
+/* Tell the shell READY and SERVING, each once; without memory for an effect, at the end of a later event. */
 static void announce(struct psd_task *t)
 {
     if (!t->said_ready && !t->given_up && t->refused != NULL && is_alone(t)) {
@@ -126,8 +125,8 @@ static void announce(struct psd_task *t)
     }
 }
 
-/* End an event: remove references to ended connections, and do all that is due. This may end further connections, or make
- * messages of the directory to itself; so repeat until there are none. */
+/* End an event: remove references to ended connections, and do all that is due. This may end more connections, or make messages
+ * of the directory to itself: repeat until neither happens. */
 static void settle(struct psd_task *t)
 {
     do {
@@ -274,7 +273,7 @@ bool psd_task_has_work(const struct psd_task *t)
            psd_full_has_work(t) || psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) ||
            psd_emptying_has_work(t) || psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) ||
            psd_publishes_have_work(t) || psd_loader_has_work(t) ||
-           psd_saver_have_work(t); /* the loader and the saver need no call: they work at the end of each event */
+           psd_saver_have_work(t); /* loader and saver work at the end of each event, so psd_task_work() does not call them */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -319,8 +318,8 @@ void psd_task_work(struct psd_task *t)
     settle(t);
 }
 
-/* True if the peer has taken none of its waiting replies for a lease. Its beats may still come; but unless the connection ends,
- * the replies, with copies of values, stay in memory. */
+/* True if the peer has taken none of its waiting replies for a lease. The peer may still send BEATs, but unless the connection
+ * ends, the replies, with copies of values, stay in memory. */
 static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
 {
     const struct psi_outq *q = &c->link->out;
@@ -332,8 +331,8 @@ static bool is_stuck(const struct psd_task *t, struct psd_conn *c)
     return t->now_ms - c->stuck_since_ms >= t->config.lease_ms;
 }
 
-/* True if an incomplete segment uses a shared buffer for too long. A slow connection is accepted as long as bytes come; but while
- * all buffers are in use, the whole segment must come in time. */
+/* True if a segment that has come in part uses a shared buffer for too long. Slow connections may take their time as long as
+ * bytes come; but while all buffers are in use, the whole segment must come in time. */
 static bool segment_late(const struct psd_task *t, struct psd_conn *c)
 {
     uint32_t have = c->link->in.have;
@@ -447,7 +446,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
         return;
     }
     t->last_tick_ms = now_ms;
-    /* no tick for a quarter of a lease: this process stood still, so it may not have heard its peers */
+    /* without a tick for a quarter of a lease, this process stood still, and may not have heard its peers */
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0;
     if (grace > 0) {
         struct psi_list *it = NULL;
@@ -642,13 +641,13 @@ void psd_task_free(struct psd_task *t)
         return;
     }
     psd_cut_end(t);
-    t->consume = NULL; /* freeing the state below is no change to be reported */
+    t->consume = NULL; /* so that freeing the state is not reported as changes */
     if (t->beside != NULL) {
         /* a load ends when the loop below frees its connection, and must not use the connection then */
         psd_source_init(&t->beside->source);
     }
     struct psi_list *it = NULL;
-    while ((it = psi_list_first(&t->conns)) != NULL) { /* ending one connection may end others */
+    while ((it = psi_list_first(&t->conns)) != NULL) { /* not a plain walk: ending one connection may end others */
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
         psd_task_closed(t, link);
         psi_link_free(link);

@@ -40,7 +40,7 @@ struct psd_task_config {
     PSD_SERVER_SETTINGS(PSD_TASK_FIELD)
     uint32_t segment_deadline_ms;
     uint32_t pushes_in_progress_max; /* limit for all connections together; a further push gets RESOURCE_EXHAUSTED */
-    uint32_t segment_buffers_max;    /* buffers of 64 KiB for segments that have come in part, shared by all connections */
+    uint32_t segment_buffers_max;    /* number of 64 KiB buffers for segments that have come in part, shared by all connections */
     uint32_t pid;
     uint64_t unix_ms;                /* wall-clock time at the task's start, ms since 1970; 0: not known */
     char host[PS_JOB_BYTES_MAX + 2]; /* name of the machine; "": not known */
@@ -49,12 +49,12 @@ struct psd_task_config {
     uint64_t init_slice_bytes;       /* bytes that one slice of an INIT writes */
     /* how many connections, sessions and containers of sessions one tick examines at most; the rest follow in the next ticks */
     uint32_t tick_looks;
-    /* how many entries one slice handles: of a list, of a SET_RATE, or of a load or save */
+    /* entries that one slice of work handles: of a list, of a SET_RATE, or of a load or save */
     uint32_t list_slice_rows;
-    uint32_t reset_slice_names; /* how many variables (at the directory: names) one slice of a reset drops */
+    uint32_t reset_slice_names; /* variables that one slice of a reset drops (at the directory: names) */
     uint64_t copy_slice_bytes;  /* bytes copied by one slice of psd_task_copy() */
     uint64_t cut_slice_bytes;   /* bytes that one slice copies or writes for a checkpoint */
-    uint64_t cut_pace_bytes;    /* a checkpoint is written at this many bytes a second or faster while clients are served */
+    uint64_t cut_pace_bytes;    /* lowest pace, in bytes a second, at which a checkpoint is written while clients are served */
     /* bytes (contributions, values and slots) that one slice reads and writes when a round closes, or when a push changes its
      * value only after its last byte has come (rpc/moves.c) */
     uint64_t round_slice_bytes;
@@ -82,7 +82,7 @@ struct psd_task_config {
     bool (*call_early)(void *shell, uint32_t row);
     uint32_t calls_max; /* most calls that run at a time; a further call gets RESOURCE_EXHAUSTED */
     bool has_disk;      /* the shell can do disk operations (PSD_EFFECT_DISK) */
-    bool insecure;      /* told to clients: the task listens beyond this machine and asks for neither key nor certificate */
+    bool insecure;      /* clients are told so: other machines reach the task, and it asks for neither key nor certificate */
 };
 /** Set the defaults of all fields except cluster, job, task and address. */
 void psd_task_config_init(struct psd_task_config *config);
@@ -128,8 +128,8 @@ struct psd_effect {
     size_t call_come;
     void *call_out; /* room for the call's result; owned by the core until psd_task_call_finished() */
     size_t call_out_bytes;
-    uint64_t call_deadline_ms; /* time when the call must end; 0: none */
-    /* access is restricted: the call's program must check by call_who what it reads and writes on other tasks */
+    uint64_t call_deadline_ms; /* when the call must end, ms of the monotonic clock; 0: no deadline */
+    /* rights are in force: the call's program must check, by call_who, what the call may do on other tasks */
     bool call_asks;
     struct psi_identity call_who;
     struct psd_disk_op disk;
@@ -155,12 +155,12 @@ void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t 
 /** Event: the peer has closed the connection, or it broke. The core gives up the link, and the shell frees it. Do not call it
  * after link->closing is set, when the core has given up the link already (common/link.h). */
 void psd_task_closed(struct psd_task *task, struct psi_link *link);
-/** Call when the link can take more output: held bytes were written (psi_outq_held_written()), or frames were accepted. */
+/** Event: the link can take more output, because held bytes were written (psi_outq_held_written()) or frames were accepted. */
 void psd_task_writable(struct psd_task *task, struct psi_link *link);
 /** Event: the call has ended, and its memory is the core's again. reason, error: used only if st is not PS_OK. */
 void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes,
                             const char *error);
-/** Note for how many ns compute threads worked on the call. Optional; called before psd_task_call_finished(). Has no effects. */
+/** Note that compute threads worked kernel_ns on the call. Optional, before psd_task_call_finished(). Has no effects. */
 void psd_task_call_ran(struct psd_task *task, uint64_t call, uint64_t kernel_ns);
 /* The copy of a variable of this task for one of its calls (psd_call_functions.read). */
 struct psd_copy {
@@ -170,7 +170,7 @@ struct psd_copy {
     ps_dtype dtype;
     void *dst;
     uint64_t bytes;
-    /* the value that the caller has already, as in psd_call_read; if it is current, nothing is copied */
+    /* the value that the caller has; if the variable still has it, nothing is copied (psd_call_read) */
     uint64_t have_creation, have_version;
     /* Called once, from psd_task_work() or psd_task_end_copies(); must not call the core. err NULL: dst has the value. Then the
      * struct may be reused. */
@@ -184,7 +184,7 @@ struct psd_copy {
     const struct psd_variable *variable; /* holds a reference; NULL: not found yet */
     uint64_t offset;
     uint64_t first_version;
-    uint32_t attempts; /* atomic variable: how often the copy was restarted, because the value changed between two slices */
+    uint32_t attempts; /* how often the copy of an atomic variable began anew, because the value changed between two slices */
 };
 /* A new value that a call will write for a variable of this task (psd_call_functions.draft). Fields as in psd_copy. */
 struct psd_draft_spec {
@@ -213,7 +213,7 @@ void psd_task_publish(struct psd_task *task, struct psd_publish *p);
 void psd_task_copy(struct psd_task *task, struct psd_copy *copy);
 /** End all copies and waiting publishes with CANCELLED. The shell does not call psd_task_work() after that. */
 void psd_task_end_copies(struct psd_task *task);
-/** Event: the oldest disk operation has ended, its memory is the core's. bytes: result of LIST or READ. error: if st is no
+/** Event: the oldest disk operation has ended; the core owns its memory. bytes: result of LIST, READ. error: unless st is
  * PS_OK. */
 void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 /** True if there is work for psd_task_work(), once other events are handled. */
@@ -222,11 +222,11 @@ bool psd_task_has_work(const struct psd_task *task);
 void psd_task_work(struct psd_task *task);
 /** Event: time has passed. Call it at least every 100 ms. */
 void psd_task_tick(struct psd_task *task, uint64_t now_ms);
-/** Begin to stop: new sessions and pushes are refused (UNAVAILABLE), pushes in progress may end. The shell ends the task when
- * psd_task_drained(), or when its time for this is over. */
+/** Begin to stop: new sessions and pushes are refused (UNAVAILABLE), pushes in progress go on. The shell ends the task when
+ * psd_task_drained() is true, or when the drain time is over. */
 void psd_task_drain(struct psd_task *task);
 bool psd_task_drained(const struct psd_task *task);
-/** Why the last checkpoint, begun by psd_task_drain(), was not saved; valid until the next event. NULL: saved, or not due. */
+/** Why the last checkpoint, due by psd_task_drain(), was not saved; valid until the next event. NULL: it was, or none was due. */
 const char *psd_task_lost_text(const struct psd_task *task);
 
 /**
@@ -239,13 +239,13 @@ void psd_task_rights_set(struct psd_task *task, struct psi_rights *rights);
 /** Call when the key or certificate of the link's peer is no longer good. The peer gets CLOSE (PERMISSION_DENIED, reason
  * REVOKED), and the link is closed after the queued frames. text: why. */
 void psd_task_revoked(struct psd_task *task, struct psi_link *link, const char *text);
-/** Put those settings of o into force that may change at run time. Times computed from old ones, as the end of a lease, stay. */
+/** Put those settings of o into force that may change at run time. Times set earlier, such as the end of a lease, stay. */
 void psd_task_set(struct psd_task *task, const psd_server_options *o);
 
 struct psi_link *psd_task_next_dirty(struct psd_task *task);
 bool psd_task_next_effect(struct psd_task *task, struct psd_effect *out);
 
-uint32_t psd_task_session_count(const struct psd_task *task); /* includes remembered sessions without a connection */
+uint32_t psd_task_session_count(const struct psd_task *task); /* also remembered sessions that have no connection */
 /** How many variables, names and sessions the task has dropped so far; the shell gives memory back when there were many. */
 uint64_t psd_task_forgotten(const struct psd_task *t);
 uint32_t psd_task_variable_count(const struct psd_task *task);

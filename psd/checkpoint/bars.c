@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bars (notes which content checkpoints must not bring back) in memory and on disk. The file has a magic number with version; a
- * BarItem for each bar, as in a list of the protocol; their CRC32C. */
+/* Bars in memory and on disk. A bar says up to which checkpoint a deleted variable or reset container must not come back. The
+ * file `bars` has HEAD, then a BarItem for each bar (encoded as in a list of the protocol), then the CRC32C of all that. */
 #include "bars.h"
 
 #include "others.h"
@@ -79,14 +79,14 @@ static struct psd_bar *find_bar(const struct psd_bars *b, const char *container,
 static void bar_free(struct psd_bars *b, struct psd_bar *bar)
 {
     struct bar_key k = bar_key_of(bar->container, bar->name);
-    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* the result is bar, which the map has under this key */
+    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* the result is `bar` itself */
     psi_list_remove(&bar->link);
     b->names -= bar->name[0] != '\0';
     psd_store_uncount(b->store, PSD_MEMORY_CONTAINERS, PSD_BAR_BYTES);
     psi_free(bar);
 }
 
-/* Find the bar of this variable (name "": of the container), or make one with number 0. NULL: no memory. */
+/* Find the bar of this variable (name "": of the container), or add a bar with number 0, which bars nothing. NULL: no memory. */
 static struct psd_bar *get(struct psd_bars *b, const char *container, const char *name)
 {
     struct bar_key k = bar_key_of(container, name);
@@ -157,8 +157,8 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
     return PS_OK;
 }
 
-/* Free the bars that no checkpoint needs any more: their numbers are below the oldest checkpoint of which any task's part lies on
- * this disk. Bars of unfinished resets stay. */
+/* Free the bars that are of no use any more: all checkpoints that they forbid are older than the oldest one of which this disk
+ * has files. Bars of unfinished resets stay. */
 static void prune(struct psd_task *t)
 {
     struct psd_bars *b = &t->shards->bars;
@@ -173,11 +173,11 @@ static void prune(struct psd_task *t)
     }
 }
 
-/* Fail with RESOURCE_EXHAUSTED: no bars of deleted variables can be merged; in_reset: because the container is being reset. */
+/* Fail with RESOURCE_EXHAUSTED: no more deleted variables can be noted. in_reset: because their container is being reset. */
 static ps_status no_room(const struct psd_task *t, const char *container, bool in_reset, struct psi_err *err)
 {
     const struct psd_bars *b = &t->shards->bars;
-    const struct psd_bar *first = NULL; /* bar of the oldest deletion, for the error */
+    const struct psd_bar *first = NULL; /* oldest bar of a deleted variable, for the error text */
     struct psi_list *it = NULL;
     if (in_reset) {
         return psi_fail(
@@ -410,7 +410,7 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     (void)ctx;
     (void)bytes;
     if (st != PS_OK && b->err.code == PS_OK) {
-        PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* the disk's error is in b->err */
+        PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* the status is also in b->err */
         b->err.applied =
             /* only PUBLISH, the last of the three operations, replaces the file */
             b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
@@ -453,7 +453,7 @@ static void write_next(struct psd_task *t)
         b->ops += st == PS_OK;
     }
     if (b->ops > 0) {
-        b->asked = b->version; /* set even if not all three operations could be asked for: b->err then makes the write fail */
+        b->asked = b->version; /* also if only some of the three operations were asked for: b->err then makes this write fail */
     } else {
         b->again_ms = t->now_ms + RETRY_MS;
     }

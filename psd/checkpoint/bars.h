@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bars say what must not come back out of a checkpoint (docs/DURABILITY.md §6). The bar of a container that was reset, or of a
- * variable that was deleted, has the number of the last checkpoint that may hold the old content: checkpoints up to that number
- * do not bring the content back. All bars of a task are in its file `bars`, which is written anew after a change. */
+/* Bars say what a load must not bring back out of a checkpoint (docs/DURABILITY.md §6). The bar of a container that was reset, or
+ * of a variable that was deleted, has the number of the last checkpoint that may hold the old content: checkpoints up to that
+ * number do not bring the content back. All bars of a task are in its file `bars`, which is written anew after a change. */
 #ifndef PSD_RPC_BARS_H
 #define PSD_RPC_BARS_H
 
@@ -13,15 +13,15 @@ enum {
     PSD_BARS_NAMES_MAX = 4096 /* most bars of deleted variables; for a further one psd_bars_delete() merges bars */
 };
 
-/** Called by psd_bars_read() when the file is read (err NULL) or cannot be read, and by psd_bars_wait() when the bars are on disk
- * (err NULL) or the disk has failed. After a failure the bars in memory stay, and are written again until they are on disk;
- * err->applied is PS_NOTHING_APPLIED if the disk still has the older file, PS_OUTCOME_UNKNOWN if it may have either. */
+/** Tells the outcome of psd_bars_read() or psd_bars_wait(); err NULL: the file is read, or the bars are on disk. After a failed
+ * write the bars stay in memory, and the write is repeated; err->applied: PS_NOTHING_APPLIED if the disk still has the older
+ * file, PS_OUTCOME_UNKNOWN if it may have either. */
 typedef void (*psd_bars_fn)(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err);
 
 struct psd_bar {
     struct psi_list link;
     uint64_t number; /* checkpoints up to this number must not bring the content back */
-    bool open;       /* at the directory: the bar is of a reset that is not over */
+    bool open;       /* only at the directory: the container is being reset */
     /* container that was reset, or that the variable was in; "": the bound of psd_loader_anew() (directory only) */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1]; /* name of the deleted variable; "": the bar is of the whole container */
@@ -42,10 +42,10 @@ struct psd_bars {
     uint64_t again_ms;       /* after a failure: time of the next attempt to write */
     struct psi_err err;      /* first failure of the write under way */
     struct psi_buf file;     /* content of the file that is being written or read */
-    struct psi_list askers;  /* calls that wait for a version to be on disk, the oldest version first */
+    struct psi_list askers;  /* struct asker (bars.c): callers that wait until a version is on disk, the oldest version first */
 };
 
-/** Make b empty. psd_bars_fini() frees the bars, and answers no call that waits in b. */
+/** Make b empty. psd_bars_fini() frees the bars, and drops waiting done functions without a call. */
 void psd_bars_init(struct psd_task *t, struct psd_bars *b);
 void psd_bars_fini(struct psd_bars *b);
 /** Read a file of `bytes` bytes that has bars, and add them to b. writer: 1 + index of the task that wrote the file; 0: this
@@ -55,15 +55,14 @@ ps_status psd_bars_read(struct psd_task *t, struct psd_bars *b, uint32_t writer,
                         struct psi_err *err) PSI_MUST;
 /** This task's bar of a container, in memory: it may not be on disk yet. NULL: the container has none. */
 const struct psd_bar *psd_bars_find(const struct psd_task *t, const char *container);
-/** Up to this number no checkpoint brings the container back: the highest of all tasks' bars of it (others.h). 0: no bar. */
+/** The newest checkpoint that must not bring the container back: the highest number of all tasks' bars of it. 0: no bar. */
 uint64_t psd_bars_number(const struct psd_task *t, const char *container);
-/** The next bar after `behind` that belongs to an unfinished reset. behind NULL: search from the first bar. NULL: there is
- * none. */
+/** The next bar of an unfinished reset after `behind`; behind NULL: the first such bar. Returns NULL after the last. */
 const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct psd_bar *behind);
 /** Set this task's bar of a container to exactly this number, lower or higher than before; 0 removes the bar. The file is
  * written by the next psd_bars_wait() or psd_bars_tick(). RESOURCE_EXHAUSTED: nothing has changed. */
 ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t number, bool open, struct psi_err *err) PSI_MUST;
-/** In memory only: raise this variable's bar in b (name "": the container's) to `number`, if it is lower. RESOURCE_EXHAUSTED. */
+/** Raise the variable's bar in b (name "": the container's) to `number`, if it is lower; only in memory. RESOURCE_EXHAUSTED. */
 ps_status psd_bars_note(struct psd_task *t, struct psd_bars *b, const char *container, const char *name, uint64_t number,
                         struct psi_err *err) PSI_MUST;
 /** Note that the variable was deleted: no checkpoint up to the highest number that this task has heard of brings it back. If
@@ -75,11 +74,11 @@ bool psd_bars_pending(const struct psd_task *t);
 /** Call done, with ctx and id, when every bar that was set so far is on disk, or when the disk has failed. done is called later,
  * never within this call. Only while psd_bars_pending(). RESOURCE_EXHAUSTED: done is not called. */
 ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err) PSI_MUST;
-/** Call when the connection to the directory is lost: waiting done functions will get id 0, and so answer no order. */
+/** Call when the connection to the directory is lost: done functions that wait will get id 0, and answer nobody. */
 void psd_bars_directory_lost(struct psd_task *t);
 /** True if a bar of any task says that the variable was deleted after checkpoint `number` was made. */
 bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number);
-/** Walk over this task's bars of deleted variables: the next one after `behind` (NULL: the first one). NULL: there is none. */
+/** The next of this task's bars of deleted variables after `behind`; behind NULL: the first one. Returns NULL after the last. */
 const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const struct psd_bar *behind);
 void psd_bars_tick(struct psd_task *t);
 void psd_bars_check_invariants(const struct psd_task *t);

@@ -5,11 +5,11 @@
  * several disk operations at a time; a piece is verified while the disk reads the next ones -> the part is read: its sessions end
  * -> each part of another task is read into a psd_task of its own, and joined with the first -> TASK_LOAD is answered with the
  * containers -> TASK_PLACE: the containers that it names are emptied here, and the loaded ones take their place -> the task
- * serves, and reports again what it has. A task that was just started has no containers before. What was done to a loaded
- * container after the checkpoint was made is lost, also pushes that were acknowledged.
+ * serves, and reports again what it has. What was done to a loaded container after the checkpoint was made is lost, even
+ * acknowledged pushes.
  *
  * Failure: the disk fails, or a file is not as it was written: the answer says why, and the containers in use are as before.
- * Memory is short at TASK_PLACE: the containers that it names are empty then. The connection to the directory is lost: the load
+ * Memory is short at TASK_PLACE: the containers that it names are left empty. The connection to the directory is lost: the load
  * is freed, as soon as the disk no longer reads into its memory. */
 #include "beside.h"
 
@@ -85,10 +85,10 @@ void psd_containers_fini(struct psd_containers *l)
 
 #define TO(phase) (1u << PSD_BESIDE_##phase)
 static const uint8_t WAYS[PSD_BESIDE_PHASES] = {
-    [PSD_BESIDE_EMPTY] = TO(READS) | TO(EMPTY), /* EMPTY: psd_beside_fini() without a load */
+    [PSD_BESIDE_EMPTY] = TO(READS) | TO(EMPTY), /* EMPTY to EMPTY: psd_beside_fini() is called without a load */
     [PSD_BESIDE_READS] = TO(LOADED) | TO(ENDS) | TO(EMPTY),
     [PSD_BESIDE_LOADED] = TO(EMPTY),
-    [PSD_BESIDE_ENDS] = TO(EMPTY) | TO(ENDS), /* ENDS again: psd_beside_drop() of a load that has failed already */
+    [PSD_BESIDE_ENDS] = TO(EMPTY) | TO(ENDS), /* ENDS to ENDS: psd_beside_drop() is called for a load that has failed already */
 };
 #undef TO
 
@@ -139,8 +139,8 @@ void psd_beside_drop(struct psd_task *t)
     }
 }
 
-/* True if a variable of c has no value, or one that a chief may still replace. Such a container is put into use only if all
- * tasks are rolled back to the checkpoint. */
+/* True if a variable of c has no value, or a provisional one, which the client that sets up the model (its chief) may still
+ * replace. Such a container is put into use only if all tasks are rolled back to the checkpoint. */
 static bool is_unfinished(const struct psd_container *c)
 {
     uint64_t cursor = 0;
@@ -181,7 +181,7 @@ static void answer_load(struct psd_task *t, const struct psi_err *err)
     psd_list_end(&l);
 }
 
-/* End the load, and answer TASK_LOAD. err NULL: all parts are loaded; otherwise they are freed. No read may be under way. */
+/* End the load, and answer TASK_LOAD. err NULL: all parts are loaded; otherwise free what is loaded. No read may be under way. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
     if (err != NULL) {
@@ -204,7 +204,7 @@ static void fails(struct psd_task *t, const struct psi_err *why)
     }
 }
 
-/* End the loaded sessions. Elements that they had taken go back into their queues, and mutations that they had begun end. */
+/* End the loaded sessions. Queue elements that they had taken go back into the queues, and pushes that they had begun end. */
 static void end_sessions(struct psd_task *beside)
 {
     uint64_t cursor = 0;
@@ -214,8 +214,8 @@ static void end_sessions(struct psd_task *beside)
     }
 }
 
-/* Raise the chief numbers of t (one for each container) to those of `from`. alone: no task has a container in use, so no chief is
- * alive, and the numbers are marked as known from a checkpoint only (psd_chief_note_saved()). */
+/* Raise the chief number of each container of t to that of `from`. (Each client that sets up a container, its chief, gets the
+ * next number.) alone: no task uses a container, so no chief is alive, and psd_chief_note_saved() marks the numbers as loaded. */
 static void take_chiefs(struct psd_task *t, const struct psd_task *from, bool alone)
 {
     uint64_t cursor = 0;
@@ -334,7 +334,7 @@ static void piece_read(struct psd_task *t, void *ctx, ps_status st, size_t bytes
     got(t, st, bytes, t->name, error);
 }
 
-/* True if this task wrote the part. Only if values are distributed over all tasks, psd_beside.parts has its own part too. */
+/* True if this task wrote the part. psd_beside.parts has such parts only if values are distributed anew over all tasks. */
 static bool is_own(const struct psd_task *t, uint32_t writer)
 {
     return writer == t->config.task + 1;
@@ -389,7 +389,7 @@ static void read_more(struct psd_task *t)
     }
 }
 
-/* True if the item distributes its part's values over `tasks` tasks, as each item of a TASK_LOAD must; tasks 0: over none. */
+/* Check that the item distributes the values of its part over `tasks` tasks, as its whole TASK_LOAD does; tasks 0: not at all. */
 static bool is_dealt_right(const ps_v1_StartItem *item, uint32_t tasks)
 {
     return item->tasks == tasks && tasks <= PS_TASKS_MAX && (tasks == 0 || (item->place < tasks && item->home < tasks));
@@ -426,7 +426,7 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
-/* Make psd_beside.dealt, and psd_beside.places with the peer indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
+/* Make psd_beside.dealt, all 0, and psd_beside.places, the indexes of the job's tasks in order. RESOURCE_EXHAUSTED. */
 static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
 {
     struct psd_beside *s = t->beside;
@@ -488,7 +488,7 @@ struct placing {
     struct psd_task *task;
     uint64_t number;
     const struct psd_containers *of;
-    bool differs; /* a variable that is sealed (complete) in the checkpoint has lost its seal */
+    bool differs; /* a variable that was sealed (complete) in the checkpoint is put into use without its seal */
 };
 
 static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
@@ -538,7 +538,7 @@ static ps_status place_loaded(struct psd_task *t, const ps_v1_StartItem *what, c
     t->beside->placed++;
     uint32_t others = t->store.variable_count, loaded = t->beside->task->store.variable_count;
     ps_status st = psd_place(t, t->beside->task, &how, err);
-    /* only if this task now has exactly its own part of the checkpoint, it has nothing that is not saved */
+    /* if this task now has exactly its own part of the checkpoint, and nothing else, it has nothing unsaved */
     if (st == PS_OK) {
         psd_shards_placed(t, what->number,
                           !p.differs && others == 0 && t->store.variable_count == loaded && t->beside->part_count == 0);
@@ -546,9 +546,9 @@ static ps_status place_loaded(struct psd_task *t, const ps_v1_StartItem *what, c
     return st;
 }
 
-/* Carry out TASK_PLACE: the loaded containers that `of` names replace those in use, and other loaded ones are freed. what->number
- * 0: none is replaced. Afterwards the task serves, unless what->text says why it must go on waiting. FAILED_PRECONDITION:
- * another checkpoint than what->number is loaded; RESOURCE_EXHAUSTED: the containers in `of` are empty now. */
+/* Carry out TASK_PLACE: the loaded containers that `of` names replace those in use; all others that are loaded are freed. With
+ * what->number 0 nothing is replaced. Then the task serves clients, unless what->text says why it must go on waiting.
+ * FAILED_PRECONDITION: checkpoint what->number is not loaded; RESOURCE_EXHAUSTED: the containers in `of` are left empty. */
 static ps_status place_or_begin(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_containers *of,
                                 struct psi_err *err)
 {
@@ -647,8 +647,7 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     return st == PS_OK ? psd_others_gone(t, container, name, item->number, err) : st;
 }
 
-/* Take in one frame of a TASK_PLACE: its containers go into `of`. what->start 0: it is the first frame, and its first item fills
- * *what. */
+/* Take in one frame of a TASK_PLACE: its containers go into `of`; in the first frame (what->start 0) the first item is *what. */
 static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_containers *of,
                             struct psi_err *err)
 {
@@ -686,7 +685,7 @@ void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd
     struct psd_beside *s = t->beside;
     bool more = (r->header.flags & PS_FLAG_MORE) != 0;
     struct psi_err err;
-    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* no disk: nothing to place */
+    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* no disk: nothing is loaded */
     if (st != PS_OK && more) {
         psd_conn_fault(t, c, st, err.reason, err.text); /* the other frames of this TASK_PLACE are useless without this one */
     }

@@ -9,12 +9,12 @@
  * TASK_LOAD loads the checkpoint into a second psd_task. TASK_PLACE, which the directory sends when all tasks have loaded, moves
  * the loaded content into the serving task. If the connection to the directory is lost before that, the second psd_task is freed.
  *
- * The directory may tell a task to load also parts of other tasks, whose directories lie beside its own (others.h). Each such
+ * The directory may tell a task to load also parts of other tasks, whose directories are on its disk too (others.h). Each such
  * part is loaded into a psd_task of its own, verified, and then joined with what was loaded before.
  *
- * The directory may also have all values dealt anew over all tasks (psd/store/deal.h): each task reads its share of each part,
- * from its own disk or from the task that has the part (source.h). Until the next checkpoint is whole, this task's values lie in
- * the parts of other tasks (psd_store.moved).
+ * The directory may also have all values distributed anew over all tasks (psd/store/deal.h): each task reads its share of each
+ * part, from its own disk or from the task that has the part (source.h). Until the next checkpoint is whole, this task's values
+ * lie in the parts of other tasks (psd_store.moved).
  *
  * Containers come into use with variables, slots, queues and chiefs' numbers, under new incarnations: a client that uses an old
  * incarnation is told that the container is lost. Sessions are left out, because their numbers belong to the old incarnations.
@@ -25,20 +25,21 @@
 #include "shards.h"
 #include "source.h"
 
-enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* the setting `restore`; -n: load checkpoint n */
+/* setting `restore`; -n: checkpoint n */
+enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE };
 enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
 
 struct psd_load;
 
-/* An entry of a list of containers. There are lists of containers that were loaded, that were placed (loaded and then put into
- * use), that a task holds, and that are barred. A field's comment begins with the lists that set it. */
+/* An entry of a list of containers. Lists have containers that a task has loaded, places (puts into use after a load) or holds
+ * (uses), or that are barred (must not be loaded). The comment on a field begins with the kinds of lists that set it. */
 struct psd_containers_entry {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    /* placed, held: psd_container.start. loaded: 1 if a value is missing or provisional. barred: newest checkpoint not to use */
+    /* placed, held: psd_container.start. loaded: 1 if a value is missing or provisional. barred: newest forbidden checkpoint */
     uint64_t start;
-    uint64_t next, moved; /* held: psd_container.next and .moved */
+    uint64_t next, moved; /* held: the fields of psd_container with these names */
     bool trained;         /* placed: some task had trained the container before the checkpoint was made */
-    bool cut;             /* directory: all tasks replace what they have of the container by the checkpoint's content */
+    bool cut;             /* directory only: each task replaces its content of the container by the checkpoint's */
 };
 
 struct psd_containers {
@@ -61,12 +62,12 @@ enum psd_beside_phase {
 };
 
 struct psd_beside {
-    /* the files on disk are not known yet, so neither is whether this task must wait for the directory's decision */
+    /* the files on disk are not known yet, so it is open whether this task must wait for the directory */
     bool undecided;
     char why[512];   /* why the directory does not let this task begin; "": the directory has not refused */
-    bool alone;      /* directory: no task used a container when the load was chosen */
+    bool alone;      /* directory only: when the load was chosen, no task used a container */
     uint64_t placed; /* how often this task has put containers of a checkpoint into use */
-    /* number of clients refused while this task waits or loads; the more, the later they may ask again (psd_beside_retry_ms()) */
+    /* clients refused while this task waits or loads; the higher, the later a client may try again (psd_beside_retry_ms()) */
     uint32_t sent_away;
     /* a load: */
     enum psd_beside_phase phase;
@@ -75,16 +76,16 @@ struct psd_beside {
     struct psd_task *task;    /* holds what is loaded */
     struct psd_load *load;    /* reads one part at a time; NULL: all parts are read */
     uint32_t reading;         /* disk operations under way for the load */
-    struct psi_err failed;    /* ENDS: why the load has ended, for the answer to TASK_LOAD; PS_OK: psd_beside_drop() was called */
-    struct psd_source source; /* open: the part is read from another task, not from this task's disk */
+    struct psi_err failed;    /* in ENDS: why the load has failed, for its answer; code PS_OK: psd_beside_drop() was called */
+    struct psd_source source; /* connection on which a part is read from another task; closed: the part is read from this disk */
     struct psd_task *other;   /* holds another task's part until it is joined with `task`; NULL: no such part is read */
     uint32_t writer;          /* 1 + index of the task that wrote the part being read; 0: this task reads its own part as it is */
-    /* values are dealt over all tasks: bytes that each place (task) has got so far (psd_deal.has); NULL: nothing is dealt */
+    /* [place of a task]: bytes that the task gets so far, if values are distributed anew (psd_deal.has); otherwise NULL */
     uint64_t *dealt;
-    uint32_t *places;       /* for each place, the index of its task in the job (psd_deal.index); NULL: nothing is dealt */
-    ps_v1_StartItem *parts; /* parts to read, in order; this task's own is among them (values are dealt), or is read first */
+    uint32_t *places;       /* [place]: index of the task in the job (psd_deal.index); NULL: values are not distributed */
+    ps_v1_StartItem *parts; /* parts to read, in order; this task's own is among them only if values are distributed */
     size_t part_count, part_at;
-    uint64_t done_bytes, all_bytes; /* of all files of all parts: bytes read so far; bytes in all */
+    uint64_t done_bytes, all_bytes; /* bytes of all files of all parts: read so far; in total */
     /* a TASK_PLACE of which not all frames have come yet: */
     ps_v1_StartItem coming;          /* first item of that TASK_PLACE; start 0: none is on its way */
     struct psd_containers coming_of; /* containers in the frames that have come */
@@ -99,7 +100,7 @@ void psd_beside_fini(struct psd_task *t);
  * directory (the first ps task) says what it begins with. */
 void psd_beside_turn(struct psd_task *t);
 /** Check that this task serves clients. UNAVAILABLE: it waits until the directory tells it to begin. FAILED_PRECONDITION: the
- * directory has refused to. */
+ * directory has refused to let it begin. */
 ps_status psd_beside_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** How many ms a client that psd_beside_check() refuses waits before its next HELLO; 0: this task neither waits nor loads. The
  * time grows with the number of refused clients, from 20 ms to a second, so that refusals take little time from the load. */
@@ -122,7 +123,7 @@ void psd_containers_fini(struct psd_containers *l);
 void psd_beside_directory_lost(struct psd_task *t);
 /** Give up a load, and free what is loaded, as soon as no disk operation reads into it. TASK_LOAD is not answered. */
 void psd_beside_drop(struct psd_task *t);
-/** Add to this task's list (its report to the directory): whether the task waits, and from which loads its containers come. */
+/** Add to this task's report to the directory: whether the task waits, and which load each of its containers comes from. */
 void psd_containers_add(const struct psd_task *t, struct psd_list *l);
 /* ---- share.c ---- */
 /** How much of its part of a checkpoint this task has written or loaded, in millionths; 0 while it does neither. */

@@ -2,10 +2,10 @@
 /* Which checkpoint tasks load, and when: decided by the directory, the first ps task. The rules are in plan.c. All that was done
  * to a loaded container after the checkpoint was made is lost, also pushes that were acknowledged.
  *
- * Happy path, by phase. DUE: all tasks of the job have reported what they have, and one of them waits. CHOOSING: the directory
- * goes through all names; the plan says which tasks load and why, loader_choice.c which checkpoint. LOADING: the tasks load.
- * PLACING (loader_place.c): the tasks put what they have loaded into use. DUE: all tasks report again, and serve. The last phase
- * is IDLE, or SEALING if values have moved.
+ * Happy path, by phase. DUE: a load may be needed, and the directory waits until all tasks of the job have reported what they
+ * have. CHOOSING: the directory goes through all names; the plan says which tasks load and why, loader_choice.c which checkpoint.
+ * LOADING: the tasks load. PLACING (loader_place.c): the tasks put what they have loaded into use. DUE: all tasks report again,
+ * and serve. The last phase is IDLE, or SEALING (loader.h) if values have moved.
  *
  * Failure. A part is damaged: the checkpoint counts as bad, and the next older one is chosen. A bad checkpoint may be chosen
  * again when a task was lost, because people may have put its files back, and when a client names the checkpoint. A restore that
@@ -35,7 +35,7 @@ bool psd_loader_anything_lives(const struct psd_task *t)
 static const uint8_t WAYS[PSD_LOADER_PHASES] = {
     [PSD_LOADER_IDLE] = TO(DUE),
     [PSD_LOADER_SEALING] = TO(IDLE) | TO(DUE),
-    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: the load is given up, and tasks free what they have loaded */
+    [PSD_LOADER_DUE] = TO(CHOOSING) | TO(PLACING), /* to PLACING: no load; tasks are told to free what they have loaded */
     [PSD_LOADER_CHOOSING] = TO(IDLE) | TO(SEALING) | TO(DUE) | TO(NOTING) | TO(LOADING) | TO(PLACING),
     [PSD_LOADER_NOTING] = TO(DUE),
     [PSD_LOADER_LOADING] = TO(DUE) | TO(PLACING),
@@ -88,7 +88,7 @@ void psd_loader_again_later(struct psd_task *t)
     }
 }
 
-/* Let all tasks of the job (all true), or only those that wait (all false), take part in the load: their duty is open. */
+/* Let tasks take part in the load: all tasks of the job (all true), or only those that wait to begin (all false). */
 static void set_duties(struct psd_task *t, bool all)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -181,7 +181,7 @@ void psd_loader_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
 {
     struct psd_loader *s = t->loader;
     if (r == NULL || a->number != s->start) {
-        return; /* psd_loader_lost() is called for a lost connection; an answer about an earlier load is of no use */
+        return; /* psd_loader_lost() deals with a lost connection; an answer to an order of an earlier load is of no use */
     }
     if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_LOADER_LOADING) {
         load_answered(t, p, r, err);
@@ -201,7 +201,7 @@ void psd_loader_encode_load(const struct psd_task *t, const struct psd_peer *p, 
     const struct loading *loading = o->what;
     (void)t, (void)p;
     psd_list_add(l, &ps_v1_StartItem_msg, loading->what);
-    for (size_t i = 0; i < loading->count; i++) { /* fits one frame: PS_TASKS_MAX short items at most */
+    for (size_t i = 0; i < loading->count; i++) { /* all fit into one frame: at most PS_TASKS_MAX short items */
         psd_list_add(l, &ps_v1_StartItem_msg, &loading->parts[i]);
     }
 }
@@ -214,7 +214,7 @@ static void load_checkpoint(struct psd_task *t, const struct psd_checkpoint *c, 
     size_t count = 0;
     bool memory = true;
     s->moved = psd_loader_moved_most(t);
-    s->torn_stays = false; /* this load may mend torn values; decide() sets torn_stays when no checkpoint can */
+    s->torn_stays = false; /* this load may replace torn values (of two loads); decide() sets torn_stays when no checkpoint can */
     if (psd_loader_adopts(t, c)) {
         set_duties(t, true);
     }
@@ -258,7 +258,7 @@ static bool somebody_waits(const struct psd_task *t)
     return false;
 }
 
-/* True if this task, the directory, has put variables of a load into use, but has not recorded all their names yet. */
+/* True if this task, the directory, uses loaded variables, but has not recorded all their names yet. */
 static bool is_unnamed(const struct psd_task *t)
 {
     const struct psd_loader *s = t->loader;
@@ -281,7 +281,7 @@ void psd_loader_lost(struct psd_task *t, const struct psd_peer *p)
         psd_saver_look_again(t);
     }
     if (p->own_job && psd_loader_is_on(t->loader) && t->loader->phase != PSD_LOADER_NAMING) {
-        /* the load is decided again when the task is back and has reported what it has */
+        /* a new load is decided when the lost task is back and has reported what it has */
         psd_loader_end(t, is_unnamed(t) ? PSD_LOADER_NAMING : PSD_LOADER_DUE);
     }
 }
@@ -293,8 +293,8 @@ static bool may_begin(const struct psd_task *t)
            (t->saver == NULL || t->saver->phase == PSD_SAVER_IDLE || t->saver->phase == PSD_SAVER_TELLING);
 }
 
-/* The setting `restore`, and whether all tasks have to load, as one number. After a refused load none is tried again until this
- * number changes, a task is lost, or a checkpoint is deleted. */
+/* One number for the setting `restore` and for whether all tasks have to load. After a load was refused, no load is tried until
+ * this number changes, a task is lost, or a checkpoint is deleted. */
 static int64_t settings_of(const struct psd_task *t, enum psd_load_reason reason)
 {
     return (int64_t)t->config.restore * 2 + psd_plan_is_of_all(reason, psd_loader_any_together(t));
@@ -311,7 +311,7 @@ static void decide_asked(struct psd_task *t)
     struct psd_checkpoint *c = psd_saver_known(t, number);
     ps_status st = psd_loader_ask_check(t, number, &err);
     if (st == PS_OK) {
-        c->bad[0] = '\0'; /* try again after a failed load: files of the checkpoint may have been put back */
+        c->bad[0] = '\0'; /* after a failed load try again: people may have put files of the checkpoint back */
     }
     if (st == PS_OK && !psd_loader_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
@@ -404,12 +404,12 @@ void psd_loader_turn(struct psd_task *t)
     }
     if (t->draining || !may_begin(t)) {
         if (s->phase == PSD_LOADER_CHOOSING) {
-            psd_loader_move(t, PSD_LOADER_DUE); /* the walk over all names must begin anew */
+            psd_loader_move(t, PSD_LOADER_DUE); /* the walk over the names of all variables must begin anew */
         }
         return;
     }
     if (s->phase == PSD_LOADER_DUE && s->asked.number != 0 &&
-        psi_list_empty(&s->asking)) { /* every client that asked has given up */
+        psi_list_empty(&s->asking)) { /* no client waits for the restore any more */
         s->asked.number = 0;
         psd_containers_fini(&s->asked_of);
         psd_loader_place_nothing(t, false, NULL);
@@ -454,7 +454,7 @@ ps_status psd_loader_begin(struct psd_task *t, struct psi_err *err)
     t->loader = psi_calloc(1, sizeof(*t->loader));
     if (t->loader != NULL) {
         psi_list_init(&t->loader->asking);
-        t->loader->phase = PSD_LOADER_DUE; /* decides as soon as may_begin() is true */
+        t->loader->phase = PSD_LOADER_DUE; /* the first load is decided as soon as may_begin() is true */
         t->loader->peers = psi_calloc(t->peer_count, sizeof(*t->loader->peers));
     }
     return t->loader != NULL && t->loader->peers != NULL ? PS_OK

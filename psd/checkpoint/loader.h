@@ -32,14 +32,14 @@ struct psd_checkpoint;
 /* What the directory does about a load. loader.c has the table of transitions. */
 enum psd_loader_phase {
     PSD_LOADER_IDLE,     /* no load is needed or under way */
-    PSD_LOADER_SEALING,  /* the load is over; the values that it has moved (see above) are not saved in a new checkpoint yet */
+    PSD_LOADER_SEALING,  /* the load is over and has moved values (psd_loader_moves()): a new checkpoint must save them */
     PSD_LOADER_DUE,      /* a load may be needed; the decision waits for resets and saves under way, and for missing tasks */
-    PSD_LOADER_CHOOSING, /* the directory looks at all names, slice by slice, and then chooses a checkpoint */
-    /* no container is in use: the disk notes which checkpoints must not be loaded later; then the phase is DUE again */
+    PSD_LOADER_CHOOSING, /* the directory looks at the names of all variables, slice by slice, and then chooses a checkpoint */
+    /* all tasks are to begin empty: first the disk notes which checkpoints must not be loaded later. The next phase is DUE */
     PSD_LOADER_NOTING,
     PSD_LOADER_LOADING, /* tasks that take part read and verify their parts */
     PSD_LOADER_PLACING, /* tasks that take part put what they have loaded into use, and report again what they have */
-    /* a task was lost in PLACING, and the directory, short of memory, has not recorded all names of its own loaded variables */
+    /* a task was lost in PLACING, and the directory still has to record names of variables that it has loaded (no memory) */
     PSD_LOADER_NAMING,
     PSD_LOADER_PHASES
 };
@@ -47,21 +47,21 @@ enum psd_loader_phase {
 /* Whose parts the tasks load. */
 enum psd_loader_from {
     PSD_LOADER_FROM_OWN, /* each task loads the part that it has written */
-    /* some part is loaded by another task than its writer, which is not in the job or lacks the part */
+    /* some part is loaded by another task, because its writer is not in the job or lacks the part */
     PSD_LOADER_FROM_OTHERS,
-    PSD_LOADER_FROM_ALL /* the values are dealt over all tasks */
+    PSD_LOADER_FROM_ALL /* all values are distributed anew over all tasks */
 };
 
-/* Whether a task takes part in this phase (LOADING: it loads; PLACING: it puts into use what it has loaded), and has finished. */
+/* Whether a task takes part in LOADING (it loads) or PLACING (it puts into use what it has loaded), and has finished. */
 enum psd_loader_duty { PSD_DUTY_NONE, PSD_DUTY_OPEN, PSD_DUTY_DONE };
 
-/* A part of a checkpoint that a task offers to load for its writer, because the writer's directory lies beside its own. */
+/* A part of a checkpoint that a task offers to load in place of its writer, whose directory is on the disk of this task too. */
 struct psd_loader_offer {
     uint64_t number;
     uint32_t writer; /* 1 + index of the task that wrote the part */
 };
 
-/* The part of a checkpoint that one task has written: its state file. */
+/* One task's part of a checkpoint. bytes, sum: size and CRC32C of its state file. */
 struct psd_loader_part {
     uint64_t number, bytes;
     uint32_t task, sum;
@@ -76,8 +76,8 @@ struct psd_loader_parts {
 struct psd_loader_peer {
     struct psd_loader_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t moved; /* psd_store.moved (variable.h), as the task reported it; the directory does not report to itself: 0 */
-    struct psd_containers held;   /* containers of the task that are not empty */
+    uint64_t moved; /* the psd_store.moved that the task has reported; 0 for the directory, which does not report to itself */
+    struct psd_containers held;   /* containers that the task uses and that are not empty */
     struct psd_containers loaded; /* containers that the task has loaded into memory and does not use yet */
     /* the report that is being received says that the task waits for the directory; psd_peer.waits is set at its end */
     bool will_wait;
@@ -86,8 +86,8 @@ struct psd_loader_peer {
 
 struct psd_loader {
     enum psd_loader_phase phase;
-    uint64_t names_cursor;           /* CHOOSING: where the walk over all names goes on */
-    struct psd_containers by_rounds; /* containers with values of synchronous rounds: all tasks are rolled back together */
+    uint64_t names_cursor;           /* in CHOOSING: position of the walk over the names of all variables */
+    struct psd_containers by_rounds; /* containers with values of synchronous rounds: all tasks must load these together */
     uint64_t again_ms;               /* after a failure: no load begins before this time */
     /* The load in LOADING and PLACING. number 0: tasks are told to begin empty, or to free what they have loaded. */
     enum psd_load_reason reason;
@@ -95,21 +95,21 @@ struct psd_loader {
     uint64_t number; /* number of the checkpoint; 0: none */
     uint64_t start;  /* random number of this load; answers to the orders of earlier loads are ignored */
     uint64_t begun_ms;
-    /* psd_loader_moved_most() when the load began: checkpoints up to this number have some values in the parts of other tasks */
+    /* psd_loader_moved_most() when the load began: up to this checkpoint, some values were not saved by their present tasks */
     uint64_t moved;
     struct psi_err why; /* why a task cannot load; PS_OK: none has failed. RESOURCE_EXHAUSTED, UNAVAILABLE: a retry may succeed */
     /* facts from earlier loads */
-    /* while psd_task.refused is set: settings_of() when no checkpoint could be loaded; once it differs, a load is tried again */
+    /* while psd_task.refused is set: result of settings_of() at the refusal. When it changes, a load is tried again */
     int64_t refused_by;
     char why_refused[512]; /* holds the text to which psd_task.refused points */
-    /* some tasks use a load's values and others do not (psd_plan_facts.torn), and no checkpoint on disk can mend this */
+    /* values in use are torn (psd_plan_facts.torn), and no checkpoint on disk can replace them */
     bool torn_stays;
-    uint64_t behind; /* newest checkpoint that the log has named because other tasks have it and the directory has not; 0: none */
+    uint64_t behind; /* newest checkpoint that the log has named as missing at the directory, though a task has it; 0: none */
     /* CHECKPOINT_RESTORE */
     struct psi_list asking;         /* struct psd_need */
     ps_v1_SavedNameItem asked;      /* the checkpoint that clients ask for; number 0: no client asks */
     struct psd_containers asked_of; /* the containers that are to be restored; empty: all that the checkpoint has */
-    /* checkpoint `kept` must not be deleted before kept_until_ms, because it is to be restored after a save; 0: none */
+    /* checkpoint `kept` must not be deleted before kept_until_ms, because a client will restore it; kept 0: no such checkpoint */
     uint64_t kept, kept_until_ms;
     struct psd_loader_peer *peers;
 };
@@ -130,13 +130,13 @@ static inline uint64_t psd_loader_named(const struct psd_task *t)
 {
     return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
 }
-/** True while tasks load, put into use or begin empty. Meanwhile no variable is created, no container reset, no state saved. */
+/** True while tasks load, put loaded content into use, or begin empty. Meanwhile nothing is created, reset or saved. */
 static inline bool psd_loader_is_on(const struct psd_loader *s)
 {
     return s->phase >= PSD_LOADER_LOADING;
 }
-/** True if values have moved since this load's checkpoint was made: another task uses them now than the one that saved them
- * (loader_held.c). Then the checkpoint replaces the containers of these values on all tasks: psd_loader_is_moved(). */
+/** True if values have moved: another task uses them now than the one that saved them in this load's checkpoint (loader_held.c).
+ * Then the load replaces the containers of these values (psd_loader_is_moved()) on all tasks. */
 static inline bool psd_loader_strays(const struct psd_loader *s)
 {
     return s->number != 0 && s->moved >= s->number;
@@ -190,29 +190,29 @@ bool psd_loader_anything_lives(const struct psd_task *t);
 /** Call when all tasks that take part have loaded: sends each the order to put its part into use. */
 void psd_loader_place(struct psd_task *t);
 /** Send TASK_PLACE without containers. waiting false: to the tasks that serve, so that they free what they have loaded. waiting
- * true: to the tasks that wait. why NULL: these begin empty; otherwise they go on waiting, and tell clients this reason. */
+ * true: to the tasks that wait; with why NULL they begin empty, otherwise they go on waiting, and tell clients this reason. */
 void psd_loader_place_nothing(struct psd_task *t, bool waiting, const char *why);
 /** Call when p has answered TASK_PLACE; err NULL: p has put its part into use. */
 void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err);
-/** Note that p uses its part now. When all tasks that take part use theirs, the load ends. */
+/** Note that p has put its part into use. When all tasks that take part have, the load ends. */
 void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p);
 /** Call when a client's restore fails: the clients that asked get err, tasks free what they have loaded, nothing else changes. */
 void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err);
 
 /* ---- loader_held.c, loader_place.c ---- */
-/** Budget bytes of the lists of containers that tasks have (psd_loader_peer.held), counted anew to check the budget's sum. */
+/** Bytes that the memory budget must count for psd_loader_peer.held of all tasks, added up anew. For a check of the budget. */
 uint64_t psd_loader_bytes(const struct psd_task *t);
 void psd_loader_held_fini(struct psd_task *t, struct psd_loader_peer *of);
-/** Call when p begins to report what it has (its list): forgets its earlier report. */
+/** Call when p begins to report what it has: forgets the earlier report of p. */
 void psd_loader_list_begin(struct psd_task *t, const struct psd_peer *p);
-/** Take in one item of this report. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+/** Take in one item of p's report. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
 ps_status psd_loader_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
                                struct psi_err *err) PSI_MUST;
 /** Note the containers that the directory's own task has. RESOURCE_EXHAUSTED. */
 ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Begin to go through all names, to find containers that a task made after its report, and containers with values of rounds. */
+/** Begin to walk over the names of all variables, to find containers made after a task's report, or with values of rounds. */
 void psd_loader_look_begin(struct psd_task *t);
-/** Examine the next psd_task_config.list_slice_rows names. *out_over: no name is left. Later changes are noted by
+/** Examine the next psd_task_config.list_slice_rows names. *out_over: true after the last name. Later changes are noted by
  * psd_loader_made() and psd_loader_by_rounds() until the load is over. RESOURCE_EXHAUSTED. */
 ps_status psd_loader_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err) PSI_MUST;
 bool psd_loader_has_work(const struct psd_task *t);
@@ -220,9 +220,9 @@ bool psd_loader_has_work(const struct psd_task *t);
 void psd_loader_made(struct psd_task *t, const struct psd_peer *p, const char *container);
 /** Call when rounds may have made values of this container. Notes the container if a load is being decided or is under way. */
 void psd_loader_by_rounds(struct psd_task *t, const char *container);
-/** Find the container in the list of a task that serves (does not wait for the directory). NULL: no such task has it. */
+/** Find the container in the report of a task that serves (does not wait for the directory). NULL: no such task has it. */
 const struct psd_containers_entry *psd_loader_living(const struct psd_task *t, const char *container);
-/** True if the container is torn: in one load a task has put it into use, and another has only loaded it. */
+/** True if the container is torn: of one load, one task uses its content of the container, and another has only loaded it. */
 bool psd_loader_is_torn(const struct psd_task *t, const char *container);
 bool psd_loader_any_torn(const struct psd_task *t);
 /** True if all tasks must have the container's values of one instant: the setting `recover` is `cut` for the container, or
@@ -243,7 +243,7 @@ const struct psd_peer *psd_loader_reader(const struct psd_task *t, const struct 
 /** True if some part is not loaded by its writer: the writer is not in the job, or takes part in the load and lacks the part. */
 bool psd_loader_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** True if all tasks have to load c, not only those that wait. Reasons: psd_loader_has_others(); values have moved since c was
- * made (psd_loader_moved_most()); a task that waits has lost something of a container that is to be of one instant. */
+ * made (psd_loader_moved_most()); a task that waits has lost values of a psd_loader_is_together() container. */
 bool psd_loader_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** True if the values of c are to be distributed anew: the tasks that wrote c are not exactly the tasks of the job, and all tasks
  * of the job have disks. */
@@ -251,8 +251,8 @@ bool psd_loader_is_of_others(const struct psd_task *t, const struct psd_checkpoi
 /** True if a part of c that is to be loaded is missing: no task has it. *out: a missing part, if possible one whose writer has
  * left the job. *out_gone: the writer of *out has left the job. */
 bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_loader_part *out, bool *out_gone);
-/** Set `trained` of the containers in `of` that any task had trained before c was made. The manifest of an older psd does not say
- * this; then the global step of c decides, if all values of c are of one container. */
+/** Set `trained` of those containers in `of` that a task had trained before c was made, as the manifest of c says. A manifest by
+ * an older psd does not say so: then a container counts as trained if c has a global step and no other container. */
 void psd_loader_mark_trained(const struct psd_checkpoint *c, const struct psd_containers *of);
 /** Say in buf what people can do about the part that psd_loader_missing() finds; "": none is missing. older: a checkpoint that
  * could be loaded instead (0: none). Returns buf. */
@@ -264,19 +264,18 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count);
 
 /* ---- loader_place.c ---- */
-/** Forget the names of p's variables in these containers; the next report of p brings them again. */
+/** Forget the names of p's variables in these containers, which the next report of p will list again. */
 void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_containers *of);
-/** Record in the directory those variables of this task whose names it lacks. True: the directory has all their names. */
+/** Record in the directory the names of this task's variables that it lacks. True: it lacks none now. */
 bool psd_loader_name_own(struct psd_task *t);
 
-/* ---- loader_held.c: values that have moved ---- */
-/** The highest psd_store.moved of all tasks: in checkpoints up to this number, some value is in another task's part than that of
- * the task that uses the value now. 0: all values are where they were saved. */
+/* ---- loader_held.c: values that have moved: other tasks use them now than those that saved them ---- */
+/** The newest checkpoint in which some value is in the part of another task than the one that uses the value now: the highest
+ * psd_store.moved of all tasks. 0: no checkpoint. */
 uint64_t psd_loader_moved_most(const struct psd_task *t);
-/** True if values of the container may lie on other tasks now than in checkpoint `number`: a task has reported this, or no task
- * uses the container. */
+/** True if values of the container may be on other tasks than in checkpoint `number`: a task says so, or no task uses it. */
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number);
-/** True if this load moves values: a task loads a part that another wrote, or all load an older checkpoint than the newest. */
+/** True if this load puts values on other tasks than those that saved them, or loads an older checkpoint than the newest. */
 bool psd_loader_moves(const struct psd_task *t);
 /** True if in the newest checkpoint each value is in the part of the task that uses it, or if there is no checkpoint. */
 bool psd_loader_is_sealed(const struct psd_task *t);
@@ -285,33 +284,31 @@ bool psd_loader_is_strayed(const struct psd_task *t);
 
 /* ---- loader_choice.c ---- */
 /** Checkpoints up to this number are of another model, because they existed when all tasks began empty (restore = none): while a
- * container is in use, none of them is loaded. 0: no bound. The bound is on the directory's disk, as the bar with the name "". */
+ * container is in use, none of them is loaded. 0: no bound. The directory's disk has the bound, as the bar of container "". */
 static inline uint64_t psd_loader_anew(const struct psd_task *t)
 {
     const struct psd_bar *bar = psd_bars_find(t, "");
     return bar == NULL ? 0 : bar->number;
 }
 /** Call before all tasks begin empty: writes the bound psd_loader_anew() to disk as `number`, for a later directory. True: the
- * disk has it, or has no manifest and needs none. False with *out_st PS_OK: it is being written; psd_loader_noted() is called
- * when the write ends or fails (event bars_not_written). False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
+ * disk has the bound, or has no manifest and needs no bound. False with *out_st PS_OK: the bound is being written;
+ * psd_loader_noted() is called when the write ends or fails. False with RESOURCE_EXHAUSTED: psd_loader_noted() is not called. */
 bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st);
 /** True if c can be loaded: it is not known to be damaged, no part is missing, and each task that loads wrote a part of c or may
  * begin without one. */
 bool psd_loader_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
-/** Choose the checkpoint for the tasks that take part. NULL with *out_why NULL: there is none, and tasks that wait begin empty.
- * NULL with *out_why set: the tasks do not begin; *out_why says why, and may point to buf. */
+/** Choose the checkpoint for the tasks that take part. Returns NULL with *out_why NULL: no checkpoint; the tasks that wait begin
+ * empty. Returns NULL with *out_why set: the tasks do not begin, for this reason; *out_why may point to buf. */
 const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
 
 /* ---- loader_ask.c: CHECKPOINT_RESTORE ---- */
 /** Check that the checkpoint can be restored. NOT_FOUND; UNAVAILABLE: a task is away; DATA_LOSS, FAILED_PRECONDITION: the
  * checkpoint's manifest or a part cannot be used, or a task has no checkpoint_dir. */
 ps_status psd_loader_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
-/** Let nobody delete checkpoint `number` for ten minutes: a client will restore it after a save, which deletes old checkpoints.
- * 0: none is kept. */
+/** Keep checkpoint `number` for ten minutes: a client will restore it after a save, and saves delete old ones. 0: keep none. */
 void psd_loader_keep(struct psd_task *t, uint64_t number);
 /** Call when the restore is over. err not NULL: the restore has failed, and the clients that asked get err. err NULL: all tasks
- * use the restored state. It is saved as a new checkpoint, so that a later start loads this one, and then the clients are
- * answered. */
+ * use the restored state; it is now saved as a new checkpoint, for later starts, and then the clients are answered. */
 void psd_loader_ask_over(struct psd_task *t, const struct psi_err *err);
 
 /* ---- saver_known.c ---- */

@@ -3,11 +3,11 @@
  * gets its own part, or the values are distributed anew over all tasks.
  *
  * Happy path: the checkpoint is whole on all tasks. A load by all tasks begins as soon as no other load is under way (loader.c).
- * All tasks load, verify, and use what they loaded. Then a new checkpoint of that is made, so that a later start loads no newer
- * one (from then on the request waits in saver.c). The request is answered with the number of the new checkpoint. Failure. There
- * is no such checkpoint, or it is not whole; a part is damaged, or memory is too short to load: nothing has changed. Clients
- * already wait for the restore of another checkpoint: UNAVAILABLE. All clients that asked are gone, or their time is over, before
- * the load has begun: the load does not begin. */
+ * All tasks load, verify, and use what they loaded. Then the restored state is saved as a new checkpoint (saver.c), so that a
+ * later start loads this state. The request is answered with the number of the new checkpoint. Failure. There is no such
+ * checkpoint, or it is not whole; a part is damaged, or memory is too short to load: nothing has changed. Clients already wait
+ * for the restore of another checkpoint: UNAVAILABLE. All clients that asked have gone or timed out before the load has begun: it
+ * does not begin. */
 #include "saver.h"
 #include "loader.h"
 
@@ -41,7 +41,7 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
         }
     }
     if (away.used > 0) {
-        PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits; the two texts below fit as well */
+        PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits, as do the two texts below */
     } else if (t->saver->phase == PSD_SAVER_CUTTING || t->saver->phase == PSD_SAVER_DECIDING) {
         PSI_IGNORE(snprintf(buf, n, "checkpoint %llu is written", (unsigned long long)t->saver->what.number));
     } else {
@@ -173,7 +173,7 @@ static ps_status check_restore(const struct psd_task *t, const ps_v1_SavedNameIt
     if (st == PS_OK && of->count > 0 && item->spread) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "what is dealt anew over all tasks are all containers, and not some");
     } else if (st == PS_OK && of->count > 0 && t->refused != NULL) {
-        /* the tasks have not begun and have no container yet: they would begin with these alone, and lose all others */
+        /* the tasks have no containers yet: they would begin with the named ones alone, and lose all others */
         st = psi_fail(err, PS_FAILED_PRECONDITION,
                       "tasks do not begin, so that no container can go back alone: restore all of checkpoint %llu. %s",
                       (unsigned long long)number, t->refused);

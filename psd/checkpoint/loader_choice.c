@@ -41,7 +41,7 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     struct psi_err err;
     *out_st = PS_OK;
     if (!psd_shards_is_able(t) || psi_list_empty(&t->shards->list)) {
-        return true; /* without a manifest on this task's disk, a later directory can load no checkpoint */
+        return true; /* no bound is needed: a later directory finds no manifest on this disk, and so loads no checkpoint */
     }
     if (psd_loader_anew(t) != number) {
         *out_st = psd_bars_set(t, "", number, false, &err);
@@ -53,10 +53,12 @@ bool psd_loader_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st
     return false;
 }
 
-/* Find the newest checkpoint that `restore` allows and that can be loaded. NULL: there is none, or a newer one that cannot be
- * loaded forbids it: with `restore` latest any newer one; while no container is in use, one that only lacks a part. *out_other:
- * the newest checkpoint that only lacks a part, if newer than all that can be loaded; otherwise NULL. *out_older: number of the
- * newest that can be loaded; 0: none. */
+/* Find the newest checkpoint that `restore` allows and that can be loaded. NULL: there is none, or it is older than a checkpoint
+ * that
+ *   - cannot be loaded, if `restore` is latest;
+ *   - lacks a part, but is not damaged, if no container is in use.
+ * *out_other: the newest undamaged checkpoint that lacks a part, if newer than all that can be loaded; otherwise NULL.
+ * *out_older: number of the newest checkpoint that can be loaded; 0: there is none. */
 static const struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other, uint64_t *out_older)
 {
     const struct psd_checkpoint *best = NULL;
@@ -69,7 +71,7 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     PSI_LIST_FOREACH(it, &t->saver->known) { /* sorted by number */
         const struct psd_checkpoint *c = psd_checkpoint_at(it);
         bool is_older = t->loader->reason != PSD_LOAD_START &&
-                        c->what.number <= psd_loader_anew(t); /* c is of another model than the one in use */
+                        c->what.number <= psd_loader_anew(t); /* c is older than the empty start of the model in use */
         if (psd_loader_named(t) != 0 ? psd_loader_named(t) != c->what.number : is_older) {
             continue;
         }
@@ -85,9 +87,9 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     return best;
 }
 
-/* ---- reasons not to begin: each function returns whether its reason holds, and if so puts it in words into buf ---- */
+/* ---- reasons not to begin: each function returns true if its reason holds, and then writes it into buf ---- */
 
-/* True if a task that waits for the directory's word on what it begins with cannot read the checkpoints on its own disk. */
+/* True if a task that waits for the directory to say what it begins with cannot read the checkpoints on its own disk. */
 static bool is_unreadable(const struct psd_task *t, char *buf, size_t n)
 {
     for (uint32_t i = 0; t->saver != NULL && i < t->peer_count; i++) {
@@ -117,7 +119,7 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     return true;
 }
 
-/* True if another task has a part of a checkpoint that this task, the directory, does not know: its own disk lacks files. */
+/* True if another task has a part of a checkpoint that the directory does not know: the directory's disk lacks files. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
@@ -149,8 +151,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
     return false;
 }
 
-/* The number of a checkpoint that some task has whole and that is newer than all that this process has known; 0: there is none.
- * Either the directory's disk is an old copy, or the checkpoint was deleted while that task was away; buf says this in words. */
+/* The newest checkpoint that some task has whole, if it is newer than all that the directory knows; otherwise 0. Then the
+ * directory's disk is an old copy, or the checkpoint was deleted while the task was away; buf says so. */
 static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
@@ -179,7 +181,7 @@ static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
     return behind ? most : 0;
 }
 
-/* True if this disk has checkpoints that `restore` allows and that cannot be used; buf says why the newest cannot. */
+/* True if the directory's disk has checkpoints that `restore` allows and that cannot be used. buf says why the newest cannot. */
 static bool is_bad(const struct psd_task *t, char *buf, size_t n)
 {
     const char *why = "";
@@ -208,7 +210,7 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
     return why[0] != '\0';
 }
 
-/* True if another task has a newer checkpoint than this disk, the directory's. Only called if no checkpoint can be loaded. */
+/* True if another task has a newer checkpoint than the directory's disk. Only called if no checkpoint can be loaded. */
 static bool is_behind_alone(const struct psd_task *t, char *buf, size_t n)
 {
     return is_behind(t, buf, n) != 0;
@@ -266,7 +268,7 @@ const struct psd_checkpoint *psd_loader_choose(struct psd_task *t, char *buf, si
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
     } else if (psd_loader_named(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);
-        /* only with `restore` latest: buf names a checkpoint that is newer than c */
+        /* with `restore` latest, tasks do not begin with c if a newer checkpoint exists, which buf names */
         if (!any && (behind != 0 || is_bad(t, buf, n))) {
             *out_why = buf;
         } else if (behind > t->loader->behind) {

@@ -5,14 +5,13 @@
  *
  * Values have moved if no checkpoint has them in the part of the task that uses them: they were distributed anew over all tasks,
  * or loaded by another task than their writer, or come from an older checkpoint than the newest. Such a task's values differ from
- * its parts of all checkpoints up to a number, which it reports (psd_store.moved). A task that reports a lower number than the
- * others has lost its share of these values. Each task also reports such a number for each container: a container that was left
- * out of a restore still fits the newest checkpoint, and is not rolled back with the restored ones.
+ * its parts of all checkpoints up to a number, which it reports (psd_store.moved). If a task reports a lower number than the
+ * others, it has lost its share of these values. Each task also reports such a number for each container: a container that was
+ * left out of a restore still fits the newest checkpoint, and is not rolled back with the restored ones.
  *
  * A part of a checkpoint is loaded by its writer, if that is a task of the job and has the part; otherwise by one of the tasks
- * that offer to load it, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). Tasks that offer the same
- * parts share them out by the writers' indexes. The choice depends on the tasks' reports alone, so it changes only with a
- * report. */
+ * that offer to load it, because the writer's directory is on their disk too (docs/DURABILITY.md §8). Tasks that offer the same
+ * parts share them out by the writers' indexes. The choice depends on the tasks' reports alone. */
 #include "saver.h"
 #include "loader.h"
 
@@ -116,8 +115,8 @@ ps_status psd_loader_list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* Note that the owner of n has n's container (psd_loader_peer.held), and, if rounds may have made n's value, add the container to
- * psd_loader.by_rounds. */
+/* Note in psd_loader_peer.held of the task that has variable n that the task has n's container. If rounds may have made n's
+ * value, add the container to psd_loader.by_rounds. */
 static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
     const struct psd_peer *p = &t->peers[n->owner];
@@ -155,7 +154,7 @@ bool psd_loader_has_work(const struct psd_task *t)
     return t->loader != NULL && t->loader->phase == PSD_LOADER_CHOOSING;
 }
 
-/* True if a container must be noted when it is created, because the walk over all names may not find it any more. */
+/* True if new containers must be noted when they are created, because the walk over all names may have passed them. */
 static bool follows(const struct psd_task *t)
 {
     return t->loader != NULL && (t->loader->phase == PSD_LOADER_CHOOSING || psd_loader_is_on(t->loader));
@@ -206,7 +205,7 @@ static bool is_placed_by(const struct psd_task *t, const char *container, uint64
 
 bool psd_loader_is_torn(const struct psd_task *t, const char *container)
 {
-    /* the `next` for which is_placed_by() was last called; most tasks have an equal `next`, and one call is enough for these */
+    /* `next` at the last call of is_placed_by(); tasks with an equal `next` need no call of their own */
     uint64_t looked_for = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_containers_entry *h = psd_containers_find(&t->loader->peers[i].held, container);
@@ -220,7 +219,7 @@ bool psd_loader_is_torn(const struct psd_task *t, const char *container)
     return false;
 }
 
-/* True if no task before index `peer` has loaded a part of the container: psd_loader_any_torn() has not examined it yet. */
+/* True if the task at `peer` is the first that has loaded a part of the container, so that psd_loader_any_torn() examines it. */
 static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
 {
     for (uint32_t i = 0; i < peer; i++) {
@@ -267,8 +266,7 @@ bool psd_loader_any_torn(const struct psd_task *t)
 
 /* ---- values that have moved ---- */
 
-/* psd_store.moved of task p: in checkpoints up to this number, other tasks have some of p's values. 0: in none, or p is of
- * another job. */
+/* psd_store.moved of p: up to this checkpoint, other tasks have saved some of p's values. 0: none, or p is of another job. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     return !p->own_job ? 0 : p->self ? t->store.moved : t->loader->peers[p->index].moved;
@@ -287,7 +285,7 @@ uint64_t psd_loader_moved_most(const struct psd_task *t)
 bool psd_loader_is_moved(const struct psd_task *t, const char *container, uint64_t number)
 {
     if (psd_loader_living(t, container) == NULL) {
-        /* a lost task may have had all values of the container, and no report says whether they had moved to other tasks */
+        /* no task uses the container: a lost task may have had all its values, and no report says where they were */
         return true;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -467,8 +465,8 @@ static bool is_adopting(const struct psd_loader *s)
     return s->from == PSD_LOADER_FROM_OTHERS || psd_loader_strays(s);
 }
 
-/* True if all tasks must load c: a task that waits wrote a part of c, and this part has something of a container that other tasks
- * use and that must be of one instant on all tasks. If the manifest does not say which containers a part has: any container. */
+/* True if all tasks must load c: a task that waits has a part of c with values of a container that others use and that must be of
+ * one instant on all tasks. If the manifest does not say which containers a part has, any container counts. */
 static bool lacks_together(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psi_manifest_walk walk = psi_manifest_files(&c->manifest);
@@ -506,13 +504,13 @@ bool psd_loader_missing(const struct psd_task *t, const struct psd_checkpoint *c
         if (needed && psd_loader_reader(t, &part) == NULL && (!missing || writer == NULL)) {
             missing = true;
             *out = part;
-            *out_gone = writer == NULL; /* if possible, report a part whose writer has left the job */
+            *out_gone = writer == NULL; /* a part whose writer has left the job is reported before any other */
         }
     }
     return missing;
 }
 
-/* How many tasks of the job have a lower peer index than `end`. This numbers the job's tasks from 0 on, for psd_deal.place. */
+/* The number of tasks of the job before peer index `end`. So the job's tasks are numbered from 0 on, for psd_deal.place. */
 static uint32_t job_tasks(const struct psd_task *t, uint32_t end)
 {
     uint32_t count = 0;
@@ -551,7 +549,7 @@ bool psd_loader_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     while (psd_loader_parts_next(&parts, &part)) {
         const struct psd_peer *loader = psd_loader_reader(t, &part);
         bool own = !spreads && part.task == p->task &&
-                   strcmp(part.job, p->job) == 0; /* when values are dealt over all tasks, p's own part is among *out */
+                   strcmp(part.job, p->job) == 0; /* if values are distributed anew, *out gets p's own part too */
         if (loader == NULL || (!spreads && (loader != p || (!own && !is_adopting(t->loader))))) {
             continue;
         }

@@ -5,7 +5,7 @@
  * whether the task places it, which means: puts it into use. TASK_PLACE tells the tasks. The load is over when each other task
  * has reported again, and this task's own variables have names. If no checkpoint is loaded, TASK_PLACE tells tasks to begin
  * empty, or why they do not begin. Failure: no memory; the checkpoint was deleted meanwhile; or a container has to go back on all
- * tasks, and a task that has some of it did not load. Then nothing has changed, and the load is tried again later.
+ * tasks, and a task that has some of it did not load. In these cases nothing has changed, and the load is tried again later.
  *
  * When a task puts containers into use, the directory forgets the names in these containers; the task's next report has them
  * again. The directory's own task sends no report: its variables are named at once. Without memory for a name the directory tries
@@ -27,7 +27,7 @@ void psd_loader_forget_names(struct psd_task *t, const struct psd_peer *p, const
         const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
-            /* read before the commit, which frees `in` when its last name is forgotten */
+            /* before the commit, because it frees `in` when the last name of `in` is forgotten */
             const struct psd_name *next = psd_names_in_next(in, n);
             if (n->owner == p->index) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
@@ -97,12 +97,12 @@ void psd_loader_placed_by(struct psd_task *t, const struct psd_peer *p)
     if (psd_loader_is_asked(s)) {
         psd_loader_ask_over(t, NULL);
     }
-    /* all tasks use a checkpoint that the bound psd_loader_anew() forbids (a client asked for it): the bound is removed */
+    /* all tasks use what a client asked for, a checkpoint that the bound psd_loader_anew() forbids: the bound is removed */
     if (!some && s->number != 0 && s->number <= psd_loader_anew(t)) {
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
     if (s->from != PSD_LOADER_FROM_OWN || psd_loader_strays(s)) {
-        psd_saver_force(t); /* tasks use values from other tasks' parts: a new checkpoint must have each in its task's part */
+        psd_saver_force(t); /* some tasks use values that other tasks saved: a new checkpoint must have each at its new task */
     }
     psd_loader_end(t, PSD_LOADER_DUE);
 }
@@ -146,7 +146,7 @@ void psd_loader_encode_place(const struct psd_task *t, const struct psd_peer *p,
     add_gone(t, l, placing->what->number, of);
 }
 
-/* Send TASK_PLACE to p. The next report of p says what p has then. */
+/* Send TASK_PLACE to p. Afterwards p reports again what it has. */
 static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_containers *of)
 {
     const struct placing placing = {.what = what, .of = of};
@@ -154,9 +154,9 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
         return;
     }
     psd_loader_forget_names(t, p, of);
-    /* another task waits until it has reported again; this task, the directory, does it within this event */
+    /* p counts as waiting until it has reported again; the directory itself sends no report, and so does not wait */
     p->waits = p->waits || !p->self;
-    /* the directory does not know the names of what p puts into use; from a task that `returned`, take_name() would drop them */
+    /* else take_name() would drop the variables that p puts into use: it drops unknown names of a task that has `returned` */
     psd_peer_conn(t, p)->returned = false;
 }
 
@@ -166,7 +166,7 @@ void psd_loader_place_answered(struct psd_task *t, const struct psd_peer *p, con
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", t->loader->number),
                 PSI_KV("peer", psd_peer_conn(t, p)->text), PSI_KV("msg", err->text));
     }
-    /* the directory records its own variables' names now; another task's names come with its next report */
+    /* the directory's own task sends no report, so its variables get their names now */
     if (p->self && t->loader->phase == PSD_LOADER_PLACING && psd_loader_name_own(t)) {
         psd_loader_placed_by(t, p);
     }
@@ -231,8 +231,8 @@ static bool is_cut(const struct psd_task *t, const char *container, bool lives)
     });
 }
 
-/* For each container in `all`, set `cut` (all tasks are rolled back to the checkpoint) and `start` (the load that puts it into
- * use). Each takes a walk over all tasks, so this is done once, and choose() reads the results for each task. */
+/* For each container in `all`, set `cut` (all tasks are rolled back to the checkpoint) and `start` (which load its content comes
+ * from). This walks over all tasks for each container, so it is done only once, before choose(). */
 static void look_at_loaded(const struct psd_task *t, struct psd_containers *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -265,8 +265,8 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return PS_OK;
 }
 
-/* Call when a model is rolled back to a checkpoint; step: 1 + its global step. Steps that sessions have reported since the
- * checkpoint was made are forgotten, because they belong to values that are gone. */
+/* Call when a model is rolled back to a checkpoint. step: 1 + the checkpoint's global step. Steps that sessions have reported
+ * since the checkpoint was made are forgotten, because they belong to values that are gone. */
 static void go_back(struct psd_task *t, uint64_t step)
 {
     t->saver->step = t->saver->step == 0 ? 0 : step; /* 0 stays: no session has reported a step */
@@ -284,7 +284,7 @@ static bool living_load(const struct psd_task *t)
     return living;
 }
 
-/* Say in buf why no loaded container is put into use. left: those left out because they were reset since then. Returns buf. */
+/* Say in buf why no loaded container is put into use. left: containers left out because they were reset since. Returns buf. */
 static const char *why_nothing(const struct psd_loader *s, const struct psd_containers *all, const struct psd_containers *left,
                                char *buf, size_t n)
 {
@@ -295,7 +295,7 @@ static const char *why_nothing(const struct psd_loader *s, const struct psd_cont
     return buf;
 }
 
-/* Log which containers are put into use. left: those left out because they were reset since the checkpoint was made. */
+/* Log which containers are put into use. left: containers left out because they were reset since the checkpoint was made. */
 static void say_placed(struct psd_task *t, const struct psd_containers *all, const struct psd_containers *left)
 {
     struct psd_loader *s = t->loader;
@@ -310,7 +310,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
         if (all->of[i].cut) {
             psd_names_add(&containers, "%s", container);
             cut = true;
-        } else if (is_lacked(t, container)) { /* a task gets a part back; containers without this stay as they are */
+        } else if (is_lacked(t, container)) { /* a task that came back gets its part; other containers stay as they are */
             psd_names_add(&containers, "%s", container);
             psd_names_add(&partly, "%s", container);
             part = true;
@@ -344,7 +344,7 @@ static void say_placed(struct psd_task *t, const struct psd_containers *all, con
     if (part) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
-        if (others > 0 && others >= step) { /* a lower step was reported before the checkpoint was made, and is out of date */
+        if (others > 0 && others >= step) { /* a lower step was reported before the checkpoint was made: it is out of date */
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
         psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number),
@@ -362,7 +362,7 @@ void psd_loader_ask_failed(struct psd_task *t, const struct psi_err *err)
     psd_loader_place_nothing(t, false, NULL);
 }
 
-/* True if the clients that asked for this restore named the container or none; or if no client has asked for the load. */
+/* True if the load restores this container: the clients that asked for it named this or no container, or no client asked. */
 static bool is_asked(const struct psd_loader *s, const char *container)
 {
     return !psd_loader_is_asked(s) || !psd_loader_is_of_some(s) || psd_containers_find(&s->asked_of, container) != NULL;
@@ -411,8 +411,8 @@ void psd_loader_place(struct psd_task *t)
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = psd_loader_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
-    /* true if all tasks must be rolled back, but a task that has some of the container did not load: the container got into
-     * rounds, or `recover` became `cut`, after the load began */
+    /* true if a container must be rolled back on all tasks, but a task that has some of it did not load: after the load began,
+     * the container was trained in rounds, or `recover` became `cut` */
     bool missed = false;
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {

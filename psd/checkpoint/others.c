@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other tasks, whose directories on disk lie beside this task's own.
+/* Files of other tasks, whose directories are on this task's disk too.
  *
- * Happy path: each file of another task that the disk finds is noted. Files `bars`, which say what must not come back from a
- * checkpoint, are read one after the other. In its report to the directory this task offers to load the parts that have a state
- * file. The directory knows from its manifests which of these are whole. Failure: if the bars of a task cannot be read, none of
- * its parts is offered. */
+ * Happy path: each file of another task that the disk finds is noted. Files `bars`, which say what a checkpoint must not bring
+ * back, are read one after the other. In its report to the directory this task offers to load the parts that have a state file.
+ * From its manifests the directory knows which of these parts are whole. Failure: if a task's bars are unreadable, its parts are
+ * not offered. */
 #include "others.h"
 
 #include "shards.h"

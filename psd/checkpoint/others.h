@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of other tasks of the job, if their directories on disk lie beside this task's (docs/DURABILITY.md §8). This task offers
- * to load their parts of checkpoints; the directory takes the offer if the writer is gone or lacks the part. Their bars count
- * here as well. Files of other tasks are only read, and are looked for once, when this task begins. */
+ * to load their parts of checkpoints; the directory takes the offer if the writer is gone or lacks the part. Their files `bars`
+ * are obeyed here too. This task only reads files of other tasks, and looks for them once, when it begins. */
 #ifndef PSD_RPC_OTHERS_H
 #define PSD_RPC_OTHERS_H
 
@@ -38,16 +38,14 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e) PSI_MUS
 void psd_others_read(struct psd_task *t, psd_bars_fn done);
 /** True if this task can load the part of checkpoint `number` that `writer` (1 + its index) has written. */
 bool psd_others_has(const struct psd_task *t, uint64_t number, uint32_t writer);
-/** The oldest checkpoint of which another task's part is here; UINT64_MAX: no such part is here. */
+/** The oldest checkpoint of which this disk has another task's part; UINT64_MAX: it has no such part. */
 uint64_t psd_others_oldest(const struct psd_task *t);
 /** Find a part that can be loaded and whose writer is no task of the job. NULL: there is none. */
 const struct psd_other *psd_others_orphan(const struct psd_task *t);
-/** Note a bar that another task has reported: checkpoints up to `number` must not bring the deleted variable back.
- * RESOURCE_EXHAUSTED. */
+/** Note what another task has reported: checkpoints up to `number` must not bring this variable back. RESOURCE_EXHAUSTED. */
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number,
                           struct psi_err *err) PSI_MUST;
-/** Walk over the bars of deleted variables, first this task's, then other tasks': the next one after `behind` (NULL: the
- * first one). NULL: there is none. */
+/** The next bar of a deleted variable after `behind` (NULL: the first): this task's bars, then other tasks'. NULL: no more. */
 const struct psd_bar *psd_others_next_gone(const struct psd_task *t, const struct psd_bar *behind);
 /** Add to this task's report to the directory (its list) the bars of deleted variables, and the parts that it offers to load. */
 void psd_others_list_add(const struct psd_task *t, struct psd_list *l);

@@ -8,9 +8,9 @@
 
 /* Why tasks load a checkpoint. */
 enum psd_load_reason {
-    PSD_LOAD_NONE,   /* no task loads: tasks that wait are told to begin empty or refused, others to free what they have loaded */
+    PSD_LOAD_NONE,   /* no task loads: tasks that wait begin empty or are refused; other tasks free what they have loaded */
     PSD_LOAD_START,  /* no task uses a container: all tasks load */
-    PSD_LOAD_MENDS,  /* the values in use are torn (psd_plan_facts.torn): all tasks load */
+    PSD_LOAD_MENDS,  /* the values in use do not fit together (psd_plan_facts.torn): all tasks load */
     PSD_LOAD_RETURN, /* some tasks still have containers; the tasks that wait have lost theirs, and load */
     PSD_LOAD_ASKED   /* a client asked for the checkpoint: all tasks load, whatever they have */
 };
@@ -29,29 +29,30 @@ struct psd_plan {
     enum psd_load_reason reason; /* START, MENDS or RETURN */
 };
 
-/** True if all tasks load the checkpoint; false: only the tasks that wait. together: a container in use must be of one instant on
- * all tasks (psd_loader_any_together()); counts for PSD_LOAD_RETURN only. */
+/** True if all tasks load the checkpoint; false: only the tasks that wait. together (matters for PSD_LOAD_RETURN only): some
+ * container in use must have values of one instant on all tasks. */
 bool psd_plan_is_of_all(enum psd_load_reason reason, bool together);
 struct psd_plan psd_plan_start(const struct psd_plan_facts *f);
 
 /* A container of which some task has loaded a part. */
 struct psd_plan_container {
-    bool asked;    /* CHECKPOINT_RESTORE asks for the container */
-    bool total;    /* no task uses the container */
-    bool torn;     /* psd_loader_is_torn(): in one load, a task has put the container into use, and another has only loaded it */
-    bool strays;   /* since the checkpoint was made, values of the container have gone to other tasks (psd_loader_strays()) */
-    bool lacked;   /* a task that waits, and so has lost the container, has loaded a part of it */
-    bool lives;    /* a task that does not wait uses the container */
-    bool together; /* all values must be of one instant: by `recover`, because of rounds, or because other tasks load parts */
+    bool asked; /* CHECKPOINT_RESTORE asks for the container */
+    bool total; /* no task uses the container */
+    bool torn; /* psd_loader_is_torn(): of one load, one task uses its content of the container, and another has only loaded it */
+    bool strays; /* values of the container are on other tasks now than when the checkpoint was made (psd_loader_strays()) */
+    bool lacked; /* a task that waits has lost the container, and has loaded a part of it */
+    bool lives;  /* a task that does not wait uses the container */
+    /* all must have values of one instant: by `recover`, because of rounds, or as tasks load others' parts */
+    bool together;
 };
 
 /** True if all tasks are rolled back: each puts the checkpoint's content of the container into use, in place of what it has. */
 bool psd_plan_goes_back(const struct psd_plan_container *c);
 
 struct psd_plan_part {
-    bool goes_back;  /* psd_plan_goes_back() of the container: all tasks are rolled back */
+    bool goes_back;  /* psd_plan_goes_back(): all tasks are rolled back */
     bool loaded;     /* the task has loaded a part */
-    bool unfinished; /* a variable of that part has no value, or one that a chief may still replace */
+    bool unfinished; /* a variable of that part has no value, or only a provisional one */
     bool waits;      /* the task waits: it does not serve yet */
 };
 

@@ -3,15 +3,15 @@
  *
  * Happy path, by phase. LOOKING: all tasks of the job are connected and no group is between two rounds; TASK_SAVED asks all tasks
  * whether the newest checkpoint has all that they have. If so, that checkpoint is the answer to the clients that asked. CUTTING:
- * TASK_CUT goes to all in one event, to this task last, and each task answers with its files. DECIDING: the manifest goes to
+ * TASK_CUT tells all tasks in one event, this task last, to save; each answers with its files. DECIDING: the manifest goes to
  * this task's disk, which decides the checkpoint. TELLING: TASK_MANIFEST goes to the others. When all have answered, the
  * checkpoint is saved, and older ones may be dropped (TASK_DROP).
  *
  * Failure. A task is lost, its disk fails, or a container is reset, before the manifest is on its way to this disk: the attempt
- * ends with TASK_DROP to all, and the next attempt has another number. A task is lost later: it gets the manifest when it reports
- * its parts; if it reports without this part, the checkpoint is dropped and the attempt has failed. A task reports a part without
- * a manifest: it gets the manifest if the directory has it, else TASK_DROP. A whole checkpoint of which this directory has never
- * heard is left alone. If a task's disk does not take the manifest, the task is sent the manifest again until it does. */
+ * ends, TASK_DROP tells all tasks to remove their parts, and the next attempt has another number. A task is lost later: it gets
+ * the manifest when it reports its parts; if it reports without this part, the checkpoint is dropped and the attempt has failed.
+ * A task reports a part without a manifest: it gets the manifest if the directory has it, else TASK_DROP. A whole checkpoint of
+ * which this directory has never heard is left alone. A task whose disk does not take the manifest is sent it again. */
 #include "saver.h"
 #include "loader.h"
 
@@ -139,7 +139,7 @@ void psd_saver_settle(struct psd_task *t, struct psd_peer *p)
         const struct psd_saver_listed *l = &of->listed[i];
         const struct psd_checkpoint *c = psd_saver_known(t, l->number);
         bool open = (s->phase == PSD_SAVER_CUTTING || s->phase == PSD_SAVER_DECIDING) && l->number == s->what.number;
-        /* old: deleted while the task was away. One below s->first may be of another cluster, and is left alone */
+        /* old: deleted while the task was away. A checkpoint below s->first may be of another cluster, and is left alone */
         bool old = c == NULL && oldest != NULL && l->number >= s->first && l->number < oldest->what.number;
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
@@ -296,7 +296,7 @@ static void give_up_attempt(struct psd_task *t, const struct psi_err *err)
             PSI_KV("msg", err->text));
     idle(t);
     psd_saver_tell_all(t, PS_OP_TASK_DROP, number, false);
-    /* after UNAVAILABLE makes_room stays as it was: tasks may still be removing checkpoints of an earlier attempt */
+    /* after UNAVAILABLE makes_room does not change: tasks may still be removing checkpoints that an earlier attempt dropped */
     s->makes_room = full ? psd_saver_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
     struct psi_err said = *err;
     if (full && !s->makes_room) { /* the next attempt fails as well, unless somebody makes room */
@@ -319,7 +319,7 @@ static void give_up_attempt(struct psd_task *t, const struct psi_err *err)
     psd_saver_fail(t, &s->served, &said);
 }
 
-/* Fail the attempt, whose checkpoint counted already, because p has lost its part. No client was told that it is saved. */
+/* Fail the attempt because p has lost its part. The checkpoint counted already, but no client was told that it is saved. */
 static void part_lost(struct psd_task *t, const struct psd_peer *p)
 {
     struct psi_err err;
@@ -442,7 +442,7 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
     ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saver_take_part(s, p, item, err);
     if (item->kind == PS_FILE_STATE) {
         s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
-        item->same = 0; /* the manifest says only once, for the whole checkpoint, which other one it equals */
+        item->same = 0; /* which older checkpoint has equal content is said once in the manifest, not for each file */
     }
     if (st != PS_OK || (item->kind == PS_FILE_NOTE && (item->notes & PS_NOTE_NAMED) == 0)) {
         return st;
@@ -490,7 +490,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
                 PSI_KV("msg", err->text));
         if (err->reason == PS_REASON_DISK_FULL) {
-            PSI_IGNORE(psd_saver_make_room(t)); /* result ignored: the manifest is sent again either way (again_ms) */
+            PSI_IGNORE(psd_saver_make_room(t)); /* ignored: the manifest is sent again with or without more room (again_ms) */
         }
         if (now && err->code == PS_FAILED_PRECONDITION) {
             part_lost(t, p);
@@ -504,7 +504,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     if (now) {
         done_by(t, p->index);
     } else if (number == s->what.number && psd_saver_whole_at(t, number) >= s->what.task_count) {
-        s->failed_ms = 0; /* no failure is left: the last one was that a task lacked this manifest */
+        s->failed_ms = 0; /* no failure is left to report: the last one was that this task lacked the manifest */
     }
 }
 
@@ -513,7 +513,7 @@ void psd_saver_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *
 {
     struct psd_saver *s = t->saver;
     if (s == NULL || r == NULL) {
-        return; /* the connection is lost, and psd_saver_lost() is called for this */
+        return; /* psd_saver_lost() deals with a lost connection */
     }
     if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVER_LOOKING && a->number == s->looked_at) {
         psd_saver_looked(t, p->index, err);
@@ -588,7 +588,7 @@ void psd_saver_attempt(struct psd_task *t)
     struct psd_saver *s = t->saver;
     s->want = PSD_SAVER_NOT_WANTED;
     s->same = SAME_UNKNOWN;
-    psd_steps_begun(t); /* checkpoint_steps counts from this attempt on, also if the attempt fails */
+    psd_steps_begun(t); /* the setting checkpoint_steps counts from this attempt on, even if it fails */
     psi_list_move_all(&s->served, &s->asked);
     psd_saver_move(s, PSD_SAVER_CUTTING);
     s->begun_ms = t->now_ms;

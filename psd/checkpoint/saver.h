@@ -55,12 +55,11 @@ struct psd_saver_peer {
     struct psd_saver_listed {
         uint64_t number;
         bool whole;
-    } * listed; /* parts of checkpoints on the task's disk: those that it has reported, and later changes */
+    } * listed; /* parts of checkpoints on the disk of the task: those that it has reported, with later changes */
     size_t listed_count, listed_capacity;
 };
 
-/* What the checkpoint being made says of a container: for all tasks (peer PSD_NO_PEER), or for one that has, or deleted,
- * values. */
+/* What the checkpoint being made says of a container: on all tasks (peer PSD_NO_PEER), or on one that has or deleted values. */
 struct psd_saver_part {
     uint32_t peer;
     uint32_t notes;   /* enum ps_file_notes */
@@ -74,30 +73,30 @@ struct psd_saver_part {
 enum { PSD_SAVER_PART_BYTES = (sizeof(struct psd_saver_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32 };
 
 struct psd_saver {
-    /* resets that begin once the directory's disk has noted a bar: older checkpoints must not bring the container back */
+    /* resets that wait until the directory's disk has noted that older checkpoints must not bring the container back (its bar) */
     struct psd_resets resets;
-    struct psd_containers bars; /* bars of containers that tasks have reported: no checkpoint up to its number may be used */
+    struct psd_containers bars; /* bars that tasks have reported: which containers older checkpoints must not bring back */
     enum psd_saver_disk disk;
     uint64_t reading;
     struct psi_buf read;
     struct psi_list known; /* struct psd_checkpoint, by number */
     uint32_t known_count;
     uint64_t first, last;         /* lowest and highest checkpoint number that was ever in `known`; 0: `known` was always empty */
-    uint64_t found;               /* highest number on the directory's disk when the disk was read */
+    uint64_t found;               /* highest checkpoint number that was on the directory's disk when the disk was read */
     uint64_t highest;             /* highest checkpoint number that a task has reported */
     struct psd_saver_peer *peers; /* [peer_count], by peer index */
     enum psd_saver_names names;
-    uint64_t names_cursor; /* where psd_saver_check_names() goes on in its walk over all names */
+    uint64_t names_cursor; /* position of psd_saver_check_names() in its walk over the names of all variables */
     /* when: */
     enum psd_saver_want want;
     uint64_t since_ms;  /* the next checkpoint by time is due one interval after this time */
     uint64_t looked_ms; /* when the sessions' global steps were last examined */
-    uint64_t last_ms;   /* when a task that ends asked for a last checkpoint; 0: no task has */
-    uint64_t again_ms;  /* time of the next try, while no checkpoint can be made */
+    uint64_t last_ms;   /* when a task that is to end has asked for a last checkpoint; 0: no task has */
+    uint64_t again_ms;  /* while no checkpoint can be made: time of the next try */
     uint64_t step;      /* 1 + the highest global step that a session has reported; 0: none. By container: session/steps.h */
-    bool warned;        /* the log says already that no checkpoint can be made: no second line is needed */
+    bool warned;        /* the log has said that no checkpoint can be made; the line is not repeated */
     bool makes_room;    /* the last attempt found a full disk, and older checkpoints are being dropped for the next attempt */
-    /* the last checkpoint of tasks that end has failed, although there was something new to save */
+    /* the last checkpoint before tasks end has failed, although there was something new to save */
     bool last_failed;
     uint64_t failed_ms;     /* when the last attempt failed or was refused; 0: the last attempt has not failed */
     uint64_t failed_number; /* number of the attempt that failed; 0: it could not be begun */
@@ -110,12 +109,12 @@ struct psd_saver {
     uint64_t begun_ms;
     /* LOOKING: number of the newest whole checkpoint; if none is whole, a number that no checkpoint has */
     uint64_t looked_at;
-    uint64_t same;        /* older checkpoint with the same content as all answered parts; 0: none; SAME_UNKNOWN: no answer yet */
-    bool hurries;         /* a task ends: all tasks were told to write the checkpoint as fast as they can */
+    uint64_t same;        /* older checkpoint that equals all answered parts; 0: none does; SAME_UNKNOWN: no part was answered */
+    bool hurries;         /* a task is to end: all tasks were told to write the checkpoint as fast as they can */
     struct psi_buf files; /* FileItems of all parts; from DECIDING on the whole manifest */
     struct psi_map parts; /* peer, container -> struct psd_saver_part */
-    /* Requests of clients (struct psd_need): those in `asked` wait for the next attempt to save, those in `served` for this one.
-     * A CHECKPOINT_RESTORE is put into `asked` when its checkpoint is in use, because it is then saved anew. */
+    /* Requests of clients (struct psd_need): `asked` has those that wait for the next attempt, `served` those that wait for this
+     * attempt. A CHECKPOINT_RESTORE is put into `asked` when its checkpoint is in use, because it is then saved anew. */
     struct psi_list asked, served;
     struct psi_list deleting; /* struct psd_need of CHECKPOINT_DELETE */
 };
@@ -147,8 +146,7 @@ void psd_saver_reset(struct psd_task *t, const char *container);
 void psd_saver_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms);
 /** The highest checkpoint number that was ever given out; 0: none was, this task saves nothing, or its disk is not read yet. */
 uint64_t psd_saver_highest(const struct psd_task *t);
-/** The highest bar that any task has for the container: no checkpoint up to this number may be used for it, because it was reset
- * later. 0: no bar. */
+/** The newest checkpoint that must not bring back the container, which was reset later: the highest bar of any task. 0: none. */
 uint64_t psd_saver_bar(const struct psd_task *t, const char *container);
 /** True if a reset is under way in the directory's job. A checkpoint would have some tasks before the reset, others after it. */
 bool psd_saver_in_reset(const struct psd_task *t);
@@ -192,12 +190,12 @@ bool psd_saver_has(const struct psd_task *t, const struct psd_peer *p, uint64_t 
 
 /** How many tasks of the job have a whole part of this checkpoint that they wrote themselves. */
 uint32_t psd_saver_whole_at(const struct psd_task *t, uint64_t number);
-/** How many parts of checkpoint c can be loaded. The part of a task of the job counts if that task has it whole; the part of a
- * task that has left the job counts if another task can load a copy (psd_loader_reader()). */
+/** How many parts of checkpoint c can be loaded: parts of tasks of the job that have them whole, and parts of tasks that have
+ * left the job of which another task can load a copy (psd_loader_reader()). */
 uint32_t psd_saver_parts_there(const struct psd_task *t, const struct psd_checkpoint *c);
 /** The newest checkpoint of which all parts are there, and which is not known to be damaged; 0: there is none. */
 uint64_t psd_saver_newest(const struct psd_task *t);
-/** As psd_saver_newest(), but parts that tasks of the job may still report do not count as missing. 0: there is none. */
+/** Like psd_saver_newest(), but parts that tasks may still report do not count as missing: the newest that may be whole. */
 uint64_t psd_saver_newest_maybe(const struct psd_task *t);
 /** True if, as far as the directory knows, some task has content that is not in checkpoint psd_saver_newest(). */
 bool psd_saver_have_news(const struct psd_task *t);
@@ -208,7 +206,7 @@ static inline void psd_saver_wants(struct psd_saver *s, enum psd_saver_want want
 {
     s->want = want > s->want ? want : s->want;
 }
-/** Ask for a checkpoint as soon as one can be made, even if nothing is new: a load has put values on other tasks than before. */
+/** Ask for a checkpoint as soon as possible, even if nothing is new, for example after a load has put values on other tasks. */
 void psd_saver_force(struct psd_task *t);
 /** Record, for people, that attempt `number` has failed with err; 0: no attempt could be begun. */
 void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
@@ -226,7 +224,7 @@ bool psd_saver_all_done(const struct psd_task *t);
 /** Call when a phase begins: no task has done its part of it. */
 void psd_saver_clear_done(struct psd_task *t);
 void psd_saver_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
-/** Call when the attempt has ended without a checkpoint: requests that waited for it wait for the next one, before all others. */
+/** Call when the attempt has ended without a checkpoint: its requests wait for the next attempt, before all others. */
 void psd_saver_ask_again(struct psd_saver *s);
 
 /* ---- saver_ask.c: CHECKPOINT, CHECKPOINTS, CHECKPOINT_DELETE ---- */
@@ -258,14 +256,14 @@ void psd_saver_attempt(struct psd_task *t);
 
 /* ---- saver_when.c ---- */
 /** Call when the task at index `peer` has answered TASK_SAVED, the question whether it has anything new. err NULL: it has nothing
- * new. NOT_FOUND: it began empty although its disk has a part of the checkpoint, which counts as new only if a client has asked.
- * Other errors: it has something new. */
+ * new. NOT_FOUND: it began empty although its disk has a part of the checkpoint: that counts as something new only if a client
+ * has asked. Other errors: it has something new. */
 void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
 /** Call when the connection to a task is lost in LOOKING. err: why, for psd_saver_failed(). */
 void psd_saver_look_lost(struct psd_task *t, const struct psi_err *err);
 
 /* ---- saver_known.c ---- */
-/** The number of the oldest checkpoint with the same content as c, which may be deleted by now, or the number of c itself. */
+/** The number of the oldest checkpoint with the same content as c (perhaps deleted by now); if there is none, the number of c. */
 uint64_t psd_saver_same_as(const struct psd_checkpoint *c);
 /** Call when a checkpoint is saved: drops older ones that max_to_keep and the other rules of saver_known.c do not keep. */
 void psd_saver_retire(struct psd_task *t);
@@ -283,8 +281,8 @@ bool psd_saver_drained(const struct psd_task *t);
 const char *psd_saver_lost_text(const struct psd_task *t);
 /** True if psd_saver_check_names() must go on, in the next psd_saver_turn(), before a checkpoint can begin. */
 bool psd_saver_have_work(const struct psd_task *t);
-/** Check that a checkpoint may begin. UNAVAILABLE: not now. FAILED_PRECONDITION: not before somebody acts, because a task has no
- * usable disk or has lost values. PS_OK: it may if psd_saver.names is CHECKED; otherwise call again in the next turn. */
+/** Check that a checkpoint may begin. UNAVAILABLE: not now. FAILED_PRECONDITION: not before a person acts: a task has no usable
+ * disk or has lost values. PS_OK: it may begin if psd_saver.names is CHECKED; otherwise call again in the next turn. */
 ps_status psd_saver_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 
 /* ---- saver_parts.c ---- */
@@ -293,18 +291,18 @@ ps_status psd_saver_take_part(struct psd_saver *s, const struct psd_peer *p, con
                               struct psi_err *err) PSI_MUST;
 /** Add the attempt's files to its manifest, with the notes and steps of their containers. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
-/** Check that a sealed model has all its values, and that no task lacks a container that it has in the last checkpoint.
- * FAILED_PRECONDITION: half a model. */
+/** Check that a sealed (completed) model has all its values, and that no task lacks a container that it has in the last
+ * checkpoint. FAILED_PRECONDITION: half a model. */
 ps_status psd_saver_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Check that each owner has the variables that the directory knows at it; each call examines list_slice_rows names.
- * FAILED_PRECONDITION: an owner has lost a variable. PS_OK: call again, unless psd_saver.names is PSD_SAVER_NAMES_CHECKED. */
+/** Check that each task has the variables that the directory has recorded for it; each call examines list_slice_rows names.
+ * FAILED_PRECONDITION: a task has lost a variable. PS_OK: call again, unless psd_saver.names is PSD_SAVER_NAMES_CHECKED. */
 ps_status psd_saver_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saver_parts_free(struct psd_saver *s);
-/** Budget bytes of parts, bars and resets, counted anew to check the budget's sum. s NULL: 0. */
+/** Bytes that the memory budget must count for parts, bars and resets, added up anew for a check of the budget. s NULL: 0. */
 uint64_t psd_saver_bytes(const struct psd_saver *s);
 /** Note a bar that a task has reported: checkpoints up to its number must not bring a container back. RESOURCE_EXHAUSTED. */
 ps_status psd_saver_take_bar(struct psd_task *t, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
-/** Free the bars, and the resets that wait until the directory's disk has noted their bar. */
+/** Free psd_saver.bars, and psd_saver.resets, which wait until the directory's disk has noted their bar. */
 void psd_saver_bars_free(struct psd_saver *s);
 
 #endif

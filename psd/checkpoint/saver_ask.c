@@ -5,9 +5,9 @@
  * (saver.c). If nothing has changed since the newest whole checkpoint, the answer is that checkpoint.
  *
  * Happy path of CHECKPOINT_DELETE: the checkpoint's files on this task's disk are removed first, the manifest among them. Then
- * the other tasks are told, and the request is answered. A kill in between leaves parts without a manifest on this disk: they are
- * no checkpoint, and the same request removes them. A task that is not connected keeps its part until the checkpoint is deleted
- * again, or is older than all others.
+ * the other tasks are told, and the request is answered. If this process is killed in between, this disk has parts without a
+ * manifest: they are no checkpoint, and the same request removes them. A task that is not connected keeps its part until the
+ * checkpoint is deleted again, or is older than all others.
  *
  * Failure: there is no such checkpoint; it is being made or restored; without `force`, it is the newest whole one or may be of
  * another cluster; the disk does not remove it, and it stays as it was. */
@@ -259,7 +259,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     if (asked && st != PS_OK) {
         psd_saver_failed(t, 0, &err);
     }
-    /* while values are in use the request waits, and is not refused: when the client asks again, the values might be lost */
+    /* while values are in use the request waits instead: if the client had to ask again, the values might be lost by then */
     bool later = st == PS_UNAVAILABLE && something_lives(t);
     struct psd_need *need = st == PS_OK || later ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
@@ -267,7 +267,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     psd_wait_hang(w, need, &t->saver->asked);
-    psd_batch_end(t); /* write the batched log line that is open, for example of an import in progress, before the next line */
+    psd_batch_end(t); /* first write the log line that is still collecting events of one kind, for example of an import */
     psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);
 }

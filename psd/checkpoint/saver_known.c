@@ -172,7 +172,7 @@ static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *
     return false;
 }
 
-/* How many duplicates may be kept, if at most `most` checkpoints are: `most` less the whole ones that are no duplicates. */
+/* `most` less the number of whole checkpoints that are no duplicates: so many duplicates may be kept. */
 static uint32_t spare_places(const struct psd_task *t, uint32_t most)
 {
     struct psi_list *it = NULL;
@@ -193,7 +193,7 @@ void psd_saver_retire(struct psd_task *t)
     }
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     uint32_t spare = spare_places(t, most);
-    uint32_t whole = 0; /* whole checkpoints that differ, among those examined so far */
+    uint32_t whole = 0; /* whole checkpoints seen so far, duplicates not counted */
     uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {
@@ -215,7 +215,7 @@ void psd_saver_retire(struct psd_task *t)
     }
 }
 
-/* True if c is the last checkpoint of its span of keep_checkpoint_every_hours, which the rules keep longest. */
+/* True if c is the last checkpoint of its time span (keep_checkpoint_every_hours): psd_saver_make_room() drops these last. */
 static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;

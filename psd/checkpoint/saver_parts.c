@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks whether the parts of a checkpoint, as tasks have written them, make a whole model. Also the bars that tasks report.
  *
- * Half a model is not saved, because good checkpoints would be retired for it. A model is half if an owner has lost a variable;
- * if variables without a value are beside sealed (complete) ones; or if a task has no values of a container, but has some in the
- * newest checkpoint, and neither a reset nor a deletion explains that. */
+ * Half a model is not saved, because older whole checkpoints would be deleted for it. A model is half if a task has lost a
+ * variable; if variables without a value are beside sealed (complete) ones; or if a task has no values of a container, but has
+ * some in the newest checkpoint, and neither a reset nor a deletion explains that. */
 #include "saver.h"
 #include "loader.h"
 
@@ -118,8 +118,8 @@ ps_status psd_saver_put_files(const struct psd_saver *s, struct psi_buf *manifes
     return st;
 }
 
-/* Check that the task that wrote this file of checkpoint c still has values of the file's container. FAILED_PRECONDITION if not,
- * unless the task has left the job, or a reset, a deletion, moved values or an empty start (psd_loader_anew()) explain why. */
+/* Check that the task that wrote this file of checkpoint c still has values of the file's container. If not, FAILED_PRECONDITION,
+ * unless the task has left the job, or a reset, deletion, moved values or an empty start (psd_loader_anew()) explain it. */
 static ps_status check_file(const struct psd_task *t, const struct psd_checkpoint *c, const ps_v1_FileItem *file,
                             struct psi_err *err)
 {

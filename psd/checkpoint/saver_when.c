@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the directory begins a checkpoint; and the small steps of an attempt: telling tasks, noting who is done, noting a
- * failure.
+/* When the directory begins a checkpoint. Also steps of an attempt: tell tasks, note which tasks are done, note a failure.
  *
  * A checkpoint is made every checkpoint_seconds or checkpoint_steps, once when the model is ready, when a client asks, and when
  * the job or all tasks end. First the tasks are asked whether the newest whole checkpoint has all that they have (TASK_SAVED,
@@ -46,7 +45,7 @@ void psd_saver_failed(struct psd_task *t, uint64_t number, const struct psi_err 
     struct psd_saver *s = t->saver;
     char which[48] = "refused: ";
     if (s == NULL) {
-        return; /* this task is no directory with a disk, so it reports no failed checkpoints */
+        return; /* failures are noted only at the directory, if it has a checkpoint_dir */
     }
     if (number != 0) {
         PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
@@ -119,7 +118,7 @@ void psd_saver_fail(struct psd_task *t, struct psi_list *waiters, const struct p
     struct psd_wait *w = NULL;
     while ((w = psd_wait_first(waiters)) != NULL) {
         w->err = *err;
-        /* the checkpoint was restored, and only saving it again has failed, so the client must not repeat the request */
+        /* the checkpoint was restored, only saving it again has failed: the client must not repeat the request */
         if (w->op == PS_OP_CHECKPOINT_RESTORE) {
             psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
             w->err.applied = PS_MAYBE_PARTLY_APPLIED;
@@ -153,7 +152,7 @@ void psd_saver_look_lost(struct psd_task *t, const struct psi_err *err)
         psd_saver_failed(t, 0, err);
         psd_saver_note_failed(t);
     }
-    /* waiting requests stay: all tasks are asked again (LOOKING) when the lost task is back, unless it has lost values */
+    /* requests go on waiting: all tasks are asked again (LOOKING) when the lost task is back with its values */
     psd_saver_ask_again(s);
 }
 
@@ -184,7 +183,7 @@ void psd_saver_looked(struct psd_task *t, uint32_t peer, const struct psi_err *e
     if (!has) {
         look_over(t, true);
     } else if (psd_saver_all_done(t) && s->looked_at != look_number(t)) {
-        /* the checkpoint that the tasks were asked about was deleted or lost a part meanwhile: ask again, about another */
+        /* meanwhile the checkpoint that the tasks were asked about was deleted or lost a part: ask about another */
         look_over(t, false);
     } else if (psd_saver_all_done(t)) {
         nothing_new(t);
@@ -241,7 +240,7 @@ ps_status psd_saver_check(struct psd_task *t, struct psi_err *err)
     return st == PS_OK ? psd_saver_check_names(t, err) : st;
 }
 
-/* True if a group is between two rounds: some owners may have closed a round that others have not. */
+/* True if a group of workers is between two rounds: some tasks may have ended a round that others have not. */
 static bool between_rounds(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -305,7 +304,7 @@ void psd_saver_turn(struct psd_task *t)
     if (st == PS_OK && s->names == PSD_SAVER_NAMES_OPEN) {
         s->names = PSD_SAVER_NAMES_GO_ON;
     } else if (st == PS_OK) {
-        /* first: a client asks, and no checkpoint is whole that could be the answer */
+        /* a client asks, and no checkpoint is whole: so none can be the answer, and tasks need not be asked for news */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saver_newest(t) == 0;
         s->warned = false;
         (s->want == PSD_SAVER_ANYWAY || first ? psd_saver_attempt : look_for_news)(t);
@@ -349,8 +348,8 @@ static bool all_listed(const struct psd_task *t)
     return all;
 }
 
-/* For jobs that save only when a client asks, and so not when tasks end: why the checkpoint that a client asked for last is not
- * saved when the directory ends. NULL: it is saved, or no client has asked. writes: a checkpoint is being written. */
+/* Why the checkpoint that a client asked for last is not saved when the directory ends, in a job that saves only when clients
+ * ask. NULL: it is saved, no client has asked, or nothing is lost. writes: a checkpoint is being written. */
 static const char *lost_by_hand(const struct psd_task *t, bool writes)
 {
     const struct psd_saver *s = t->saver;
@@ -378,7 +377,7 @@ const char *psd_saver_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* Note the highest global step of each container that any session has reported. True: a chief has sealed a model. */
+/* Note the highest global step of each container that sessions have reported. True: a session has sealed (completed) a model. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -404,12 +403,12 @@ void psd_saver_last(struct psd_task *t)
     if (s != NULL) {
         psd_saver_hurry(t);
     }
-    bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS); /* mostly all tasks end together: then the
-                                                                                      * first request serves all */
+    /* mostly all tasks end together, and the first request serves all */
+    bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS);
     if (asked || s->disk == PSD_SAVER_DISK_READS || !by_itself(t)) {
         return;
     }
-    /* if all tasks are connected they are asked anyway: one may have changed since its last BEAT */
+    /* if all tasks are connected, they are asked even if no news is known: a task may have changed since its last BEAT */
     if (psd_saver_have_news(t) || all_listed(t)) {
         s->last_ms = t->now_ms;
         psd_saver_wants(s, PSD_SAVER_IF_NEW);
@@ -417,8 +416,8 @@ void psd_saver_last(struct psd_task *t)
     }
 }
 
-/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process. The first waits
- * until a chief has sealed the model, which may be half made before. Without an older checkpoint a global step is enough. */
+/* True if something is new, and a checkpoint is due by time, by steps, or as the first of this directory process. The first one
+ * waits until a client has sealed (completed) the model; without an older checkpoint, any global step is enough. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saver *s = t->saver;
@@ -433,7 +432,7 @@ static bool is_due(struct psd_task *t)
     bool news = psd_saver_have_news(t);
     bool first = s->what.number == 0 && (ready || (s->step != 0 && psi_list_empty(&s->known)));
     uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps;
-    /* a failed attempt is repeated by time even with checkpoint_steps alone: the global step may rise no more */
+    /* after a failure, checkpoints are due by time even if only checkpoint_steps is set: the global step may not rise again */
     every = every == 0 && s->failed_ms != 0 ? FAILED_MS : every;
     bool steps = psd_steps_are_due(t, most);
     return news && (steps || first || (every != 0 && t->now_ms - s->since_ms >= every));

@@ -2,13 +2,13 @@
 /* A task's part in checkpoints: see shards.h.
  *
  * Happy path: when its files on disk are known, the task may send its report to the directory. TASK_CUT begins a cut, the saving
- * of the task's present state (psd_cut_begin()). Pieces of the cut become writes, a bounded number at a time. When all are
+ * of the task's present state (psd_cut_begin()). Pieces of the cut become disk writes, a limited number at a time. When all are
  * written, the files are published one by one, and TASK_CUT is answered. A manifest is written by BEGIN, WRITE and PUBLISH; then
  * TASK_MANIFEST is answered.
  *
- * Failure. A disk operation or the cut fails: the cut ends, TASK_CUT is answered with the reason, and the shard is removed. The
- * cut's memory is freed when the disk no longer reads it. If the disk or its file `bars` cannot be read, the task neither saves
- * nor loads. */
+ * Failure. A disk operation or the cut fails: the cut ends, TASK_CUT is answered with the reason, and the shard (this part) is
+ * removed. The cut's memory is freed when the disk no longer reads it. If the disk or its file `bars` cannot be read, the task
+ * neither saves nor loads. */
 #include "shards.h"
 
 #include "psd/base/items.h"
@@ -22,14 +22,14 @@
 #include <string.h>
 
 enum {
-    /* saving is given up if its memory is full, so that pushes wait, and the disk has finished no write for this long */
+    /* saving is given up after so long without a finished write, if the cut's memory is full, because pushes wait meanwhile */
     FULL_MS = 3000,
-    ENDS_MS = 1000, /* how long a task that is to end waits until its last checkpoint begins */
+    ENDS_MS = 1000, /* ms that a task which is to end waits until its last checkpoint begins */
     ENTRIES = 256,  /* entries of one LIST */
     /* writes of one checkpoint given to the disk at a time; with a BEGIN for each file this is below PSD_DISK_OPS_MAX */
     WRITES_MAX = 48,
     REMOVES_MAX = 8, /* removals given to the disk at a time */
-    /* if more containers than these have no file of values, a part does not name them, to keep manifests short */
+    /* a part names containers that have no file of values only up to this number of them, to keep manifests short */
     NAMED_MAX = 1024
 };
 
@@ -58,7 +58,7 @@ static const uint8_t WAYS[PSD_SHARDS_STAGES] = {
     [PSD_SHARDS_NONE] = TO(WRITES),
     [PSD_SHARDS_WRITES] = TO(PUBLISHES) | TO(ENDS),
     [PSD_SHARDS_PUBLISHES] = TO(NONE) | TO(ENDS),
-    /* from ENDS to ENDS: TASK_DROP comes for a checkpoint whose saving has already failed */
+    /* ENDS to ENDS: TASK_DROP comes for a checkpoint whose saving has failed already */
     [PSD_SHARDS_ENDS] = TO(NONE) | TO(ENDS),
 };
 #undef TO
@@ -153,7 +153,7 @@ void psd_shards_drop_here(struct psd_task *t, uint64_t number)
         s->saved_changes = PSD_SAVED_BY_NONE;
     }
     shard_drop(shard);
-    /* the checkpoint for which this task waits before it ends has failed: the task waits ENDS_MS for another one */
+    /* this task waits for a checkpoint before it ends, and this one has failed: wait ENDS_MS for another */
     if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) {
         s->ends_ms = t->now_ms;
         s->ends_highest = number;
@@ -290,7 +290,7 @@ static void note_to_msg(const struct psd_shards_note *n, ps_v1_FileItem *out)
     PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
 }
 
-/* Describe item i of the finished cut: files first, then notes of containers. The directory adds the task. False: no item. */
+/* Describe item i of the finished cut (this task's saved state): files first, then notes of containers. False: no such item. */
 static bool file_to_msg(const struct psd_shards *s, uint32_t i, ps_v1_FileItem *out)
 {
     *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
@@ -329,7 +329,7 @@ static void answer_cut(struct psd_task *t)
     psd_list_end(&l);
 }
 
-/* End the saving, and answer TASK_CUT. The caller has made sure that no disk operation of it is under way. */
+/* End the saving, and answer TASK_CUT. No disk operation of the saving may be under way. */
 static void cut_over(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -443,7 +443,7 @@ static void notes_free(struct psd_shards *s)
     s->note_count = 0;
 }
 
-/* True if this task's part of the checkpoint has variables or queues of the container, but no file of values. */
+/* True if this task's part of the checkpoint has variables or queues of the container, but no file with their values. */
 static bool is_unfiled(const struct psd_container *c)
 {
     return (c->cut_notes & PS_NOTE_NAMED) != 0 && c->cut_file == 0;
@@ -533,8 +533,8 @@ static void write_more(struct psd_task *t)
     }
 }
 
-/* Give the disk as many operations of the cut as it may have now: up to WRITES_MAX writes at a time, then one PUBLISH after the
- * other. When all is published or given up, and no operation is under way, the cut ends. */
+/* Give the disk as many operations of the saving as it may have now: up to WRITES_MAX writes at a time, then one PUBLISH after
+ * the other. When all is published or given up, and no operation is under way, the saving ends. */
 static void pump(struct psd_task *t)
 {
     struct psd_shards *s = t->shards;
@@ -564,7 +564,7 @@ ps_status psd_shards_cut_here(struct psd_task *t, uint64_t number, bool hurries,
     if (!psi_list_empty(&t->emptying)) { /* the checkpoint would have variables that a reset has dropped already */
         return psi_fail(err, PS_UNAVAILABLE, "%s is still dropping what a reset has taken away", t->name);
     }
-    if (psd_shards_find(t, number) != NULL) { /* the new files would mix with those of an earlier try to save */
+    if (psd_shards_find(t, number) != NULL) { /* new files would mix with those of an earlier attempt to save */
         return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
     }
     if (shard_add(t, number) == NULL) {
@@ -718,7 +718,7 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK && item.hurries && t->shards != NULL && psd_shards_find(t, item.number) != NULL) {
-        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* the answer is OK, even if the saving is over already */
+        psd_order_answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* this order only says: hurry; OK even if the saving is over */
         if (t->shards->stage == PSD_SHARDS_WRITES && t->shards->number == item.number) {
             t->shards->pace.hurries = true;
             psd_shards_work(t);
@@ -822,7 +822,7 @@ void psd_shards_directory_lost(struct psd_task *t)
     s->coming = NULL;
     psd_bars_directory_lost(t);
     if (s->stage != PSD_SHARDS_NONE) {
-        psd_shards_drop_here(t, s->number); /* the directory has given up the checkpoint, as it lost this task */
+        psd_shards_drop_here(t, s->number); /* without the connection to this task, the directory has given up the checkpoint */
     }
 }
 

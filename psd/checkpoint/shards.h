@@ -30,7 +30,7 @@ enum psd_shard_stage {
 struct psd_shard {
     struct psi_list link;
     uint64_t number;
-    uint64_t manifest_bytes; /* 0: the manifest is missing, so the shard is not whole */
+    uint64_t manifest_bytes; /* size of the manifest; 0: it is missing, so the shard is not whole */
     enum psd_shard_stage stage;
     bool damaged;            /* directory: the manifest is damaged, or only another task has it */
     char bad[PSD_BAD_BYTES]; /* directory: why the manifest cannot be used; "": it can */
@@ -56,32 +56,32 @@ enum psd_shards_disk {
     PSD_SHARDS_DISK_BROKEN /* the disk's files cannot be found, or its bars not be read: this task has no checkpoints */
 };
 
-/* How far the saving of a cut (this task's state at one instant) is. shards.c has the table of transitions. */
+/* How far this task is with saving its state of one instant (a cut). shards.c has the table of transitions. */
 enum psd_shards_stage {
     PSD_SHARDS_NONE,
     PSD_SHARDS_WRITES,
     PSD_SHARDS_PUBLISHES,
-    PSD_SHARDS_ENDS, /* the saving is given up, but the disk still reads the cut's memory */
+    PSD_SHARDS_ENDS, /* the saving is given up, but the disk still reads the memory of what was to be saved */
     PSD_SHARDS_STAGES
 };
 
-/* How fast the cut is written (shards_pace.c). */
+/* How fast a cut (this task's state of one instant) is written to disk: shards_pace.c. */
 struct psd_shards_pace {
     uint64_t per_second;      /* bytes to write in a second, while the task serves */
     int64_t left;             /* bytes that may be written now; negative after a write that was larger */
-    uint64_t begun_ms, at_ms; /* when the cut began; when the last tick was */
+    uint64_t begun_ms, at_ms; /* when the writing began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
-    bool hurries;             /* the cut is not paced, because a task ends */
-    bool full;                /* the memory for the saving was full, and is still more than half full */
+    bool hurries;             /* writes are not paced, because a task is to end */
+    bool full;                /* writes are not paced: the memory for the saving was full, and is still more than half full */
 };
 
 struct psd_shards {
     enum psd_shards_disk disk;
     uint64_t highest;      /* highest checkpoint number of which this task has heard */
-    bool job_ends;         /* directory: another task of the job, which is to end, has asked for a last checkpoint */
-    uint64_t ends_ms;      /* since when this task, which is to end, waits for a last checkpoint; 0: no wait */
+    bool job_ends;         /* directory: another task of the job is to end, and has asked for a last checkpoint */
+    uint64_t ends_ms;      /* time since which this task, which is to end, waits for a last checkpoint; 0: it does not wait */
     uint64_t ends_highest; /* value of `highest` at ends_ms */
-    /* the newest checkpoint begun while this task waited for a last one has failed; ends_ms and ends_highest were set anew */
+    /* the last checkpoint for which this task waited has failed; it waits for another (ends_ms, ends_highest were set anew) */
     bool ends_failed;
     void (*on_listed)(struct psd_task *t); /* called when the files on disk are known and can be used; may be NULL */
     struct psi_list list;
@@ -95,22 +95,22 @@ struct psd_shards {
     uint64_t number;
     uint64_t began;    /* bit i: the disk was told to begin file i (PSD_DISK_BEGIN) */
     uint64_t moved_ms; /* when the disk last finished a write of the cut */
-    uint32_t ops;      /* disk operations of the cut under way */
+    uint32_t ops;      /* number of disk operations under way for the cut (the state that is being saved) */
     struct psd_shards_pace pace;
-    /* bytes written so far; bytes of all values and slots in the cut, a little less than the files will have */
+    /* bytes written so far; bytes of all values and slots in the cut: a little less than the files will have */
     uint64_t done_bytes, all_bytes;
-    uint64_t cut_changes; /* value of psd_store.changes when the cut was made */
-    uint64_t cut_same;    /* value of psd_shards_number() when the cut was made */
-    /* psd_store.changes when checkpoint saved_number was made or loaded; PSD_SAVED_BY_NONE: no checkpoint has all of this task */
+    uint64_t cut_changes; /* psd_store.changes when the state to save was fixed (the cut was made) */
+    uint64_t cut_same;    /* psd_shards_number() when the cut was made */
+    /* psd_store.changes when checkpoint saved_number was made or loaded; PSD_SAVED_BY_NONE: no checkpoint has all content */
     uint64_t saved_changes;
-    uint64_t saved_number; /* number of the checkpoint of saved_changes; 0: the task began empty */
+    uint64_t saved_number; /* number of the checkpoint that saved_changes is about; 0: the task began empty */
     uint64_t ask_id;       /* id of the TASK_CUT to answer; 0: none */
     struct psi_err err;
     struct psd_shards_file files[PSD_SHARDS_FILES_MAX];
     uint32_t file_count, published;
     struct psd_shards_note *notes;
     uint32_t note_count;
-    bool named; /* the answer names all containers of the cut, by files or notes */
+    bool named; /* the answer to TASK_CUT names each container that was saved */
     /* manifests: */
     struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
     struct psd_manifest *coming; /* manifest of a TASK_MANIFEST whose last frame has not come */
@@ -164,15 +164,15 @@ void psd_shards_directory_lost(struct psd_task *t);
 void psd_shards_drain(struct psd_task *t);
 /** True if the last checkpoint, for which psd_shards_drain() asked, is made, has failed, or will not be made. */
 bool psd_shards_drained(const struct psd_task *t);
-/** True if this task, which is to end, would lose values: a checkpoint was begun since psd_shards_drain() and this task's part of
- * it is not whole, or the job saves by time or steps and this task has changed since. At the directory always false. */
+/** True if this task would lose values by ending: this task's part of the checkpoint begun since psd_shards_drain() is not whole,
+ * or the job saves by time or steps and this task has content that no checkpoint has. At the directory always false. */
 bool psd_shards_is_lost(const struct psd_task *t);
 /** True if this task has content that no checkpoint has: it has changed since checkpoint psd_shards.saved_number or since it
  * began empty, or that checkpoint is gone. Without a disk always false. */
 bool psd_shards_changed(const struct psd_task *t);
 /** The number of the checkpoint that has all content of this task; 0: none has. */
 uint64_t psd_shards_number(const struct psd_task *t);
-/** Call when a load has put content of checkpoint `number` into use here. whole: exactly this task's own part. */
+/** Call when a load has put content of checkpoint `number` into use here. whole: this task has exactly its own part of it. */
 void psd_shards_placed(struct psd_task *t, uint64_t number, bool whole);
 void psd_shards_work(struct psd_task *t);
 void psd_shards_tick(struct psd_task *t);
@@ -181,7 +181,7 @@ void psd_shards_check_invariants(const struct psd_task *t);
 /* ---- shards_pace.c ---- */
 void psd_shards_pace_begin(struct psd_task *t, bool hurries);
 void psd_shards_pace_tick(struct psd_task *t);
-/** True if the cut may give another write to the disk now, at its pace. */
+/** True if, by the pace, the disk may get another write of the state that is being saved. */
 bool psd_shards_pace_lets(struct psd_task *t);
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes);
 

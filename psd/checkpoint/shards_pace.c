@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast a cut is written. The cut's walk over the store stops while WALK_MAX bytes, or half of checkpoint_memory, wait to be
- * written (psd/store/cut.c). So the pace of the writes is the pace of the whole cut.
+ * written (psd/store/cut.c). So the writes set the pace of the whole cut.
  *
  * While the task serves (it had requests about variables or queues since the last tick), the pace is slow enough to disturb
  * training little, and fast enough to finish long before the next checkpoint. There is no pace while the task does not serve,
@@ -11,7 +11,7 @@
 
 enum {
     SPAN_MS = 600000, /* assumed time between checkpoints, where checkpoint_seconds is 0 */
-    BURST_IN = 10     /* at most per_second / BURST_IN unused bytes are saved up: 100 ms, as ticks are at most 100 ms apart */
+    BURST_IN = 10     /* unused bytes are saved up to per_second / BURST_IN: 100 ms of them, as ticks are at most 100 ms apart */
 };
 
 static int64_t burst(const struct psd_shards_pace *p)
@@ -48,7 +48,7 @@ bool psd_shards_pace_lets(struct psd_task *t)
 {
     struct psd_shards_pace *p = &t->shards->pace;
     const uint64_t held = psd_cut_held_bytes(&t->store), half = t->config.checkpoint_memory_bytes / 2;
-    /* once the cut's memory is nearly full, writes have no pace until it is half empty: otherwise each push would wait again */
+    /* when the cut's memory is nearly full, writes go without a pace until it is half empty: else each push would wait again */
     p->full = psd_cut_is_full(&t->store) || held > half + half / 2 || (p->full && held > half);
     return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
 }
@@ -56,6 +56,6 @@ bool psd_shards_pace_lets(struct psd_task *t)
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    bool paced = p->left > 0; /* a write beyond the allowance, which psd_shards_pace_lets() permits at times, is not counted */
+    bool paced = p->left > 0; /* a write that psd_shards_pace_lets() lets through beyond the allowance is not counted */
     p->left -= paced ? (int64_t)bytes : 0;
 }

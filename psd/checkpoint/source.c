@@ -59,7 +59,7 @@ void psd_source_close(struct psd_task *t)
     }
 }
 
-/* Close the source, then call done() with the error; done() may open the source again. */
+/* Close the source, then tell done() the error. done() may open the source again. */
 static void fails(struct psd_task *t, ps_status st, const char *why)
 {
     psd_source_done_fn done = source(t)->done;
@@ -191,7 +191,7 @@ static void ask_more(struct psd_task *t)
     }
 }
 
-/* End the piece: all its bytes have come, or the file has ended. Computes the CRCs of a whole piece, and calls done(). */
+/* End the piece, when all its bytes have come or the file has ended: compute its CRCs if it is whole, and call done(). */
 static void piece_over(struct psd_task *t, size_t bytes)
 {
     struct psd_source *s = source(t);
@@ -253,7 +253,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         fails(t, PS_UNAVAILABLE, "an answer that is none");
         return;
     }
-    if (bytes > 0) { /* 0: the file ends here, and r->body may be NULL */
+    if (bytes > 0) { /* with 0 bytes r->body may be NULL */
         memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
     }
     s->got += bytes;

@@ -11,23 +11,23 @@
 #include "psd/base/base.h"
 #include "psd/disk.h"
 
-enum { PSD_SOURCE_ASKS = 4 /* ranges asked for at a time; a task reads at most READS_MAX for all its clients (shards_read.c) */ };
+enum { PSD_SOURCE_ASKS = 4 /* ranges asked for at a time; for all its clients a task reads at most READS_MAX (shards_read.c) */ };
 
 typedef void (*psd_source_ready_fn)(struct psd_task *t);
 /** Called when a piece has ended, with the arguments of psd_disk_done_fn. After an error the source is closed. */
 typedef void (*psd_source_done_fn)(struct psd_task *t, ps_status st, size_t bytes, const char *error);
 
 struct psd_source_ask {
-    uint64_t id; /* id of the request; 0: this place is free */
+    uint64_t id; /* id of the request; 0: this entry is free */
     uint64_t at; /* offset of the range in the piece */
     uint32_t bytes;
-    bool refused; /* the other task has refused, as it had too many reads; the next tick asks for the range again */
+    bool refused; /* the other task had too many reads, and has refused; the next tick asks for the range again */
 };
 
 enum psd_source_dial {
     PSD_SOURCE_DIAL_NONE,
-    PSD_SOURCE_DIAL_ON, /* a dial for this source is under way */
-    PSD_SOURCE_DIAL_OLD /* the source was closed after this dial began: its connection will not be used */
+    PSD_SOURCE_DIAL_ON, /* this task is dialing the other task for this source */
+    PSD_SOURCE_DIAL_OLD /* the source was closed while it was dialing: the connection will not be used */
 };
 
 struct psd_source {

@@ -21,7 +21,7 @@
 enum {
     NUMBER_DIGITS = 20,
     INDEX_DIGITS = 5,
-    FOUND_NAME_BYTES = 64, /* longer than any file name that psd makes */
+    FOUND_NAME_BYTES = 64, /* all names that psd makes are shorter */
     FOUND_BYTES_MAX = 64 << 20,
     LISTED_BYTES_MAX = 256 << 20,
     /* bytes read at a time: few enough to be still in the CPU's cache when their CRCs are made */
@@ -75,7 +75,7 @@ static bool read_digits(const char *p, size_t digits, uint64_t *out)
     return true;
 }
 
-/* The number of a checkpoint's directory, whose name is 20 digits followed by `end`; 0: `name` is no such name. */
+/* The number of a checkpoint by the name of its directory: 20 digits followed by `end`. 0: `name` has another form. */
 static uint64_t dir_number(const char *name, const char *end)
 {
     uint64_t number = 0;
@@ -85,8 +85,8 @@ static uint64_t dir_number(const char *name, const char *end)
     return good && number < UINT64_MAX / 2 ? number : 0;
 }
 
-/* Set *out to the file that this name, which ends in `end`, means in the directory of checkpoint `number` (0: in the task's
- * directory). False: psd makes no file of this name. */
+/* Set *out to the file whose name is `name` (it ends in `end`) in the directory of checkpoint `number`; number 0: in the task's
+ * directory. False: psd makes no file of this name. */
 static bool read_leaf(const char *name, uint64_t number, const char *end, struct psd_disk_file *out)
 {
     char same[PSD_DISK_NAME_BYTES_MAX];
@@ -190,7 +190,7 @@ static ps_status erase(struct psd_files *f, const char *name, struct psi_err *er
     return rc == 0 || rc == -ENOTEMPTY || rc == -EEXIST ? st : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* Remove unpublished files (.tmp) from the directory of checkpoint `number` (0: of the task). *out_empty: nothing is left. */
+/* Remove unpublished files (.tmp) from the directory of checkpoint `number` (0: of the task). *out_empty: no file is left. */
 static ps_status clean_dir(struct psd_files *f, int dir, uint64_t number, const char *name, bool *out_empty, struct psi_err *err)
 {
     struct finding finding;
@@ -286,7 +286,7 @@ void psd_files_close(struct psd_files *f)
     psi_buf_fini(&f->listed);
 }
 
-/* Find in f->begun the entry of this file, which is being written; `file` all zeros: find a free entry. NULL: there is none. */
+/* Find in f->begun the entry of this file, which is being written; `file` all zeros: find a free entry. NULL: no such entry. */
 static struct psd_begun *begun_of(struct psd_files *f, const struct psd_disk_file *file)
 {
     for (size_t i = 0; i < PSD_DISK_BEGUN_MAX; i++) {
@@ -414,7 +414,7 @@ static ps_status write_file(struct psd_files *f, const struct psd_disk_op *op, c
     return own.code;
 }
 
-/* op has read `at` bytes and has CRCs of the first `summed`: compute those of the next whole blocks. Returns the new `summed`. */
+/* Compute CRCs of further whole blocks of the `at` bytes that op has read. `summed` bytes have CRCs; returns the new `summed`. */
 static size_t make_sums(const struct psd_disk_op *op, size_t summed, size_t at)
 {
     while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {
@@ -478,7 +478,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
     return rc == 0 ? erase(f, going, err) : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* Append to f->listed the files in dir, of checkpoint `number` (0: of a task). writer: 1 + the task's index; 0: this task. */
+/* Append to f->listed the files in dir, of checkpoint `number` (0: of a task). writer: 1 + index of the task; 0: this task. */
 static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_t number, const char *name, struct psi_err *err)
 {
     struct finding finding;
@@ -489,8 +489,7 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
         struct psd_disk_entry entry = {.bytes = in[i].bytes};
         uint64_t inner = number == 0 ? dir_number(in[i].name, "") : 0;
         bool ours = read_leaf(in[i].name, number, "", &entry.file);
-        /* `bars` (which containers must not come back from old checkpoints) is listed even if it is no file: the core then
-         * reads it and gets the error */
+        /* the file `bars` is listed even if it is no regular file: the core then tries to read it, and gets the error */
         if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) {
             entry.file.writer = writer;
             bool wanted = writer == 0 || entry.file.kind != PSD_DISK_MODEL;
@@ -543,7 +542,7 @@ static ps_status list_all(struct psd_files *f, struct psi_err *err)
         int top = there[i] ? f->fs.open_task(f->fs.ctx, i) : -ENOENT;
         size_t before = f->listed.len;
         bool listed = top >= 0 && list_below(f, top, i + 1, NULL) == PS_OK;
-        /* the directory cannot be read: list its `bars`, so that the core reads it and gets the error */
+        /* if a directory cannot be read, list its file `bars`: the core then tries to read it, and gets the error */
         if (!listed && top != -ENOENT) {
             struct psd_disk_entry bars = {.file = {.kind = PSD_DISK_BARS, .writer = i + 1}};
             f->listed.len = before;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of psd/disk.h, carried out by calls of a file system (psd/durable/fs.h) in such an order that a power cut
- * between any two calls leaves each file whole or absent. Pure. One thread at a time, but several READs may run together. */
+ * between any two calls leaves each file whole or absent. No other calls of the system. One thread at a time, but several READs
+ * may run together. */
 #ifndef PSD_FILES_H
 #define PSD_FILES_H
 
@@ -15,7 +16,7 @@ struct psd_files {
         int fd;                    /* -1: the file has failed */
         struct psi_err failed;     /* why the file has failed, for later operations on it */
     } begun[PSD_DISK_BEGUN_MAX];
-    struct psi_buf listed; /* sorted struct psd_disk_entry: a first LIST fills it, later LISTs return more of it */
+    struct psi_buf listed; /* struct psd_disk_entry, sorted: the first LIST fills this list, and later LISTs return more of it */
 };
 
 /** "00000000000000000012/state": the path of a file below its task's directory. Returns buf [PSD_DISK_NAME_BYTES_MAX]. */

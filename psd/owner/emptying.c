@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A container that is reset may have a million variables: they are dropped in slices, between which other requests are served.
  *
- * Happy path: psd_emptying_begin() -> the container's group and all operations in progress on its variables end; requests, lists
- * and creations find no variable of the container any more (psd_container.emptying) -> psd_emptying_work() drops some variables
- * in each turn of the shell's loop -> the container gets another incarnation -> `done` is called, and creations are accepted
- * again. The reset takes effect in one event, and only the memory is freed later. A cut that is under way saves the variables as
- * they were; no new cut begins before the container is empty. Failure: without memory for a struct psd_emptying the container is
- * emptied at once. A second reset of the container that comes before then ends together with the first one. */
+ * Happy path: psd_emptying_begin() -> the rounds of the container and all operations in progress on its variables end; requests
+ * find no variable of the container any more (psd_container.emptying), and creations are refused -> psd_emptying_work() drops
+ * some variables in each turn of the shell's loop -> the container gets another incarnation number -> `done` is called, and
+ * creations are accepted again. So the reset takes effect in one event, and only the memory is freed later. A checkpoint that is
+ * being written has the variables as they were; no new one begins before the container is empty. Failure: without memory for a
+ * struct psd_emptying the container is emptied at once. A second reset before the container is empty ends with the first. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"
@@ -69,7 +69,7 @@ void psd_emptying_overtaken(struct psd_task *t, const struct psd_container *in)
     }
 }
 
-/* Drop some variables. The slice that finds no further variable ends the reset by psd_reset_here(). */
+/* Drop the next variables. When none is left, psd_reset_here() ends the reset. */
 static void slice(struct psd_task *t, struct psd_emptying *e)
 {
     void *value = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Create, drop and reset variables at their owner. Failure: without memory nothing is created or changed. */
+/* Create, drop and reset variables of this task. Failure: without memory nothing is created or changed. */
 #include "owner.h"
 
 #include "psd/rounds/rounds.h"
@@ -34,7 +34,7 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
     return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
 }
 
-/* How many bytes of the memory budget the creation of item takes. in: its container; NULL: the container does not exist yet. */
+/* Bytes of the memory budget that the creation of item takes. in: its container; NULL: the container is to be created too. */
 static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
 {
     const struct psd_definition *d = &item->definition;
@@ -87,7 +87,7 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
     return st;
 }
 
-/* Call before v is dropped: end its mutations in progress, and the requests that wait for it. */
+/* Call before v is dropped: end the pushes and other changes of v in progress, and the requests that wait for v. */
 static void abort_all(struct psd_task *t, const struct psd_variable *v)
 {
     if (v->queue != NULL) {

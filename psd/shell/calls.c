@@ -8,8 +8,8 @@
  * writes variables of its task by requests in `reads` and `writes`, which the task's thread passes to the core.
  *
  * Failure modes: no thread can be made: the call ends RESOURCE_EXHAUSTED. The call is cancelled before it began: CANCELLED, and
- * run() is not entered. A wrong result of run() or psd_call_finish() (a status that does not exist, more bytes than there is room
- * for, two ends): INTERNAL. psd_call_finish() or psd_call_again() of a call that is over: FAILED_PRECONDITION.
+ * run() is not entered. A wrong result of run() or psd_call_finish() (an unknown status, more bytes than there is room for, two
+ * ends): INTERNAL. psd_call_finish() or psd_call_again() of a call that is over: FAILED_PRECONDITION.
  *
  * One mutex. The program's cancel() is called without it, because cancel() may finish the call. Until cancel() returns, no other
  * thread gets out of run() or psd_call_finish() of that call. Records are reused in the order in which they became free, so that
@@ -28,7 +28,7 @@
 enum call_state { CALL_FREE, CALL_QUEUED, CALL_RUNNING, CALL_PENDING, CALL_OVER };
 
 struct psd_call {
-    /* in free_list, or in the list that belongs to `state`; only the task's thread takes records out of free_list and `over` */
+    /* link in free_list or in the list for `state`; only the task's thread takes records out of free_list and `over` */
     struct psi_list link;
     struct psd_calls *calls;
     uint64_t id; /* 0: the record is free */
@@ -37,24 +37,24 @@ struct psd_call {
     void *out;
     size_t in_bytes, out_capacity;
     atomic_bool cancelled;
-    void *data;           /* for the program, which sets it by psd_call_functions.data() */
+    void *data;           /* pointer that the program may set, through psd_call_functions.data() */
     uint64_t deadline_ms; /* monotonic clock; 0: none */
     uint64_t came_ns;     /* monotonic time when the core began the call */
     uint64_t queued_ns;   /* ns from came_ns until run() was first entered */
     char asker[128];
-    bool asks; /* the program must check by `who` what the call may do on other tasks */
+    bool asks; /* rights are in force: the program must check, by `who`, what the call may do on other tasks */
     struct psi_identity who;
     char identity[PSI_IDENTITY_TEXT_BYTES]; /* `who` as text */
     /* under calls->mutex: */
     enum call_state state;
-    /* bytes of the input that have come; the call's end is reported only after the last byte, or after a cancel */
+    /* bytes of the input that have come; the call's end is reported only when all have come, or after a cancel */
     size_t come;
     bool begun;      /* run() was entered once or more */
     bool again;      /* while RUNNING: when run() returns, enter it once more */
     bool finished;   /* while RUNNING: psd_call_finish() was called */
     bool cancelling; /* the task's thread is in the program's cancel() */
     pthread_t canceller;
-    ps_reason reason; /* why the call failed, as the program says */
+    ps_reason reason; /* why the call failed, set by psd_call_functions.reason() */
     ps_status status; /* result of a call that has ended */
     size_t out_bytes;
     uint64_t kernel_ns; /* time in run() so far */
@@ -62,7 +62,7 @@ struct psd_call {
 };
 
 struct psd_reading {
-    struct psi_list link; /* in psd_calls.reads until the task's thread takes the request */
+    struct psi_list link; /* link in psd_calls.reads until the task's thread takes the request */
     struct psd_copy copy;
     psd_call_read_fn done;
     void *ctx;
@@ -73,7 +73,7 @@ struct psd_reading {
 
 /* A call's request for memory for a new value (draft()), or to make it the variable's value (publish()). */
 struct psd_writing {
-    struct psi_list link;       /* in psd_calls.writes until the task takes it */
+    struct psi_list link;       /* link in psd_calls.writes until the task's thread takes the request */
     struct psd_publish publish; /* publish.room NULL: the request is a draft(), otherwise a publish() */
     struct psd_draft_spec what; /* draft(): the variable, with dtype and shape */
     psd_call_draft_fn done;
@@ -234,7 +234,7 @@ static void add_thread(struct psd_calls *c)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Queue a call, and make a thread if all are busy. True: the caller must wake a thread. False: there is none; the call fails. */
+/* Queue a call, and make a thread if all are busy. True: the caller must wake a thread. False: no thread, so the call fails. */
 static bool call_put(struct psd_calls *c, struct psd_call *call)
 {
     uint32_t busy = 1;
@@ -710,7 +710,7 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
         return;
     }
     struct psi_list *link = psi_list_first(&c->free_list);
-    /* a record is free, because the core runs at most calls_max calls */
+    /* there is a free record, because the core runs at most calls_max calls */
     PSI_ASSERT(link != NULL && effect->call_row < c->table.count);
     struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
     (void)pthread_mutex_lock(&c->mutex);
@@ -734,7 +734,7 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
     atomic_store(&call->cancelled, false);
     const bool wakes = call_put(c, call);
     (void)pthread_mutex_unlock(&c->mutex);
-    if (wakes) { /* the mutex is free when the thread wakes. c is valid: only this thread frees it */
+    if (wakes) { /* after the unlock, so that the woken thread need not wait. c is valid: only this thread frees it */
         (void)pthread_cond_signal(&c->work);
     }
 }
@@ -757,14 +757,14 @@ static void cancel_call(struct psd_calls *c, struct psd_call *call)
     } else if (call->state == CALL_PENDING) {
         call_queue(c, call);
     } else {
-        call->again = true; /* enter run() again: it may have asked cancelled() just before the call was cancelled */
+        call->again = true; /* enter run() again: perhaps the running one asked cancelled() before the call was cancelled */
     }
 }
 
-/* Cancel the call with this id, or with 0 all calls. */
+/* Cancel the call with this id; id 0: all calls. */
 static void cancel_calls(struct psd_calls *c, uint64_t id)
 {
-    /* visits the array, not a list: lists change while cancel_call() has unlocked */
+    /* a walk over the array, because lists change while cancel_call() has the mutex unlocked */
     for (uint32_t i = 0; c->pool != NULL && i < c->calls_max; i++) {
         struct psd_call *call = &c->pool[i];
         if (call->id != 0 && (id == 0 || call->id == id) && call->state != CALL_OVER && !atomic_load(&call->cancelled)) {
@@ -802,7 +802,7 @@ void psd_calls_close(struct psd_calls *c)
         read_done(&r->copy, &err);
     }
     while ((asked = next_of(c, &c->writes)) != NULL) {
-        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: the task ends")); /* its caller was promised one call of done() */
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: the task ends")); /* draft() or publish() has promised this call */
         writing_end(PSI_CONTAINER_OF(asked, struct psd_writing, link), NULL, &err);
     }
     if (open) {

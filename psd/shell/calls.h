@@ -47,7 +47,7 @@ struct psd_calls {
     struct psi_list queue, running, pending, over;
     struct psi_list reads, writes; /* requests of calls for the core, not yet taken by the task's thread */
     bool wake_open, stopping;
-    bool threads_end; /* all calls have ended and no more will come, so the threads have to exit */
+    bool threads_end; /* all calls have ended and no more will come, so the compute threads must exit */
 };
 
 /** Check the call table in o: names, limits, functions. INVALID_ARGUMENT: err names the bad row. */

@@ -22,8 +22,8 @@
 
 enum {
     THREADS = 2,       /* threads to start; the disk also works if only one can be started */
-    TOLD_MAX = 16,     /* so many ended writes are reported at once, at the latest */
-    TOLD_NS = 10000000 /* ns between two reports at most: requests may be waiting for the memory of the written data */
+    TOLD_MAX = 16,     /* the loop is woken when so many ended writes are unreported, or earlier */
+    TOLD_NS = 10000000 /* the loop is also woken so many ns after the last report: requests may wait for the written memory */
 };
 
 struct job {
@@ -47,11 +47,11 @@ struct psd_disk {
     pthread_cond_t changed;    /* signalled when an operation may begin, `stopping` is set, or a thread has ended */
     struct psi_list free_list; /* task's thread only */
     struct psi_list queue;     /* operations that have not begun; from here on the fields are used under mutex */
-    struct psi_list begun;     /* READs, or one other operation. An ended READ stays until those before it have ended */
+    struct psi_list begun;     /* running READs, or one other operation. An ended READ stays until earlier READs have ended */
     struct psi_list over;      /* ended operations in the order of the queue, until on_wake() gives them to the core */
     uint32_t running;          /* threads that have not ended */
     bool wake_open, stopping;
-    uint32_t untold; /* number of ended operations for which the loop was not woken yet */
+    uint32_t untold; /* ended operations for which the loop was not woken yet */
     uint64_t told_ns;
     void (*release)(void *arg); /* frees what the threads use, if psd_disk_end() could not wait for them */
     void *release_arg;
@@ -154,7 +154,7 @@ static void carry_out(struct psd_disk *d, struct job *job)
     uint32_t writer = job->op.file.writer;
     job->err = (struct psi_err){.code = PS_OK};
     job->status = psd_files_run(&d->files, &job->op, &job->bytes, &job->err);
-    if (job->status != PS_OK && p->top >= 0) { /* name the directory, which may be another task's */
+    if (job->status != PS_OK && p->top >= 0) { /* name the directory, which may be that of another task */
         psi_err_prefix(&job->err, "%.*s/%s-%u", (int)(strrchr(p->path, '/') - p->path), p->path, p->job,
                        writer == 0 ? p->task : writer - 1);
     }
@@ -167,7 +167,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* True if the loop is to be woken now to report the end of job. Ends of WRITEs that follow one another are reported together. */
+/* True if the loop must be woken now to report job's end. Ends of WRITEs that follow one another are reported together. */
 static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 {
     return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || d->untold == TOLD_MAX ||
@@ -229,7 +229,7 @@ static void on_wake(uv_async_t *async)
             return;
         }
         struct job job = *PSI_CONTAINER_OF(link, struct job, link);
-        /* before the callback, because the core may start new operations there and need all records */
+        /* before over_fn(), in which the core may begin new operations, and need all records */
         psi_list_push_back(&d->free_list, link);
         d->over_fn(d->ctx, job.op.id, job.status, job.err.reason, job.bytes, job.err.text);
     }
@@ -266,7 +266,7 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
     if (may_begin(
-            /* otherwise the busy thread takes it next: waking a thread for each operation would cost as much as a small write */
+            /* if not, the busy thread takes the operation next: a wake-up for each would cost as much as a small write */
             d)) {
         /* wakes a disk thread: no other thread waits for `changed` before psd_disk_close() */
         (void)pthread_cond_signal(&d->changed);

@@ -11,7 +11,7 @@
 
 #include <uv.h>
 
-enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* descriptors that a disk may have open */
+enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* most descriptors that a disk has open */
 
 struct psd_disk;
 

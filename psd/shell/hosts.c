@@ -3,8 +3,8 @@
  *
  * Happy path: the cluster spec gives IP addresses (literals), and host names. psd_hosts_look_up() starts a thread, which looks up
  * all names one by one; its list of addresses then replaces the old list. psd_hosts_have() searches the literals and that list. A
- * peer that is in neither starts the next look-up, so a host that has got another address is found again, and without strangers
- * nothing is looked up again. Failure modes: a name that does not resolve keeps the addresses that it had; no thread or no
+ * peer that is in neither list starts the next look-up, which finds hosts that have got another address; while no unknown peer
+ * connects, nothing is looked up. Failure modes: a name that does not resolve keeps the addresses that it had; no thread or no
  * memory: the list stays as it is, and the next look-up tries again. A look-up may outlive psd_hosts_free(). */
 #include "hosts.h"
 
@@ -18,9 +18,9 @@
 
 enum { HOST_BYTES = 48 }; /* "[" INET6_ADDRSTRLEN "]" */
 
-/* An address that a host name has. */
+/* One address of a host name. */
 struct found {
-    char host[HOST_BYTES]; /* must be first: by_text() compares structs as if they were this text */
+    char host[HOST_BYTES]; /* first field, because by_text() compares structs as if they were this text */
     size_t name;           /* index of the name in psd_hosts.names */
 };
 
@@ -59,7 +59,7 @@ static void host_of(const char *peer, char out[HOST_BYTES])
     const char *from = is_mapped ? peer + sizeof(mapped) - 1 : peer;
     const char *end = strrchr(from, is_mapped ? ']' : ':');
     size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
-    (void)snprintf(out, HOST_BYTES, "%.*s", (int)n, from); /* an IP address fits; a longer text cannot be in a list anyway */
+    (void)snprintf(out, HOST_BYTES, "%.*s", (int)n, from); /* an IP address fits; a longer text, cut here, matches nothing */
 }
 
 static void host_of_socket(const struct psi_sockaddr *socket, char out[HOST_BYTES])
@@ -162,7 +162,7 @@ ps_status psd_hosts_new(const struct psi_cluster *c, psd_hosts_resolve_fn resolv
 
 /* ---- the look-up thread ---- */
 
-/* Append to list the addresses of host name i or, if it cannot be looked up now, those that it had. Returns how many. */
+/* Append to list the addresses of host name i; if the look-up fails, those found before. Returns how many were appended. */
 static size_t look_at(const struct psd_hosts *h, size_t i, struct found *list)
 {
     struct psi_address address = {.kind = PSI_ADDRESS_TCP, .port = 1};
@@ -201,7 +201,7 @@ static void *look_up(void *arg)
     for (size_t i = 0; i < h->name_count && list != NULL && !is_freed(h); i++) {
         count += look_at(h, i, list + count);
     }
-    struct found *old = list; /* freed below: the list that the new one replaces; NULL if there was no memory for a new one */
+    struct found *old = list; /* to be freed: the list that the new one replaces; NULL if there was no memory for a new one */
     if (list != NULL) {
         qsort(list, count, sizeof(*list), by_text);
     }

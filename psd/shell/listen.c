@@ -44,7 +44,7 @@ static ps_status full(struct psi_err *err)
     return psi_fail(err, PS_INVALID_ARGUMENT, "more than %d listening addresses", PSD_LISTEN_MAX);
 }
 
-/* Open a listening socket for each socket address of a, one entry of the list; a name may have several socket addresses. */
+/* Open listening sockets for `a`, one entry of the list: one for each socket address. A name may have several of these. */
 static ps_status open_one(struct psd_listen *l, const struct psi_address *a, unsigned unix_mode, bool any_peer,
                           struct psi_err *err)
 {
@@ -69,7 +69,7 @@ static ps_status open_one(struct psd_listen *l, const struct psi_address *a, uns
         st = psi_listen_open(&found[i], unix_mode, &s->fd, err);
         if (st == PS_OK) {
             s->address = found[i];
-            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* learns the port that the system chose */
+            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* sets the port, which the system may have chosen */
             note_file(s);
             l->count++;
             opened++;

@@ -12,7 +12,7 @@ enum { PSD_LISTEN_MAX = 16 };
 struct psd_listen_socket {
     int fd; /* -1: taken by psd_listen_take() */
     struct psi_sockaddr address;
-    bool made_file; /* a Unix socket whose file this task has made: removed at the end if dev and ino are still those below */
+    bool made_file; /* this task made the Unix socket's file, and removes it at the end if it still has this dev and ino */
     dev_t dev;
     ino_t ino;
 };
@@ -39,7 +39,7 @@ PSI_MUST ps_status psd_listen_adopt(struct psd_listen *l, const int *fds, size_t
 bool psd_listen_is_open(const struct psd_listen *l);
 /** Returns in buf the address that others are told: the first TCP address, or without TCP the first. n > PS_ADDRESS_BYTES_MAX. */
 const char *psd_listen_address(const struct psd_listen *l, char *buf, size_t n);
-/** Give socket i to the caller, who closes it. Returns the descriptor. */
+/** Give socket i to the caller, who closes it. Returns its descriptor. */
 int psd_listen_take(struct psd_listen *l, size_t i);
 /** Remove our Unix socket files, and close the sockets that were not taken. */
 void psd_listen_close(struct psd_listen *l);

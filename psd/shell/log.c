@@ -16,7 +16,7 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U, buf, n);
 }
 
-/* Find the row of an event that peers can cause, and how many lines of it are written in a second. -1: any other event. */
+/* The index of an event that peers can cause; *out_lines: how many lines a second are written of it. -1: any other event. */
 static int peer_event(const char *event, uint32_t *out_lines)
 {
     static const struct {

@@ -11,16 +11,16 @@
 enum { PSD_PEER_EVENTS = 44, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
 struct psd_server_log {
     struct {
-        uint64_t until_ms; /* time at which the present second of counting ends; it began with a line of this event */
+        uint64_t until_ms; /* monotonic ms: end of the present counting second, which a line of this event has begun */
         uint32_t said;     /* lines written in that second */
-        uint32_t unsaid;   /* lines of this event left out since the last written one */
+        uint32_t unsaid;   /* lines of this event that were left out since one was written */
     } rows[PSD_PEER_EVENTS];
 };
 
-/** Write an event of the core. task: its name; now_ms: monotonic. */
+/** Write an event of the core as one line, unless it is over its limit. task: the name of the task; now_ms: monotonic. */
 void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, const char *task, const struct psd_effect *e,
                          uint64_t now_ms);
-/** Write the present time of this machine into buf, as a psi_log_stamp does. */
+/** A psi_log_stamp function: writes the time of this machine's clock into buf. */
 void psd_server_log_stamp(void *data, char *buf, size_t n);
 
 #endif

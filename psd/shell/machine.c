@@ -111,8 +111,8 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
 void psd_machine_keep_little(void)
 {
 #ifdef __GLIBC__
-    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* on failure free memory goes back to the system later */
-    PSI_IGNORE(mallopt(M_MXFAST, 0)); /* on failure the next large piece waits until all freed small ones are joined */
+    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* on failure free memory only goes back to the system later */
+    PSI_IGNORE(mallopt(M_MXFAST, 0)); /* on failure the next large malloc() takes longer, while it joins all freed small pieces */
 #endif
 }
 

@@ -33,7 +33,7 @@ static int make_dir_at(int at, const char *name)
     if (above >= 0) {
         rc = fsync(above) == 0 || errno == EINVAL ? 0 : -errno;
     } else if (!made) {
-        rc = 0; /* not an error: the directory above may be unreadable; if `name` itself is, the caller fails to open it */
+        rc = 0; /* no error: the directory above may be unreadable; if `name` cannot be opened, the caller fails later */
     }
     if (above >= 0) {
         (void)close(above);
@@ -77,7 +77,7 @@ static void read_holder(int fd, char *text, size_t n)
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* True if a server of this process has the lock. It would not give the lock up while this thread waits, so waiting is useless. */
+/* True if a server of this process has the lock. It would not give up the lock while this thread waits: waiting is useless. */
 static bool is_ours(int fd)
 {
     char text[256], own[32];
@@ -281,7 +281,7 @@ static int place_sync(void *ctx, int fd)
 {
     const struct psd_place *p = ctx;
     int rc = fd == PSD_FS_TOP ? fsync(p->top) : fsync(fd);
-    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system cannot sync this */
+    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system cannot sync such a descriptor, which is no error */
     return rc == 0 && fd == PSD_FS_TOP ? check_there(p) : rc;
 }
 

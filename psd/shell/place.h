@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and locks a task's directory on this machine, DIR/<job>-<index>, where DIR is the setting checkpoint_dir. A struct psd_fs
- * gives access to this directory, and can read other tasks' directories in DIR. DIR is opened once. No symbolic link below DIR is
+/* Opens and locks the directory of a task, DIR/<job>-<index>, where DIR is the setting checkpoint_dir. A struct psd_fs gives
+ * access to this directory, and can read other tasks' directories in DIR. DIR is opened once. No symbolic link below DIR is
  * followed. Creating a file fails with ESTALE when the path no longer leads to the opened directory. */
 #ifndef PSD_PLACE_H
 #define PSD_PLACE_H

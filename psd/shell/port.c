@@ -24,7 +24,7 @@ enum {
     STATE_LISTEN = 10,
     STATES = 13,
     ROW_BYTES = 512,
-    FIELDS = 10 /* number of fields of a row up to the inode */
+    FIELDS = 10 /* fields of a row that are read, the inode being the last */
 };
 
 /* Names of the states in the kernel's tcp_states.h. */
@@ -33,7 +33,7 @@ static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN
                                                 "LISTEN",    "CLOSING",     "NEW_SYN_RECV"};
 
 struct end {
-    struct in6_addr host; /* IPv4 as ::ffff:a.b.c.d */
+    struct in6_addr host; /* IPv4 addresses in the form ::ffff:a.b.c.d */
     unsigned port;
 };
 struct holder {
@@ -103,8 +103,8 @@ static int rank(unsigned state)
     }
 }
 
-/* Find in `list`, a file of sockets, the row of address `wanted` with the highest rank(). It replaces *found if it ranks higher
- * than *found. False: the list could not be read. */
+/* Find in `list`, a file of sockets, the row for address `wanted` with the highest rank(), and put it into *found unless *found
+ * ranks as high. False: the list could not be read. */
 static bool find_holder(const char *list, const struct end *wanted, struct holder *found)
 {
     char row[ROW_BYTES];
