@@ -131,7 +131,7 @@ static ps_status match(struct importer *m, struct psi_err *err)
             v->task = old->task;
             v->cut = old->cut;
             v->parts = old->parts;
-            old->parts = NULL; /* now v frees the parts; no other tensor has this variable */
+            old->parts = NULL; /* v owns the parts from now on */
             st = compare(m->source.items[i].name, v, &old->info, err);
         }
     }
@@ -162,7 +162,7 @@ static ps_status define(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Keep entry i of the arrays items, vars and of_vars while others are removed: move it to index kept (<= i), which is free. */
+/* Move entry i of items, vars and of_vars to index kept (<= i). Callers keep some entries so, and drop the others. */
 static void keep(struct importer *m, size_t kept, size_t i)
 {
     m->source.items[kept] = m->source.items[i];
@@ -220,7 +220,7 @@ static ps_status choose(struct importer *m, struct psi_err *err)
     return st == PS_OK ? check_names(m, err) : st;
 }
 
-/* Find the kind of slot named so, as "Adagrad", in all optimizers; power: the slot whose power is so named, as "beta1_power". */
+/* Find a slot of any optimizer by its name ("Adagrad"), or with `power` by the name of its power ("beta1_power"). */
 static const struct psi_slot *find_slot(const char *name, bool power)
 {
     for (uint32_t kind = PS_OPT_NONE; kind < psi_optimizer_row_count; kind++) {
@@ -239,7 +239,7 @@ static bool is_power(const char *name)
     return find_slot(name, true) != NULL;
 }
 
-/* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: none. */
+/* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: there is none. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
     struct psi_choice choice = m->choice; /* a copy: psi_choice_rename() marks prefixes in it as used, a look-up must not */
@@ -366,7 +366,7 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     return PS_OK;
 }
 
-/* True if the file has this slot. Not its size but its name tells, because a slot may have 0 bytes. */
+/* True if the file has this slot. The name tells, not the size: a slot may have 0 bytes. */
 static bool is_there(const struct psi_file_item *slot)
 {
     return slot->name[0] != '\0';
@@ -381,8 +381,8 @@ static bool has_slots(const struct slots *of)
     return any;
 }
 
-/* Read powers that are stored once for all variables. items: tensors named as powers. Reads and checks only those that a variable
- * with slots in the file needs. */
+/* Set the powers that the file stores once for all variables. items: tensors whose names are those of powers. A power that no
+ * variable with slots in the file needs is not read. */
 static ps_status share_powers(struct importer *m, const struct psi_map *items, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -472,8 +472,7 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
     return PS_OK;
 }
 
-/* Add the ASSIGN requests that set v from an item: one, or one for each part of v. slot: 0: they set the value; else 1 + index of
- * the slot that they set. */
+/* Add the ASSIGN requests that set v from an item: one, or one for each part of v. slot: 0: value; else 1 + index of the slot. */
 static ps_status list_gift(struct importer *m, const struct psi_file_item *item, struct psi_file_var *v, uint32_t slot,
                            double power, struct psi_err *err)
 {
@@ -640,7 +639,7 @@ static ps_status take(struct importer *m, struct psi_err *err)
 
 static bool fits(const struct importer *m, size_t i)
 {
-    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* slots wait until all values are set */
+    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* the first slot waits for the values */
                               m->flying_bytes + m->gifts[i].bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
@@ -751,7 +750,7 @@ struct meant {
     bool slots;
 };
 
-/* True if the options select tensor `name`. A slot goes with its variable; powers are always selected. */
+/* True if the options select tensor `name`. If slots are imported, a slot goes with its variable. */
 static bool is_meant(void *ctx, const char *name)
 {
     const struct meant *meant = ctx;
@@ -843,7 +842,7 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before variables are created */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_settle(s)); /* first does the gets of variables that were put off; the session keeps an error */
+        PSI_IGNORE(psi_api_settle(s)); /* runs the gets that were put off; an error stays in the session */
         st = run(m, &err);
         psi_api_go_outside(s);
     }

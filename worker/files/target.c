@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HINT_BYTES = 8 << 20 }; /* after each so many bytes ask the kernel to begin writing them to disk */
+enum { HINT_BYTES = 8 << 20 }; /* after each 8 MiB the kernel is asked to begin writing them to disk */
 
 bool psi_files_hold_signal(void)
 {
