@@ -219,7 +219,7 @@ void psk_place_close(struct psk_place *place)
     }
     (void)pthread_mutex_lock(&open_mutex);
     const bool last = --place->refs == 0;
-    if (last) { /* under open_mutex, so that a thread that opens the device again finds it closed */
+    if (last) { /* closes under open_mutex: a thread that opens the device now waits, and opens it anew */
         struct psk_marks all;
         for (size_t s = 0; s < PSK_STREAMS; s++) {
             all.at[s] = place->tracks[s].last;
@@ -327,7 +327,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
 {
     struct psi_err why = {0};
-    if (place->host_memory) { /* the work is done when submit() returns: nothing to order, and threads need not wait */
+    if (place->host_memory) { /* submit() does the work at once: there is no order to keep, so no lock */
         return work->submit(place->plugin, place->device, place->tracks[work->stream].stream, work->arg, err);
     }
     (void)pthread_mutex_lock(&place->lock);
@@ -354,7 +354,7 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         }
         (void)pthread_mutex_lock(&place->lock);
         ps_status st = PS_OK;
-        if (n == t->unmarked) { /* no event could be recorded for this submission, the last one: try again */
+        if (n == t->unmarked) { /* submission n has no event, because recording failed: record it now */
             st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], &why);
             t->unmarked = st == PS_OK ? 0 : n;
         }

@@ -27,7 +27,7 @@ struct psk_arg {
     bool output;
     bool optional;
     uint8_t in_place; /* bit i: the output may be in the memory of argument i */
-    char below;       /* elements are >= 0 and below the size of this letter, or the padding index; 0: any */
+    char below;       /* elements are >= 0 and < the size of this letter in dims, or the padding index; 0: any value */
 };
 
 struct psk_row {
@@ -58,7 +58,7 @@ PSI_MUST ps_status psk_op_check(psk_op op, const struct psk_tensor *args, const 
                                 struct psi_err *err);
 /** Shape of argument `arg`, an output, as the other arguments give it. False: they do not determine it. */
 bool psk_op_shape(psk_op op, const struct psk_tensor *args, size_t arg, ps_shape *out);
-/** True if the two tensors share no byte. */
+/** True if a and b share no byte. */
 bool psk_tensors_apart(const struct psk_tensor *a, const struct psk_tensor *b);
 /** Check that each output shares no byte with another argument, or has that argument's memory if in_place allows it. */
 PSI_MUST ps_status psk_op_check_overlap(psk_op op, const struct psk_tensor *args, const char *const *names, struct psi_err *err);

@@ -25,7 +25,8 @@
 #include <time.h>
 
 /* In ns. SPIN_NS: so long a helper checks for work, and a caller for the end of its work, before it sleeps; longer than the pause
- * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: per check. */
+ * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: instructions per
+ * check. */
 enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
 
 static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
