@@ -6,7 +6,7 @@
  * it, is asynchronous: caller-allocated requests, callbacks on the session's loop thread, no allocation in steady state. Layers
  * are in ps_nn.h.
  *
- * Sticky errors: the first sticky error ends the session: every later call returns it, also ps_session_close(). NULL as an object
+ * Sticky errors: the first one ends the session, and every later call returns it, also ps_session_close(). NULL as an object
  * or buffer is INVALID_ARGUMENT; functions without a status then return 0, false, "" or NULL. Ownership: "borrows" (until the
  * call returns), "keeps" (until the callback; the caller must not touch it), "owns" (the caller frees).
  */
@@ -28,7 +28,7 @@ typedef struct ps_variable ps_variable;
 
 /* Levels of log lines. A session writes one line of level PS_LOG_ERROR: its first error. */
 typedef enum ps_log_level { PS_LOG_DEBUG = 0, PS_LOG_INFO = 1, PS_LOG_WARN = 2, PS_LOG_ERROR = 3 } ps_log_level;
-/** A function that gets one log line, without newline. Called on any thread of the library, by one at a time for each session. */
+/** A function that gets one log line, without newline. Called on any thread of the library, one call at a time for a session. */
 typedef void (*ps_log_fn)(void *ctx, ps_log_level level, const char *line);
 
 typedef enum ps_progress {
@@ -43,23 +43,22 @@ typedef struct ps_session_options {
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
     const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the target is asked */
     const char *cluster_name; /* "psd" */
-    const char *job;          /* job of this client, e.g. "worker"; NULL: none */
+    const char *job;          /* job of this client, e.g. "worker"; NULL: no job */
     /* A task of job worker, chief or master is one process at a time. When a second process claims to be the task, its calls
      * end with FAILED_PRECONDITION (CONFLICT) as soon as the first process is heard again. One process may have several
      * sessions */
     uint32_t task_index;
-    uint32_t spin_us; /* 50: microseconds for which a waiting thread polls before it sleeps, if the last answers came that quickly
-                       * and there is a second CPU; 0: it never polls */
+    uint32_t spin_us; /* default 50: microseconds for which a waiting thread polls before it sleeps, if the last answers came
+                       * that quickly and there is a second CPU; 0: it never polls */
     int64_t operation_timeout_ms; /* 60,000 */
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;
-    ps_log_level log_level; /* PS_LOG_INFO. The session makes no log lines of lower levels */
+    ps_log_level log_level; /* default PS_LOG_INFO: no log lines of lower levels are made */
     ps_log_fn log;          /* NULL: standard error, or the descriptor of ps_log_to() */
     void *log_ctx;
     const char *program; /* shown to operators; NULL: the name in /proc/self/comm */
-    uint64_t seed;       /* of random initial values; 0 is a seed like any other */
-    /* Container of variables outside ps_container_push(); NULL: "localhost". Sessions with different containers may be the same
-     * task of one cluster. */
+    uint64_t seed;       /* seed of random initial values; 0 is a seed like any other */
+    /* Container of variables outside ps_container_push(); NULL: "localhost". Two sessions of a task may have different ones. */
     const char *container;
     bool allow_soft_placement; /* true: CPU:0 is used in place of a device that a variable's task lacks; false: an error */
     /* log a line for each object that is created or found, in this order: "v1: (Variable): /job:ps/task:0/..." */
@@ -97,7 +96,7 @@ PS_API void ps_session_options_init(ps_session_options *options);
  * a pipe, on a thread of its own. A line is its level (one digit), a blank, the text and a newline, cut to 4,096 bytes, in one
  * write. A line that the descriptor does not take, because it is non-blocking and full, is lost.
  *
- * fd  keeps, until the next call. -1: standard error, without the level, as before the first call.
+ * fd  kept until the next call. -1: standard error, without the level, as before the first call.
  *
  * Thread   any.
  */
@@ -181,12 +180,12 @@ PS_API void ps_role_free(ps_role *role); /* NULL is allowed */
 /** "ps", "worker", ...; "": neither the command line nor TF_CONFIG names a job. */
 PS_API const char *ps_role_job(const ps_role *role);
 PS_API uint32_t ps_role_task(const ps_role *role);
-/** The spec string of the cluster (ps_cluster_spec_new()); NULL: not given. */
+/** The spec string of the cluster (ps_cluster_spec_new()); NULL: no cluster is given. */
 PS_API const char *ps_role_cluster_spec(const ps_role *role);
 /** --cluster_name, or "psd". */
 PS_API const char *ps_role_cluster_name(const ps_role *role);
 PS_API const char *ps_role_checkpoint_dir(const ps_role *role);
-/** --key_file, or the file that a session of this process would use (ps_session_options.key_file); "": none. For
+/** --key_file, or the file that a session of this process would use (ps_session_options.key_file); "": no key file. For
  * psd_server_options.key_file of a task that the program serves. */
 PS_API const char *ps_role_key_file(const ps_role *role);
 
@@ -225,7 +224,7 @@ PS_API void ps_session_leave(ps_session *s);
  * ps_x_start().
  *
  * ps_step_done()   the next call continues the same step, which counts once, unless the session was recovered in between
- * ps_pull()        values that have not come are torn until the next call has returned PS_OK
+ * ps_pull()        value buffers may mix old and new bytes until the next call has returned PS_OK
  * ps_param_get()   does not wait; the next ps_session_ready(), or the next call that needs a parameter, gets the parameter
  * ps_param_grad()  does not wait for the parameter's last push, which goes on: it returns another buffer
  * ps_should_stop() returns true if interrupted in a recovery of a monitored session, or in a hook. The next call goes on there
@@ -265,15 +264,15 @@ PS_API void ps_interrupt(ps_session *s);
 PS_API void ps_after_fork_child(void);
 
 /**
- * Set a deadline for the session, for a program that must end in time: ms from now. Blocking calls without a timeout of their
- * own, or with a timeout <= 0, end at the deadline, and so does the goodbye of ps_session_close(); each gets at least 50 ms. ms
- * <= 0: no deadline, and such calls have the operation timeout again. NULL is allowed.
+ * Set a deadline for the session, ms milliseconds from now: for a program that must end in time. Blocking calls without a timeout
+ * of their own, or with a timeout <= 0, end at the deadline, and so does the goodbye of ps_session_close(); each gets at least 50
+ * ms. With ms <= 0 there is no deadline, and such calls have the operation timeout again. NULL is allowed.
  *
  * Thread   any, but not while a call of the session runs.
  */
 PS_API void ps_session_set_deadline(ps_session *s, int64_t ms);
 
-/** First error of the session; PS_OK: none. Any thread. */
+/** First error of the session; PS_OK: no error yet. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);
 /** Text of the first error, "" if there is none. Valid until the session is closed; the text of a monitored session only until
  * the next call of this thread with the session. Any thread. */
@@ -289,7 +288,7 @@ PS_API ps_reason ps_session_reason(ps_session *s);
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
 /**
- * Wait until all tasks that the cluster lists for these jobs are up at one time. A ps task is up while it is connected to the
+ * Wait until all tasks that the cluster lists for these jobs are up together. A ps task is up while it is connected to the
  * directory. A task of another job is up while it serves and is connected, or while a session with its job and task_index holds a
  * lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
  *
@@ -377,8 +376,8 @@ PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* full name */
 PS_API ps_session *ps_param_session(ps_param *p);
-/** Version of the values that p got last. *out_exact: false if the values may be of different versions, because a push was in
- * progress while they were read, or because the parts of p had different versions. */
+/** Version of the values that p's buffer got last. *out_exact: false if the values may be of different versions, because a push
+ * was in progress while they were read, or because the parts of p had different versions. */
 PS_API uint64_t ps_param_version(const ps_param *p, bool *out_exact);
 /**
  * Keep the memory of p's buffers after ps_session_close(), for arrays that use this memory. May be repeated; each call needs a
@@ -394,9 +393,9 @@ PS_API void ps_param_release(ps_param *p);
 PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 
 /**
- * Make every variable of the session ready: the chief initialises uninitialised variables and seals all; the other sessions wait
- * for that. Also gets or creates global_step. Blocks: up to the operation timeout to get variables, then up to the ready timeout.
- * Calls on several threads run one after the other.
+ * Make every variable of the session ready: the chief initialises uninitialised variables and seals all (declares the model
+ * ready); the other sessions wait for that. Also gets or creates global_step. Blocks: up to the operation timeout to get
+ * variables, then up to the ready timeout. Calls on several threads run one after the other.
  *
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member: it waits
  * for the next round, up to the ready timeout, if others are in the middle of one.
@@ -423,7 +422,7 @@ PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /**
  * Pull all parameters into their value buffers, in order of creation. Blocks, up to the operation timeout, or twice that if
- * parameters are yet to be got. After an error the buffers may be torn (see ps_variable_read()).
+ * parameters are yet to be got. After an error the buffers may mix old and new bytes.
  *
  * A parameter whose last push was a ps_push_pull() gets the values that came with it; the call waits for these and sends no
  * request. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
@@ -611,7 +610,7 @@ typedef struct ps_sync_options {
     /* ROUNDS: workers that must complete a round to end it; later contributions are dropped. 0: all */
     uint32_t replicas_to_aggregate;
     ps_worker_loss on_worker_loss; /* PS_LOSS_WAIT */
-    uint32_t staleness;            /* STALENESS: how many steps a worker may be ahead of the slowest; 0: none */
+    uint32_t staleness;            /* STALENESS: most steps by which a worker may be ahead of the slowest; 0: not ahead */
     uint32_t reserved;
 } ps_sync_options;
 /** Defaults: rounds of all workers. Any thread. */
@@ -761,7 +760,7 @@ typedef struct ps_variable_spec {
     const char *device;            /* a device scope within all others, e.g. "/job:ps/task:1"; NULL: none */
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
-    bool atomic;                   /* pushes take effect as a whole, and every read is exact; for at most PS_ATOMIC_BYTES_MAX */
+    bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
     bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable does */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
@@ -872,7 +871,7 @@ PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable *
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
-PS_API int ps_variable_task(const ps_variable *v); /* index of v's task in its job; of a partitioned variable: of part 0's */
+PS_API int ps_variable_task(const ps_variable *v); /* index of v's task in its job; if v has parts: of part 0's task */
 /** Number of parts of v; 0: the variable is whole. */
 PS_API uint32_t ps_variable_partitions(const ps_variable *v);
 /** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
@@ -976,9 +975,9 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
                                                  float scale, uint64_t *out_version, bool *out_exact);
 /**
  * Set a learning rate in place of v's optimizer's, until it is cleared (rate NULL) or v is deleted. It holds for the next push
- * that begins, from any session, and for the next round that is closed. Definitions of programs are not compared with it, and the
- * chief's hyperparameters do not change it. The parts of a partitioned variable get the rate one after the other. May be
- * repeated. Blocks.
+ * that begins, from any session, and for the next round that is closed. The rate is no part of v's definition: get calls do not
+ * compare it, and the chief's hyperparameters do not change it. The parts of a partitioned variable get the rate one after the
+ * other. May be repeated. Blocks.
  *
  * Errors   INVALID_ARGUMENT (not finite, or not > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted)
  */
@@ -1006,7 +1005,7 @@ PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *v
 /** As ps_variable_assign_strings(), but a variable that has a value when the request comes to its task keeps this value. */
 PS_API ps_status ps_variable_init_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
 /**
- * PS_STRING: read all elements. Element i is dst[offsets[i] .. offsets[i + 1]); one NUL follows the last. Always exact.
+ * PS_STRING: read all elements. Element i is dst[offsets[i] .. offsets[i + 1]); one NUL follows the last. All are of one moment.
  *
  * dst        [dst_bytes]; PS_STRING_BYTES_MAX + 1 always suffices. OUT_OF_RANGE: too small.
  * offsets    [count + 1]; count = elements of its shape.
@@ -1052,7 +1051,7 @@ typedef struct ps_result {
     uint64_t version;   /* version of the variable after the mutation, or of the values that were read */
     bool exact;         /* reads: the values are a consistent snapshot */
     uint8_t reserved[7];
-    /* size of `result`. Push in rounds: 8, a uint64_t that is 1 if the gradient was dropped, else 0. assign_add: size of the new
+    /* size of `result`. Push in rounds: 8: a uint64_t, 1: the gradient was dropped, 0: it was not. assign_add: size of the new
      * value, 0 if it has more than 64 bytes. All other requests, errors, and variables in parts: 0 */
     uint32_t result_bytes;
     ps_reason reason; /* NONE when status is PS_OK */
@@ -1282,13 +1281,13 @@ typedef struct ps_file_options {
     const char *container; /* NULL: the session's */
     ps_copied_fn copied;   /* may be NULL */
     void *ctx;
-    bool slots;              /* import: also the slots in the file */
+    bool slots;              /* import: take the slots in the file too */
     bool existing;           /* import: every variable must exist, none is created */
     bool reserved[6];        /* false */
-    const char *const *only; /* patterns for variables' names (* ? [a-z]; * matches / too), then NULL; NULL: all. Slots go with
-                              * their variable. At most 64 */
-    /* texts "OLD=NEW", then NULL: NEW replaces OLD at the beginning of a name. The result is the name of the variable (import)
-     * or the name in the file (export). The longest OLD that fits is used; "=NEW" fits all. At most 64 */
+    const char *const *only; /* patterns for variables' names (* ? [a-z]; * matches / too), at most 64, ended by a NULL entry;
+                              * NULL: all variables. Slots go with their variable */
+    /* at most 64 texts "OLD=NEW", ended by a NULL entry: NEW replaces OLD at the beginning of a name. The result is the name of
+     * the variable (import) or the name in the file (export). The longest OLD that fits is used; "=NEW" fits all */
     const char *const *prefixes;
     /* import: called for each tensor and variable when all is done, on the calling thread; may be NULL */
     ps_taken_fn taken;
@@ -1357,25 +1356,25 @@ typedef struct ps_saves_info {
     uint8_t reserved[3];
     /* newest checkpoint: its number; 0: none is saved, and the next four fields are not set */
     uint64_t number;
-    int64_t step;            /* newest checkpoint: highest global_step in it; -1: none */
+    int64_t step;            /* newest checkpoint: highest global_step in it; -1: it has no global_step */
     int64_t age_ms;          /* newest checkpoint: milliseconds since it was begun; -1: not known */
     uint64_t took_ms, bytes; /* newest checkpoint: milliseconds until it was written; bytes of all its files */
-    /* number of the checkpoint that is being made, 0: none; milliseconds since it was begun */
+    /* the checkpoint that is being made: number (0: none is made now); milliseconds since it was begun */
     uint64_t makes, make_ms;
     /* the checkpoint that is being made: tasks that save a part; tasks that have written theirs; share that is written, in
      * millionths */
     uint32_t make_tasks, make_done, make_share;
-    /* tasks that load a part; tasks that have loaded theirs; share that is loaded, in millionths */
+    /* the checkpoint that is being loaded: tasks that load a part; tasks that have loaded theirs; share loaded, in millionths */
     uint32_t load_tasks, load_done, load_share;
-    uint64_t loads; /* number of the checkpoint that is being loaded; 0: none */
-    /* failures since the newest checkpoint was saved */
+    uint64_t loads; /* number of the checkpoint that is being loaded; 0: none is loaded now */
+    /* number of attempts that failed since the newest checkpoint was saved */
     uint64_t failed_attempts;
-    uint64_t failed_number; /* number of the last attempt; 0: it could not be begun */
-    int64_t failed_age_ms;  /* milliseconds since the last failure; -1: none, and the next three fields are not set */
+    uint64_t failed_number; /* number of the last failed attempt; 0: it could not be begun */
+    int64_t failed_age_ms;  /* milliseconds since the last failure; -1: no failure, and the next three fields are not set */
     ps_status failed_status;
     ps_reason failed_reason;
     char failed[288];                    /* text of the last failure */
-    uint32_t every_seconds, every_steps; /* when the directory makes checkpoints by itself; 0: not by time, not by steps */
+    uint32_t every_seconds, every_steps; /* the directory makes a checkpoint after so many seconds, or steps; 0: never */
     uint32_t container_count;            /* number of entries of `containers` */
     uint8_t reserved_containers[4];
     ps_saved_container containers[8]; /* the first containers of the newest checkpoint */
@@ -1403,16 +1402,16 @@ typedef struct ps_task_info {
     uint32_t lost;                   /* variables that an earlier process of the task had, and its present process lacks */
     char lost_names[256];            /* names of lost variables: "w, b and 3 more" */
     uint32_t connected, in_progress; /* connected sessions; pushes that have begun and not ended */
-    uint64_t records_bytes;          /* memory for records of sessions; part of the budget, as the next two fields */
-    /* staged: memory for values and calls that arrive; copies: for values that are sent; most: of the session that uses most */
+    uint64_t records_bytes;          /* memory for records of sessions; counts in the budget, like the next two fields */
+    /* memory for values and calls that arrive; memory for values that are sent; memory of the session that uses most */
     uint64_t staged_bytes, copies_bytes, most_bytes;
     /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": none */
     char most[128];
     ps_status status; /* why the task is not up; PS_OK and NONE if it is up */
     ps_reason reason;
-    char not_done[256];      /* directory: once some trainers are done, the names of the others */
-    uint32_t done, trainers; /* directory: how many trainers are done, of how many that the cluster lists; 0: it lists none */
-    bool job_done;           /* the job is done (ps_session_job_done()), as far as this task has heard */
+    char not_done[256];      /* directory: if some trainers are done: names of those that are not */
+    uint32_t done, trainers; /* directory: trainers that are done; trainers that the cluster lists, 0: it lists none */
+    bool job_done;           /* this task has heard that the job is done (ps_session_job_done()) */
     bool insecure;           /* other machines can connect without key and certificate (psd --insecure_any_peer) */
     uint8_t reserved_done[6];
     char checkpoints[512]; /* directory with a checkpoint_dir: text about the last and the next checkpoint, the last failure,
@@ -1453,7 +1452,7 @@ typedef struct ps_variable_info {
     uint8_t reserved;
     uint32_t in_progress;
     uint64_t bytes; /* size of the value; 0 while uninitialised */
-    double rate;    /* rate that ps_variable_set_rate() has put in force; 0: none */
+    double rate;    /* rate set by ps_variable_set_rate(); 0: no rate is set */
     uint32_t order; /* over all tasks, a variable that was created later has a higher number */
     uint8_t reserved_order[4];
     uint64_t step;        /* highest global step that a push to the variable carried */
@@ -1501,7 +1500,7 @@ typedef struct ps_session_info {
     /* rate of the global step that the session sees, over its last five beats (10 s); 0: the step stands still */
     double steps_per_second;
     uint32_t waits, in_progress;
-    uint64_t held_bytes; /* part of the task's memory budget: values that arrive or are sent, and calls */
+    uint64_t held_bytes; /* bytes of the task's budget that the session uses: values under way, calls */
     /* directory: another process that claims to be this task, and was refused in the last 5 minutes; "": none */
     char rival[96];
     char identity[134]; /* who made the session, as ps_right_info.identity; "": the task gives rights to everybody */
@@ -1573,7 +1572,7 @@ typedef struct ps_wait_info {
     char what[256];    /* what the request waits for: "sealed: w, b" */
     char release[256]; /* what would end the wait */
     uint64_t since_ms; /* how long the request has waited */
-    int64_t left_ms;   /* time until the request's deadline; -1: none */
+    int64_t left_ms;   /* time until the request's deadline; -1: it has no deadline */
 } ps_wait_info;
 typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
 /** List the requests that wait at one task, the oldest first, at most 4,096. A request that its client holds back (no
@@ -1589,7 +1588,7 @@ typedef struct ps_container_info {
     uint32_t queues;
     /* directory: the holder of the chief's lease; other tasks: the chief with the number below; "": none, or not known */
     char chief[96];
-    uint64_t chief_number;  /* highest chief number that the task has seen; 0: none */
+    uint64_t chief_number;  /* highest chief number that the task has seen; 0: it has seen no chief */
     uint64_t chief_left_ms; /* directory: time until the lease ends; 0: nobody holds it */
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
@@ -1617,7 +1616,7 @@ typedef struct ps_round_info {
     uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: leads[i] is the number of steps that ended with a lead of i */
     char waits_for[512];          /* what the round waits for, or why it failed */
     char owners[256];             /* tasks with parameters of the round that are away, or of unknown state */
-    double max_norm;              /* limit of the norm of averages; 0: none */
+    double max_norm;              /* limit of the norm of averages; 0: no limit */
     uint32_t max_norm_each;       /* 1: max_norm is of each parameter; 0: of all together */
     uint32_t reserved;
 } ps_round_info;
@@ -1672,7 +1671,7 @@ typedef struct ps_checkpoint_info {
     uint32_t tasks, done;  /* tasks that have a part; tasks that have written theirs */
     int32_t share;         /* in millionths: share written so far, or share loaded while tasks load the checkpoint; -1: neither */
     int32_t reserved;
-    char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; else "" */
+    char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; "": no such error */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
 /** List the checkpoints that the directory knows, by number: also the one that is being made, and the last attempt if it failed.
@@ -1752,7 +1751,7 @@ PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char
                                       int *out_variables);
 typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /* container is valid during the callback */
 /**
- * List the containers of a checkpoint, of all its tasks, by name: each that had a variable or a queue at the cut, also those that
+ * List the containers of a checkpoint, of all its tasks, by name: each that had a variable or a queue then, also those that
  * were reset since, which a restore leaves out. Reads the state files, not the values. Blocks; the session's timeout holds for
  * each range that is read. Callbacks run on the calling thread before this call returns, and none after a failure.
  *
@@ -1761,7 +1760,7 @@ typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /*
  */
 PS_API ps_status ps_checkpoint_containers(ps_session *s, uint64_t number, ps_checkpoint_container_fn each, void *ctx);
 /**
- * Delete a checkpoint at all tasks that are connected. force: also the newest whole one.
+ * Delete a checkpoint at all tasks that are connected. The newest whole checkpoint is deleted with `force` only.
  *
  * Thread   any.
  * Errors   NOT_FOUND; FAILED_PRECONDITION (it is being made; it is the newest; no checkpoint_dir); DATA_LOSS (the directory's

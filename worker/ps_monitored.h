@@ -65,9 +65,9 @@ typedef struct ps_monitored_options {
     void *restore_ctx;
     /* default 10: most recoveries in a row, without a completed step in between; 0: the first loss ends the session */
     uint32_t max_recoveries;
-    bool start_over;   /* true: if a part of the model is lost, the chief gives up the rest, with the queues of its containers,
-                        * and restores or initialises all. false: the chief does so only with a restore function for the
-                        * whole model, in a session that had been ready with this model; else DATA_LOSS */
+    bool start_over; /* true: if a part of the model is lost, the chief discards the rest, with the queues of its containers, and
+                        restores or initialises all. false: the chief does so only with a restore function for the whole model, in
+                        a session that had been ready with this model; else DATA_LOSS */
     bool restore_part; /* variables to which the restore function gives no value are initialised */
     uint8_t reserved[2];
     int64_t max_recovery_ms; /* default 600,000: longest time in ms of one recovery, until the model is ready again */
@@ -92,26 +92,25 @@ PS_API ps_status ps_monitored_open(const ps_session_options *options, const ps_m
 typedef struct ps_recovery {
     size_t struct_bytes;
     uint32_t count;        /* recoveries of the session so far */
-    uint32_t replacements; /* how many of these recoveries found another model than the session had before */
+    uint32_t replacements; /* number of these recoveries after which the model was another one (`replaced`) */
     ps_status status;      /* status and reason of the error that began the recovery */
     ps_reason reason;
     /* restored: this session, as chief, got the values from its restore function; initialised: it initialised the variables */
     bool restored, initialised;
-    bool replaced; /* the present model is another one than before the recovery: somebody has made it anew */
+    bool replaced; /* the model is not the one from before the recovery: somebody has made it anew */
     uint8_t reserved[5];
-    int64_t step_before, step; /* global step: the last one known before, and the one at which training goes on */
+    int64_t step_before, step; /* global step: the last one known before the loss, and the one at which training goes on */
     /* global step at which the present model began, perhaps before this recovery; other sessions may have trained it since */
     int64_t model_step;
     int64_t lost_steps;       /* step_before - model_step if replaced, else step_before - step; at least 0 */
     int64_t took_ms;          /* from the start of the recovery until the model was ready, milliseconds */
     char text[512];           /* all this in one line */
     int64_t lost_steps_total; /* lost_steps of all recoveries of the session */
-    uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: none did */
-    bool partly;              /* only with `checkpoint`: a part of the model came from it; the rest stayed as it was, or was made
-                               * anew */
+    uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: no state did */
+    bool partly;              /* true: only a part of the model came from `checkpoint`; the rest stayed, or was made anew */
     uint8_t reserved_2[7];
 } ps_recovery;
-/** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: none has ended. Any thread. */
+/** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: no recovery has ended. Any thread. */
 PS_API ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out);
 
 /**
