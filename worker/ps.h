@@ -1345,12 +1345,12 @@ typedef struct ps_saved_container {
     char container[64];
     int64_t step; /* highest value of a variable global_step in the container, as it was saved; -1: there is none */
 } ps_saved_container;
-/* Progress of checkpoints, as the directory knows it. */
+/* Progress of checkpoints, as the directory task (the first ps task) knows it. */
 typedef struct ps_saves_info {
-    /* the task is the directory, has a checkpoint_dir, and gives these facts; false: all other fields are 0 */
+    /* the task is the directory task, has a checkpoint_dir, and knows these facts; false: all other fields are 0 */
     bool known;
     bool whole; /* all parts of the newest checkpoint are there now; false: a part is missing, perhaps because its task is away */
-    bool decided;         /* the checkpoint that is being made is complete, and the directory informs the tasks */
+    bool decided;         /* the checkpoint that is being made is complete, and the directory task informs the others */
     bool awaits_reset;    /* a checkpoint was asked for, and is made when a reset has ended */
     bool more_containers; /* the newest checkpoint has more containers than `containers` holds */
     uint8_t reserved[3];
@@ -1395,9 +1395,9 @@ typedef struct ps_task_info {
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
     double pushes_per_second, bytes_per_second;
     char devices[128]; /* "CPU:0" */
-    /* the next four fields are from the directory, and empty if the directory does not answer */
-    char conflict[256]; /* text about another process that claims to be this task; "": none */
-    /* earlier processes of this task that the directory has seen; of the directory itself: 1 if there was one */
+    /* the next four fields are from the directory task, and empty if it does not answer */
+    char conflict[256]; /* text about another process that claims to be this task; "": there is none */
+    /* number of earlier processes of this task that the directory task has seen; of the directory task itself: 0 or 1 */
     uint32_t restarts;
     uint32_t lost;                   /* variables that an earlier process of the task had, and its present process lacks */
     char lost_names[256];            /* names of lost variables: "w, b and 3 more" */
@@ -1409,13 +1409,13 @@ typedef struct ps_task_info {
     char most[128];
     ps_status status; /* why the task is not up; PS_OK and NONE if it is up */
     ps_reason reason;
-    char not_done[256];      /* directory: if some trainers are done: names of those that are not */
-    uint32_t done, trainers; /* directory: trainers that are done; trainers that the cluster lists, 0: it lists none */
+    char not_done[256];      /* directory task only: once some trainers are done, names of those that are not */
+    uint32_t done, trainers; /* directory task only: trainers that are done; trainers that the cluster lists */
     bool job_done;           /* this task has heard that the job is done (ps_session_job_done()) */
     bool insecure;           /* other machines can connect without key and certificate (psd --insecure_any_peer) */
     uint8_t reserved_done[6];
-    char checkpoints[512]; /* directory with a checkpoint_dir: text about the last and the next checkpoint, the last failure,
-                            * and when checkpoints are made; else "" */
+    char checkpoints[512]; /* directory task with a checkpoint_dir: text about the last and the next checkpoint, the last
+                            * failure, and when checkpoints are made; "": another task */
     ps_saves_info saves;   /* what `checkpoints` says, as fields */
     uint64_t denied;       /* requests and connections that were refused for lack of a right */
     /* TLS handshakes with peers that connected to this task: completed; refused, or ended by the peer before completion */
@@ -1501,12 +1501,12 @@ typedef struct ps_session_info {
     double steps_per_second;
     uint32_t waits, in_progress;
     uint64_t held_bytes; /* bytes of the task's budget that the session uses: values under way, calls */
-    /* directory: another process that claims to be this task, and was refused in the last 5 minutes; "": none */
+    /* directory task only: a process that claims to be this task, and was refused in the last 5 minutes; "": no such process */
     char rival[96];
     char identity[134]; /* who made the session, as ps_right_info.identity; "": the task gives rights to everybody */
     char key_id[9];     /* key id of its connection; "": no key, or no connection */
     uint8_t reserved_key[1];
-    /* directory: values of the session's newest step (ps_step_value()), as many as fit: "loss=0.25 accuracy=0.9"; "": none */
+    /* directory task only: values of the session's newest step (ps_step_value()), as many as fit: "loss=0.25 accuracy=0.9" */
     char values[192];
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
@@ -1583,13 +1583,13 @@ typedef struct ps_container_info {
     char name[64];
     uint64_t incarnation, bytes; /* bytes: values, slots, and elements of queues */
     uint32_t variables, initialised;
-    /* directory: number of names that it has recorded, for all tasks; if the tasks have fewer variables, one has lost some */
+    /* directory task only: number of names recorded for all tasks; if the tasks have fewer variables, one has lost some */
     uint32_t names;
     uint32_t queues;
-    /* directory: the holder of the chief's lease; other tasks: the chief with the number below; "": none, or not known */
+    /* directory task: holder of the chief's lease; other tasks: the chief with the number below; "": nobody, or not known */
     char chief[96];
     uint64_t chief_number;  /* highest chief number that the task has seen; 0: it has seen no chief */
-    uint64_t chief_left_ms; /* directory: time until the lease ends; 0: nobody holds it */
+    uint64_t chief_left_ms; /* directory task only: time until the chief's lease ends; 0: nobody holds it */
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
@@ -1626,7 +1626,7 @@ typedef enum ps_member_state {
     PS_MEMBER_LOST = 3,
     PS_MEMBER_ENTERS = 4, /* takes part from the next round on */
     PS_MEMBER_WAITS = 5,  /* bounded staleness: the member waits for members that are too far behind */
-    /* the directory was restarted, and the member has not spoken to it since; host and pid are not known */
+    /* the directory task was restarted, and the member has sent nothing since; host and pid are not known */
     PS_MEMBER_UNKNOWN = 6
 } ps_member_state;
 typedef struct ps_member_info {
@@ -1638,7 +1638,7 @@ typedef struct ps_member_info {
     uint64_t member;   /* 0: nobody has this place */
     uint64_t since_ms; /* how long the member has been in this state */
     uint64_t steps;    /* bounded staleness: number of the member's own steps */
-    /* true: `steps` is not known: the directory was restarted, and the member has not sent the number since */
+    /* true: `steps` is not known, because the directory task was restarted and the member has not sent it since */
     bool steps_unknown;
     uint8_t reserved[7];
 } ps_member_info;

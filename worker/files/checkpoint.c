@@ -4,9 +4,9 @@
  * that have them (common/saved.h).
  *
  * Happy path: the manifest of one task lists the files, which are read in ranges, several at the same time. An export reads the
- * state files, which list the variables; makes the list of tensors; writes the headers; reads each file of values once, and
- * writes its pieces to where they belong in the files of the export; and lets these files appear, the index last. Failure modes:
- * a bad file, a task that is gone, a full disk: files that are not complete do not appear.
+ * state files, which list the variables, makes the list of tensors, and writes the headers. It reads each file of values once,
+ * and writes each piece to its place in the exported files. Then these files appear, the index last. Failure modes: a bad file,
+ * a task that does not answer, a full disk: incomplete files do not appear.
  */
 #include "choice.h"
 #include "files.h"

@@ -28,12 +28,12 @@ struct psk_device; /* the plugin's own types */
 struct psk_stream;
 struct psk_event;
 
-/** Address of device memory, which only its plugin can use; with host_memory the value of the pointer. 0: none. */
+/** Address of device memory, which only its plugin can use; with host_memory the value of the pointer. 0: no memory. */
 typedef uint64_t psk_address;
 
 /** An input or output of an operation: row-major, contiguous, 64-byte aligned unless host_memory. */
 struct psk_tensor {
-    psk_address address; /* 0 if there are no elements, or no tensor */
+    psk_address address; /* 0 if the tensor has no elements or is missing */
     ps_shape shape;
     ps_dtype dtype; /* PS_DTYPE_NONE: a missing optional argument */
 };
@@ -181,7 +181,7 @@ struct psk_plugin {
     ps_status (*stream_wait)(struct psk_device *device, struct psk_stream *stream, struct psk_event *event, struct psi_err *err);
     /* Wait until the work that the event stands for is done; if it is recorded again meanwhile, perhaps for the newer work. */
     ps_status (*event_wait)(struct psk_device *device, struct psk_event *event, struct psi_err *err);
-    /* Call done() when all work submitted to the stream so far has ended. Returns not PS_OK: done() is never called. */
+    /* Call done() when all work submitted to the stream so far has ended. After an error done() is never called. */
     ps_status (*stream_call)(struct psk_device *device, struct psk_stream *stream, psk_done_fn done, void *ctx,
                              struct psi_err *err);
 

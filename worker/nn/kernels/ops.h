@@ -34,8 +34,8 @@ struct psk_row {
     const char *name; /* "dense_dx" */
     uint32_t attrs;   /* fields of psk_attrs that the operation reads, as bits PSK_SEED ... */
     bool gemm;        /* a matrix product: no size may exceed INT32_MAX */
-    bool sparse;      /* its first arguments are ends, columns, values of sparse rows; only for devices with host_memory */
-    /* bound on sum of (result - exact)^2 / sum of exact^2, for every float output on every device (float32, random input) */
+    bool sparse;      /* arguments 0 to 2 are ends, columns and values of sparse rows; needs host_memory */
+    /* for tests: largest sum of (result - exact)^2 / sum of exact^2 of a float output, on any device, for random float32 input */
     double nmse_max;
     struct psk_arg args[PSK_ARGS_MAX];
 };
