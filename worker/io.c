@@ -63,7 +63,7 @@ struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    void (*stop_asked)(void *log_ctx); /* NULL: not wanted, or called already */
+    void (*stop_asked)(void *log_ctx); /* NULL: no callback is wanted, or it was called already */
     bool (*poked)(void *log_ctx, struct psi_client *c);
     void (*drained)(void *log_ctx);
     uv_loop_t loop;

@@ -28,9 +28,9 @@ struct psi_io_config {
     /* Called for a line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    bool by_caller;              /* no thread: the caller calls psi_io_turn() */
+    bool by_caller;              /* true: no thread is made; the caller runs the loop by psi_io_turn() */
     uint32_t spin_us;            /* most microseconds of polling before the loop sleeps */
-    void (*stop)(void *log_ctx); /* called once when the cluster asks this session to stop. Loop thread; NULL: not wanted */
+    void (*stop)(void *log_ctx); /* called once when the cluster asks this session to stop. Loop thread; NULL: no callback */
     /* Returns the TLS context of new connections; called by psi_io_open() and before each dial. The owner of tls_ctx keeps the
      * context. If tls or its result is NULL, connections are plain. */
     struct psi_tls *(*tls)(void *tls_ctx);

@@ -41,7 +41,7 @@ typedef struct ps_session_options {
                                * default; all other defaults are NULL, 0 or false */
     const char *target;       /* address of any task: host:port, psd://host:port, grpc://host:port (TensorFlow's notation; the
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
-    const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the target is asked */
+    const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the session asks the target */
     const char *cluster_name; /* "psd" */
     const char *job;          /* job of this client, e.g. "worker"; NULL: no job */
     /* A task of job worker, chief or master is one process at a time. When a second process claims to be the task, its calls
@@ -56,7 +56,7 @@ typedef struct ps_session_options {
     ps_log_level log_level; /* default PS_LOG_INFO: no log lines of lower levels are made */
     ps_log_fn log;          /* NULL: standard error, or the descriptor of ps_log_to() */
     void *log_ctx;
-    const char *program; /* shown to operators; NULL: the name in /proc/self/comm */
+    const char *program; /* name of the program, shown to operators; NULL: the name in /proc/self/comm */
     uint64_t seed;       /* seed of random initial values; 0 is a seed like any other */
     /* Container of variables outside ps_container_push(); NULL: "localhost". Two sessions of a task may have different ones. */
     const char *container;
@@ -85,7 +85,7 @@ typedef struct ps_session_options {
     const char *key_file; /* file of keys: the session uses its first line that is marked `use` and has not expired. "": no key.
                            * NULL: with tls_cert no key; otherwise the file that PSD_KEY_FILE names, else ~/.config/psd/key, else
                            * /etc/psd/psd.keys, if it exists */
-    const char *tls_cert; /* PEM: certificate with its chain. All three of tls_*, or none */
+    const char *tls_cert; /* PEM: certificate with its chain. Set all three of tls_*, or none of them */
     const char *tls_key;  /* PEM: private key of the certificate in tls_cert */
     const char *tls_ca;   /* PEM: authority that signs the tasks' certificates */
 } ps_session_options;
@@ -416,8 +416,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          OUT_OF_RANGE         the session was recovered, and all other workers have finished meanwhile
  */
 PS_API ps_status ps_session_ready(ps_session *s);
-/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets
- * the global step then. The log line ev=ready has the same number as `found`. */
+/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets the
+ * global step then. The log line ev=ready has this number, as `found`. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /**
@@ -541,8 +541,8 @@ PS_API ps_status ps_step_done(ps_session *s);
  * Source   TF 1.15 tf.RunOptions(trace_level=FULL_TRACE), python/client/timeline.py
  */
 PS_API ps_status ps_trace_next_step(ps_session *s, const char *file);
-/** How the last trace ended. PS_OK: its file is written. UNAVAILABLE: its step is not over. NOT_FOUND: there was none. Otherwise
- * why the file could not be written; ps_last_error() names the file. Any thread. */
+/** How the last trace ended. PS_OK: its file is written. UNAVAILABLE: its step is not over. NOT_FOUND: no trace was begun.
+ * Otherwise why the file could not be written; ps_last_error() names the file. Any thread. */
 PS_API ps_status ps_trace_status(ps_session *s);
 /** Global step after the last ps_step_done() or ps_session_ready(). */
 PS_API int64_t ps_global_step(ps_session *s);
@@ -753,11 +753,11 @@ typedef struct ps_variable_spec {
     size_t struct_bytes; /* filled by ps_variable_spec_init */
     const char *name;    /* NULL or "": the first of `Variable`, `Variable_1`, ... that this session has not got in its scope */
     ps_dtype dtype;
-    uint32_t partitions; /* parts along partition_axis: ps_partition(); 0 or 1: the variable is whole */
+    uint32_t partitions; /* number of parts along partition_axis (ps_partition()); 0 or 1: the variable is whole */
     ps_shape shape;
     const ps_initializer *init;    /* NULL: zeros */
     const ps_optimizer *optimizer; /* NULL: none */
-    const char *device;            /* a device scope within all others, e.g. "/job:ps/task:1"; NULL: none */
+    const char *device;            /* acts as the innermost device scope, e.g. "/job:ps/task:1"; NULL: the open scopes alone */
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
     bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
@@ -866,7 +866,7 @@ PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, 
 PS_API ps_variable *ps_variable_make(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                                      const ps_optimizer *optimizer);
 /** Find an existing variable by its name, in the open scopes and the present container. It may have any definition and be at any
- * task, whole or in parts. NOT_FOUND: there is none. Blocks. */
+ * task, whole or in parts. NOT_FOUND: no such variable. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
@@ -1358,7 +1358,7 @@ typedef struct ps_saves_info {
     uint64_t number;
     int64_t step;            /* newest checkpoint: highest global_step in it; -1: it has no global_step */
     int64_t age_ms;          /* newest checkpoint: milliseconds since it was begun; -1: not known */
-    uint64_t took_ms, bytes; /* newest checkpoint: milliseconds until it was written; bytes of all its files */
+    uint64_t took_ms, bytes; /* newest checkpoint: milliseconds that it took; bytes of all its files */
     /* the checkpoint that is being made: number (0: none is made now); milliseconds since it was begun */
     uint64_t makes, make_ms;
     /* the checkpoint that is being made: tasks that save a part; tasks that have written theirs; share that is written, in
@@ -1399,13 +1399,13 @@ typedef struct ps_task_info {
     char conflict[256]; /* text about another process that claims to be this task; "": there is none */
     /* number of earlier processes of this task that the directory task has seen; of the directory task itself: 0 or 1 */
     uint32_t restarts;
-    uint32_t lost;                   /* variables that an earlier process of the task had, and its present process lacks */
+    uint32_t lost;                   /* number of variables that an earlier process of the task had, and its present one lacks */
     char lost_names[256];            /* names of lost variables: "w, b and 3 more" */
-    uint32_t connected, in_progress; /* connected sessions; pushes that have begun and not ended */
+    uint32_t connected, in_progress; /* number of connected sessions; number of pushes that are under way */
     uint64_t records_bytes;          /* memory for records of sessions; counts in the budget, like the next two fields */
     /* memory for values and calls that arrive; memory for values that are sent; memory of the session that uses most */
     uint64_t staged_bytes, copies_bytes, most_bytes;
-    /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": none */
+    /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": no session uses any */
     char most[128];
     ps_status status; /* why the task is not up; PS_OK and NONE if it is up */
     ps_reason reason;
@@ -1417,8 +1417,8 @@ typedef struct ps_task_info {
     char checkpoints[512]; /* directory task with a checkpoint_dir: text about the last and the next checkpoint, the last
                             * failure, and when checkpoints are made; "": another task */
     ps_saves_info saves;   /* what `checkpoints` says, as fields */
-    uint64_t denied;       /* requests and connections that were refused for lack of a right */
-    /* TLS handshakes with peers that connected to this task: completed; refused, or ended by the peer before completion */
+    uint64_t denied;       /* number of requests and connections that were refused for lack of a right */
+    /* number of TLS handshakes with peers that connected to this task: completed; refused or broken off by the peer */
     uint64_t handshakes_done, handshakes_refused;
     uint32_t handshakes_under_way;
     ps_waiting waiting; /* why waiting_for is not empty */
@@ -1429,7 +1429,7 @@ typedef struct ps_task_info {
     uint8_t reserved_part[7];
 } ps_task_info;
 /** Number of tasks that serve: all tasks of jobs other than worker, chief, master and evaluator, and those tasks of these four
- * jobs to which the directory is connected at the first call. -1: error, after 0.3 s for a target that refuses connections.
+ * jobs to which the directory task is connected at the first call. -1: error, after 0.3 s for a target that refuses connections.
  * Blocks. */
 PS_API int ps_cluster_tasks(ps_session *s);
 /** Ask tasks 0 to count - 1 of ps_cluster_tasks() for their state, at the same time, into infos [count]. A task that does not
@@ -1461,7 +1461,7 @@ typedef struct ps_variable_info {
     uint32_t parts;
     uint32_t part;                  /* for a part: its index; for a whole variable this field and the three below are 0 */
     int64_t whole_rows;             /* for a part: rows of its variable along part_axis */
-    uint8_t part_axis, part_layout; /* for a part: axis along which its variable is cut; ps_layout */
+    uint8_t part_axis, part_layout; /* for a part: axis along which its variable is cut; layout of the cut (ps_layout) */
     uint8_t reserved_part[6];
 } ps_variable_info;
 /** Turn the entry of a part into an entry of its whole variable, with that variable's name and shape; `parts` and the fields
@@ -1594,13 +1594,13 @@ typedef struct ps_container_info {
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
-#define PS_HISTOGRAM 17 /* counts of the values 0, 1 .. 15, and of all larger ones */
+#define PS_HISTOGRAM 17 /* entries: how often the values 0, 1 .. 15 occurred, and all larger ones */
 typedef enum ps_round_phase {
     PS_ROUND_OPENING = 1, /* waits for the first members */
     PS_ROUND_COLLECTS = 2,
     PS_ROUND_PREPARES = 3, /* the tasks compute the new values */
     PS_ROUND_COMMITS = 4,
-    PS_ROUND_IN_DOUBT = 5, /* waits for tasks that have parameters of the round */
+    PS_ROUND_IN_DOUBT = 5, /* the directory task waits for the tasks that have parameters of the round */
     PS_ROUND_FAILED = 6
 } ps_round_phase;
 typedef struct ps_round_info {
@@ -1615,7 +1615,7 @@ typedef struct ps_round_info {
     uint64_t dropped;             /* contributions that came too late */
     uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: leads[i] is the number of steps that ended with a lead of i */
     char waits_for[512];          /* what the round waits for, or why it failed */
-    char owners[256];             /* tasks with parameters of the round that are away, or of unknown state */
+    char owners[256];             /* tasks with parameters of the round that do not answer, or whose state is unknown */
     double max_norm;              /* limit of the norm of averages; 0: no limit */
     uint32_t max_norm_each;       /* 1: max_norm is of each parameter; 0: of all together */
     uint32_t reserved;
@@ -1644,9 +1644,9 @@ typedef struct ps_member_info {
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
-/** List containers that are trained in rounds or with bounded staleness, from the directory: round() for each, then member() for
- * each of its members, by task. If a restarted directory waits for tasks that may have more containers, the last round() is in
- * state PS_ROUND_IN_DOUBT with container "". round and member may be NULL. Blocks. */
+/** List containers that are trained in rounds or with bounded staleness, as the directory task knows them: round() for each, then
+ * member() for each of its members, by task. After its restart the directory task may lack some containers: then the last round()
+ * has phase PS_ROUND_IN_DOUBT and container "". round and member may be NULL. Blocks. */
 PS_API ps_status ps_rounds(ps_session *s, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx);
 /* Ages of the gradients that a task has applied. The age of a gradient is the number of other mutations of its variable between
  * its push and the read of the values from which it was computed: the session's last read of the variable, of a parameter the
@@ -1667,15 +1667,15 @@ typedef struct ps_checkpoint_info {
     uint64_t time_ms;      /* when the checkpoint was begun, Unix time; 0: not known */
     int64_t step;          /* highest value of a variable global_step in the checkpoint; -1: there is none */
     uint64_t bytes;        /* size of all files of the checkpoint */
-    uint64_t milliseconds; /* duration, so far if it is being made */
-    uint32_t tasks, done;  /* tasks that have a part; tasks that have written theirs */
+    uint64_t milliseconds; /* how long the checkpoint took, or has taken so far */
+    uint32_t tasks, done;  /* number of tasks that have a part; number of these that have written it */
     int32_t share;         /* in millionths: share written so far, or share loaded while tasks load the checkpoint; -1: neither */
     int32_t reserved;
     char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; "": no such error */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
-/** List the checkpoints that the directory knows, by number: also the one that is being made, and the last attempt if it failed.
- * Blocks. */
+/** List the checkpoints that the directory task knows, by number: also the one that is being made, and the last attempt if it
+ * failed. Blocks. */
 PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save the state of all ps tasks. When this returns PS_OK the checkpoint is on the disks of all of them. Training goes on; in
@@ -1696,8 +1696,8 @@ PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint
  *          RESOURCE_EXHAUSTED (disk full), DATA_LOSS, PERMISSION_DENIED: errors of a disk
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
-/* A file of a checkpoint that differs from what was written, or cannot be read. Status UNAVAILABLE or DEADLINE_EXCEEDED: its
- * task could not be asked for this file and the rest of its files, which may be good. */
+/* A file of a checkpoint that differs from what was written, or cannot be read. Status UNAVAILABLE or DEADLINE_EXCEEDED: the
+ * file's task does not answer; this file and the task's later files may be good. */
 typedef struct ps_checkpoint_fault {
     size_t struct_bytes;
     char job[64]; /* job of the task whose file it is */
@@ -1802,8 +1802,8 @@ PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t t
  */
 PS_API ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
                                                   int64_t timeout_ms, uint64_t *out_next);
-/** ps_checkpoint_save() that keeps checkpoint `keeps` for a restore: until a restore is asked for, or for 10 minutes,
- * no save removes it, whatever max_to_keep is. keeps 0: none. Thread: any. */
+/** ps_checkpoint_save() that keeps checkpoint `keeps` for a restore: until a restore is asked for, or for 10 minutes, no save
+ * removes it, whatever max_to_keep is. keeps 0: keeps no checkpoint. Thread: any. */
 PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number);
 /**
  * ps_checkpoint_restore() that distributes the variables of the checkpoint anew, by size, over all present ps tasks, also those

@@ -49,7 +49,7 @@ typedef struct ps_step_values {
     const char *const *names; /* [count] */
     const double *values;     /* [count] */
 } ps_step_values;
-/** Find a value by name. False: the step has none. out_value may be NULL. */
+/** Find a value by name. False: the step has no such value. out_value may be NULL. */
 PS_API bool ps_step_values_find(const ps_step_values *values, const char *name, double *out_value);
 
 typedef struct ps_hook {

@@ -91,7 +91,7 @@ PS_API ps_status ps_monitored_open(const ps_session_options *options, const ps_m
 
 typedef struct ps_recovery {
     size_t struct_bytes;
-    uint32_t count;        /* recoveries of the session so far */
+    uint32_t count;        /* number of recoveries of the session so far */
     uint32_t replacements; /* number of these recoveries after which the model was another one (`replaced`) */
     ps_status status;      /* status and reason of the error that began the recovery */
     ps_reason reason;

@@ -111,7 +111,7 @@ typedef struct ps_row_options {
     uint64_t seed;       /* dropout: seed of the mask; each run of the plan has another mask */
     const char *message; /* print: text before the values */
     uint32_t first_n;    /* print: only in the first `first_n` runs that contain the row; 0: in all */
-    int32_t summarize;   /* print: elements shown of each value; 0: 3; negative: all */
+    int32_t summarize;   /* print: number of elements shown of each value; 0: 3 elements; negative: all */
 } ps_row_options;
 PS_API void ps_row_options_init(ps_row_options *options);
 /**

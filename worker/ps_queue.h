@@ -43,7 +43,7 @@ typedef struct ps_component {
 
 typedef struct ps_queue_spec {
     size_t struct_bytes; /* filled by ps_queue_spec_init */
-    const char *name;    /* relative to the open scopes; not empty */
+    const char *name;    /* name within the open scopes; not empty */
     ps_queue_kind kind;
     uint32_t component_count;
     int64_t capacity;           /* elements; < 0: unbounded */
@@ -121,7 +121,7 @@ PS_API ps_status ps_dequeue_many(ps_queue *q, const ps_into *values, size_t valu
 PS_API ps_status ps_dequeue_up_to(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms,
                                   uint32_t *out_count);
 
-/** Number of elements in the queue, without those that were taken and may come back. */
+/** Number of elements in the queue, without elements that were taken out and may come back. */
 PS_API ps_status ps_queue_size(ps_queue *q, uint64_t *out_size);
 PS_API ps_status ps_queue_is_closed(ps_queue *q, bool *out_closed);
 /** Close the queue: enqueues that wait still get their turn, or with cancel_pending_enqueues end CANCELLED; later ones are
@@ -302,7 +302,7 @@ typedef struct ps_queue_info {
     int64_t capacity; /* < 0: unbounded */
     uint64_t min_after_dequeue, seed;
     uint64_t size, taken;          /* elements in the queue; elements handed out that may come back */
-    uint64_t bytes;                /* bytes of the elements in the queue and of those taken */
+    uint64_t bytes;                /* bytes of the elements in the queue and of those handed out */
     uint32_t enqueuers, dequeuers; /* requests that wait */
     uint32_t epoch, epochs;        /* only work: present epoch (0: not filled; epochs + 1: all done), and number of epochs */
     uint64_t items, done;          /* only work: items per epoch; items done in this epoch */

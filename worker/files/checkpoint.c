@@ -38,7 +38,7 @@ struct reading {
     uint64_t told_bytes;
     /* for verify: */
     uint32_t faults, away;            /* number of bad files; number of files not read, because their task does not answer */
-    struct psi_err first, first_away; /* error of the first bad file; error of the first file whose task is away */
+    struct psi_err first, first_away; /* error of the first bad file; error of the first file whose task does not answer */
 };
 
 static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file, uint32_t *out, struct psi_err *err)
@@ -170,7 +170,7 @@ static void on_bad(void *ctx, const struct psi_saved_file *file, const struct ps
 {
     struct reading *r = ctx;
     if (psi_api_is_interrupt(err)) {
-        return; /* the user has interrupted the reading: nothing is known of the file */
+        return; /* the user has interrupted the reading, which says nothing about the file */
     }
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
     bool away = psi_saved_is_away(err->code);
@@ -639,7 +639,7 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     for (size_t i = 0; i < e->tensor_count; i++) {
         e->slot_names[i] = e->parts[i].name;
     }
-    for (size_t i = 0; i < e->var_count; i++) { /* each variable's slots are its last tensors */
+    for (size_t i = 0; i < e->var_count; i++) { /* a variable's value comes first in e->tensors, then its slots */
         size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
         e->vars[i].slots = &e->slot_names[end - e->vars[i].slot_count];
     }

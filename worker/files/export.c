@@ -84,7 +84,7 @@ static void on_container(void *ctx, const ps_container_info *info)
 {
     struct names *n = ctx;
     if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
-        n->count = info->names; /* the highest answer counts: it is the directory's, which knows the variables of all tasks */
+        n->count = info->names; /* the highest answer is from the directory task, which knows the variables of all tasks */
     }
 }
 
@@ -376,7 +376,7 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
         st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
-    while (e->flying > 0) { /* after an error: requests under way still use the slots' memory */
+    while (e->flying > 0) { /* after an error: wait for the requests under way, because they use the slots' memory */
         struct slot *slot = &e->slots[e->head];
         PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error is returned */
         e->head = (e->head + 1) % SLOTS;
@@ -417,7 +417,7 @@ static void on_round(void *ctx, const ps_round_info *info)
         r->generation = info->generation;
         r->round = info->round;
         r->phase = info->phase;
-    } else if (info->container[0] == '\0' && !r->there) { /* the directory was restarted: any container may have rounds */
+    } else if (info->container[0] == '\0' && !r->there) { /* the directory task was restarted: any container may have rounds */
         r->there = true;
         r->phase = info->phase;
     }

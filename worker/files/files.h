@@ -26,15 +26,15 @@
 struct psi_file_var {
     ps_variable_info info; /* the variable as its ps task has listed it */
     uint32_t task;
-    uint32_t handle; /* number by which requests name it at the task; 0: not opened yet */
-    bool missing;    /* import: the variable does not exist, and is created from spec, as info.name in info.container */
-    bool given;      /* import: the variable got its value; in the list of the container's variables: the file has a value */
-    bool lost;       /* import: the value was set and is lost again: its ps task was lost, or restored a checkpoint */
-    bool any_shape;  /* strings whose shape the file lacks: only the number of elements is compared */
-    bool told;       /* import: the file's __metadata__ describes the tensor, so its kind need not be guessed */
-    bool slot;       /* import: the tensor is optimizer state: a slot (such as momentum) or a power */
-    char *slot_of;   /* name of the variable to which the slot belongs; psi_free() */
-    char *as;        /* export: its name in the file, if prefixes change it; NULL: info.name; psi_free() */
+    uint32_t handle;          /* number by which requests name it at the task; 0: not opened yet */
+    bool missing;             /* import: the variable does not exist, and is created from spec, as info.name in info.container */
+    bool given;               /* import: the variable got its value; in importer.there: the file has a value for it */
+    bool lost;                /* import: the value was set and is lost again: its ps task was lost, or restored a checkpoint */
+    bool any_shape;           /* strings whose shape the file lacks: only the number of elements is compared */
+    bool told;                /* import: the file's __metadata__ describes the tensor, so its kind need not be guessed */
+    bool slot;                /* import: the tensor is optimizer state: a slot (such as momentum) or a power */
+    char *slot_of;            /* name of the variable to which the slot belongs; psi_free() */
+    char *as;                 /* export: its name in the file, if prefixes change it; NULL: info.name; psi_free() */
     const char *const *slots; /* export: [slot_count] names of the tensors with its slots */
     size_t slot_count;
     ps_variable_spec spec;

@@ -59,7 +59,7 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_choice choice;
-    struct psi_file_var *there; /* the container's variables; `given`: the file has a value for it */
+    struct psi_file_var *there; /* the container's variables; .given: the file has a value for the variable */
     size_t there_count;
     struct psi_map there_names;
     struct psi_file_var *vars; /* [source.item_count]: the variable of each tensor in the file */
@@ -70,7 +70,7 @@ struct importer {
     struct slot slots[SLOTS];
     size_t head, flying;
     uint64_t flying_bytes, done_bytes;
-    size_t done, assigned; /* variables whose value is set; requests that succeeded */
+    size_t done, assigned; /* number of variables whose value is set; number of requests that succeeded */
 };
 
 static ps_status compare(const char *tensor, const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)

@@ -4,9 +4,9 @@
  *
  * Happy path: psi_file_source_open() reads the index; opens each file with a selected tensor (psi_file_wants) and reads its
  * header (common/safetensors.c); checks that every selected tensor can be a variable, where NAME:offsets and NAME:bytes together
- * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a selected
- * tensor that the format or a variable does not allow: all tensors are checked before the import is refused, so that the error
- * can name several; a file that changes or becomes shorter while it is read.
+ * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a file that
+ * changes while it is read; a selected tensor that cannot be a variable. All tensors are checked before the import is refused,
+ * so that the error can name several.
  */
 #include "source.h"
 

@@ -10,7 +10,7 @@
 
 /* may_alias: a block is stored in ps_tensor.memory, an array of another type */
 struct __attribute__((may_alias)) psk_block {
-    struct psk_place *place; /* the device of `address` and `marks`, to which the block holds a reference; NULL: none yet */
+    struct psk_place *place; /* the device of `address` and `marks`, to which the block holds a reference; NULL: no device yet */
     /* buffer on the device; 0: not allocated yet, or the device computes in host memory, with `host` */
     psk_address address;
     size_t device_bytes;

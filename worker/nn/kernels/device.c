@@ -26,10 +26,10 @@ enum { RING = 128, NAME_BYTES = 32 };
 struct track {
     struct psk_stream *stream;
     struct psk_event *ring[RING];
-    uint64_t last;                /* number of the last submission; 0: none */
+    uint64_t last;                /* number of the last submission; 0: nothing was submitted yet */
     uint64_t waited[PSK_STREAMS]; /* new work of this stream starts only after submission waited[t] of stream t */
-    uint64_t done;                /* atomic: submissions up to this number have been seen to be done */
-    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: none */
+    uint64_t done;                /* atomic: number of the newest submission that is known to be done, with all before it */
+    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: there is none such */
 };
 
 struct psk_place {

@@ -132,7 +132,7 @@ typedef ps_status (*psk_run_fn)(struct psk_device *device, struct psk_stream *st
 
 struct psk_properties {
     char name[96];         /* for people: "OpenBLAS SkylakeX, 1 thread", "NVIDIA H200" */
-    char warning[256];     /* reason why the device is slower than it could be, if known; "": none */
+    char warning[256];     /* reason why the device is slower than it could be, if known; "": no known reason */
     uint64_t memory_bytes; /* bytes of the device's own memory; 0: it uses the host's */
     uint32_t index;
     bool host_memory; /* addresses are pointers, and work is done when the submitting call returns */

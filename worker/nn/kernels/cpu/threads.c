@@ -44,8 +44,8 @@ static psk_cpu_part_fn part;
 static const void *part_work;
 
 static uint64_t ticket;    /* atomic */
-static uint32_t done;      /* atomic: parts of the last work that are done */
-static uint32_t sleeping;  /* atomic: helpers that must be woken */
+static uint32_t done;      /* atomic: number of parts of the last work that are done */
+static uint32_t sleeping;  /* atomic: number of helpers that sleep, and must be woken for work */
 static bool caller_sleeps; /* atomic: the caller must be woken */
 static bool ending;        /* atomic: helpers are to return */
 
