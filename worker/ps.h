@@ -282,9 +282,9 @@ PS_API ps_applied ps_session_error_applied(ps_session *s);
 /** Reason of the session's first error, for programs; PS_REASON_NONE: no error. Any thread. */
 PS_API ps_reason ps_session_reason(ps_session *s);
 /** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. An earlier
- * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. But if the session is lost,
- * and st is the code that its calls return, nothing is set, and the session recovers. Returns the session's first error. s NULL:
- * INVALID_ARGUMENT. Any thread. */
+ * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. Exception: the session is
+ * lost, and st is the code that its calls return: then nothing is set, and the session recovers. Returns the session's first
+ * error. s NULL: INVALID_ARGUMENT. Any thread. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
 /**
@@ -579,7 +579,7 @@ PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessio
  * trainer that holds a lease. A program without a job counts as a trainer while it is connected and knows a global step. A
  * trainer that opens another session is no longer done until it calls ps_session_job_done() again. When the job is done,
  * ps_should_stop() becomes true in every session within a beat, and tasks with exit_when_done end when no session is connected
- * any more, a lease later at the latest: whoever needs the values (a test, an export) reads them before.
+ * any more, a lease later at the latest: read values that are still needed (for a test, an export) before.
  *
  * Thread   any; blocks. Errors are not sticky, except for the session's own.
  * Errors   FAILED_PRECONDITION             the session is no trainer
@@ -595,12 +595,12 @@ typedef enum ps_sync_mode {
     PS_SYNC_ROUNDS = 1,   /* a step of all workers is one update, with the average of their gradients */
     PS_SYNC_STALENESS = 2 /* each worker trains at its own pace, but is at most `staleness` steps ahead of the slowest */
 } ps_sync_mode;
-/* A worker is lost if its session ends, or is away for longer than the lease (psd --lease), before it has finished
+/* A worker is lost if its session ends, or is silent for longer than the lease (psd --lease), before it has finished
  * (ps_session_close() without an error). */
 typedef enum ps_worker_loss {
     PS_LOSS_WAIT = 0,   /* the other workers wait, until their deadline, for a new session of the lost worker's task */
-    PS_LOSS_SHRINK = 1, /* the others go on without the lost worker */
-    PS_LOSS_FAIL = 2    /* the steps of all others fail with ABORTED */
+    PS_LOSS_SHRINK = 1, /* the other workers go on without the lost worker */
+    PS_LOSS_FAIL = 2    /* the steps of all other workers fail with ABORTED */
 } ps_worker_loss;
 typedef struct ps_sync_options {
     size_t struct_bytes; /* filled by ps_sync_options_init */
@@ -983,17 +983,16 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
  */
 PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
 /**
- * Set the rate of every variable of a container (NULL: the session's) that has an optimizer. All tasks are asked at once, and
- * each sets all of its variables or none. Variables in rounds take the rate at all tasks with the same round, which the call
- * waits for. It does not wait if too few workers are there to close a round, or if the round waits for a worker of this process.
- * Blocks.
+ * Set the learning rate of every variable of a container (NULL: the session's) that has an optimizer. All tasks are asked at
+ * once, and each sets all of its variables or none. Variables in rounds get the rate on all tasks at the end of one round. The
+ * call waits for this round, unless too few workers are there to close it, or it waits for a worker of this process. Blocks.
  *
  * out_variables  may be NULL: number of variables that have the rate.
  *
  * Errors   NOT_FOUND    no variable of the container has an optimizer
- *          UNAVAILABLE  after the timeout, says what the round waits for: nothing has changed, or all variables have, with the
- *                       round that was being closed. Also, like other errors, from a task that did not answer: the text says how
- *                       many variables have the rate
+ *          UNAVAILABLE  the round has not ended within the timeout: either nothing has changed, or all variables have, with the
+ *                       round that was being closed. The text says what the round waits for. Also, like other errors: a task
+ *                       did not answer; the text says how many variables have the rate
  */
 PS_API ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms,
                               uint64_t *out_variables);
@@ -1074,7 +1073,7 @@ struct ps_request {
  * Start a request. PS_OK: done runs exactly once, on the loop thread, never within the call (but it may run before a call on
  * another thread has returned). Any other status: it never runs.
  *
- * grad, src, dst  kept until the callback; dst is torn until then, and after an error (see ps_variable_read()).
+ * grad, src, dst  kept until the callback; until then, and after an error, dst may mix old and new bytes.
  * timeout_ms      <= 0: the session's operation timeout.
  *
  * Thread          any.
@@ -1349,9 +1348,9 @@ typedef struct ps_saved_container {
 typedef struct ps_saves_info {
     /* the task is the directory task, has a checkpoint_dir, and knows these facts; false: all other fields are 0 */
     bool known;
-    bool whole; /* all parts of the newest checkpoint are there now; false: a part is missing, perhaps because its task is away */
-    bool decided;         /* the checkpoint that is being made is complete, and the directory task informs the others */
-    bool awaits_reset;    /* a checkpoint was asked for, and is made when a reset has ended */
+    bool whole;        /* all parts of the newest checkpoint are there now; false: a part is missing now, perhaps with its task */
+    bool decided;      /* the checkpoint that is being made is complete, and the directory task informs the others */
+    bool awaits_reset; /* a checkpoint was asked for, and is made when a reset has ended */
     bool more_containers; /* the newest checkpoint has more containers than `containers` holds */
     uint8_t reserved[3];
     /* newest checkpoint: its number; 0: none is saved, and the next four fields are not set */
@@ -1635,7 +1634,7 @@ typedef struct ps_member_info {
     uint32_t task, pid;
     char host[65], id[17]; /* id: first half of its session's id, hexadecimal */
     ps_member_state state;
-    uint64_t member;   /* 0: nobody has this place */
+    uint64_t member;   /* number of the member; 0: no session has this place */
     uint64_t since_ms; /* how long the member has been in this state */
     uint64_t steps;    /* bounded staleness: number of the member's own steps */
     /* true: `steps` is not known, because the directory task was restarted and the member has not sent it since */
@@ -1681,7 +1680,7 @@ PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint
  * Save the state of all ps tasks. When this returns PS_OK the checkpoint is on the disks of all of them. Training goes on; in
  * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the directory took the request,
  * with all ps tasks up, or of a later moment. If nothing differs from the newest whole checkpoint, no new one is made. Blocks;
- * while a task is away, or its disk is still writing an older checkpoint, the call waits.
+ * while a task does not answer, or its disk is still writing an older checkpoint, the call waits.
  *
  * out_number  may be NULL: number of the checkpoint that has the state, which may be an older one.
  *
@@ -1783,11 +1782,11 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  *                               or all that it has was reset since; no checkpoint_dir
  *          DATA_LOSS            a file differs from what was written
  *          RESOURCE_EXHAUSTED   no memory beside the present state
- *          UNAVAILABLE          a task is away
+ *          UNAVAILABLE          a task does not answer
  *          Any status with PS_MAYBE_PARTLY_APPLIED: the checkpoint was restored, and the new one is not saved, for the reason
- *          that the status gives; UNAVAILABLE: a task was lost before, and the text names the checkpoint to which all have gone
- *          back. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory was restarted. DEADLINE_EXCEEDED: the restore goes on if it
- *          has begun.
+ *          that the status gives. With UNAVAILABLE a task was lost before that, and the text names the checkpoint to which all
+ *          tasks have gone back. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory task was restarted. DEADLINE_EXCEEDED: the
+ *          restore goes on if it has begun.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**

@@ -153,9 +153,9 @@ PS_API ps_status ps_add_summary_hook(ps_session *s, const char *dir, int64_t eve
  * every_seconds have passed, whichever comes first (0: does not count), and at the end, unless the last step is saved already.
  * The ps tasks save beneath their own checkpoint_dir, in addition to what their settings (checkpoint_seconds, checkpoint_steps)
  * ask for. The hook waits wait_ms for each checkpoint (0: the operation timeout, as at the end); a checkpoint that takes longer
- * is still made. If there is no checkpoint_dir, a disk fails or a task is away, the hook logs ev=saver_not_saved, unless its last
- * such line has the same text: training goes on, and the next checkpoint is asked for at its time. For a saved checkpoint it logs
- * ev=saver_saved with the number. TensorFlow: CheckpointSaverHook, whose chief waits until all is written. */
+ * is still made. If there is no checkpoint_dir, a disk fails or a task does not answer, the hook logs ev=saver_not_saved, unless
+ * its last such line has the same text: training goes on, and the next checkpoint is asked for at its time. For a saved
+ * checkpoint it logs ev=saver_saved with the number. TensorFlow: CheckpointSaverHook, whose chief waits until all is written. */
 PS_API ps_status ps_add_checkpoint_saver_hook(ps_session *s, int64_t every_steps, double every_seconds, int64_t wait_ms);
 
 #ifdef __cplusplus

@@ -17,8 +17,8 @@
  * session too, after ps_session_options.start_timeout_ms, because nothing was lost that could come back.
  *
  * The contents of a lost queue or accumulator are lost; callers that wait at a lost barrier get the error, and call again. If a
- * queue or accumulator is gone (ABORTED, reason LOST: with its task, by a reset, deleted by another session), the session is lost
- * as by the loss of a variable, and recovers in the same way; calls that wait at it then return ABORTED, not CANCELLED:
+ * queue or accumulator no longer exists (ABORTED, reason LOST: lost with its task, reset, or deleted by another session), the
+ * session recovers as from the loss of a variable. Calls that wait at it then return ABORTED, not CANCELLED. After the recovery:
  *   ps_queue_get         exists again, empty, open
  *   ps_accumulator_get   exists again, without gradients, its global step 0
  *   ps_work_get          with items: is filled again, and starts over with its first epoch; all items are handed out again. For
@@ -33,7 +33,7 @@
  * A restore ends rounds and bounded staleness until the chief has recovered: a session that was a member before, and finds the
  * model without rounds (FAILED_PRECONDITION, reason NO_ROUNDS), tries again.
  *
- * The chief is the session that holds the chief's lease. When the chief is gone, another worker gets the lease.
+ * The chief is the session that holds the chief's lease. When the chief's lease has ended, another worker gets it.
  */
 #ifndef PS_MONITORED_H
 #define PS_MONITORED_H
@@ -48,14 +48,14 @@ extern "C" {
 
 /**
  * Called in the chief when the model has no values at the tasks, on the thread that is in ps_session_ready(), ps_should_stop() or
- * ps_pull(). It gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and returns
- * PS_OK, and the variables are initialised. While it runs only its own thread may use the session, and must not call
+ * ps_pull(). The function gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and
+ * returns PS_OK, and the variables are initialised. While it runs only its own thread may use the session, and must not call
  * ps_session_ready() or ps_session_close() (FAILED_PRECONDITION). Nobody trains on the values until it has returned PS_OK.
  *
- * Errors   UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED of a task that is not connected, and in a recovery any status: it is called
- *          again, after a pause, until there were too many recoveries. All others end the session, also DATA_LOSS,
- *          FAILED_PRECONDITION if it gave some variables values and others none (global_step apart; not with restore_part), and
- *          INTERNAL if it returned a number that is no status.
+ * Errors   UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED of a task that is not connected, and in a recovery any status: the function is
+ *          called again, after a pause, until there were too many recoveries. All others end the session, also DATA_LOSS,
+ *          FAILED_PRECONDITION if it gave only some variables values (global_step apart; not with restore_part), and INTERNAL if
+ *          it returned a number that is no status.
  */
 typedef ps_status (*ps_restore_fn)(void *ctx, ps_session *s);
 
@@ -97,7 +97,7 @@ typedef struct ps_recovery {
     ps_reason reason;
     /* restored: this session, as chief, got the values from its restore function; initialised: it initialised the variables */
     bool restored, initialised;
-    bool replaced; /* the model is not the one from before the recovery: somebody has made it anew */
+    bool replaced; /* the model is another one than before the recovery: this or another session has made it anew */
     uint8_t reserved[5];
     int64_t step_before, step; /* global step: the last one known before the loss, and the one at which training goes on */
     /* global step at which the present model began, perhaps before this recovery; other sessions may have trained it since */
@@ -107,7 +107,7 @@ typedef struct ps_recovery {
     char text[512];           /* all this in one line */
     int64_t lost_steps_total; /* lost_steps of all recoveries of the session */
     uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: no state did */
-    bool partly;              /* true: only a part of the model came from `checkpoint`; the rest stayed, or was made anew */
+    bool partly; /* true: only a part of the model came from `checkpoint`; the rest stayed, or was initialised again */
     uint8_t reserved_2[7];
 } ps_recovery;
 /** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: no recovery has ended. Any thread. */

@@ -93,8 +93,8 @@ typedef struct ps_into {
  *          DEADLINE_EXCEEDED   the queue was full until the deadline; the element is not in it
  *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
  *          FAILED_PRECONDITION the element is larger than the task's whole memory budget
- *          ABORTED             the queue is gone (reason LOST), or its task lost the session: ps_last_applied() says whether the
- *                              element may be in it
+ *          ABORTED             the queue no longer exists (reason LOST), or its task lost the session: ps_last_applied() says
+ *                              whether the element may be in it
  */
 PS_API ps_status ps_enqueue(ps_queue *q, const ps_from *values, size_t value_count, int64_t timeout_ms);
 /** Put `count` elements in, one after the other, as there is room. values: as of ps_enqueue(), each of shape [count, the
@@ -193,7 +193,7 @@ PS_API ps_status ps_work_get(ps_session *s, const char *name, const char *const 
 /** Get the next item. Waits while other sessions have all items that are left. OUT_OF_RANGE: all epochs are done. */
 PS_API ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms);
 /** Report that the item is done. FAILED_PRECONDITION: the item was taken from this session, and another session, which the text
- * names, works at it. ABORTED (LOST): the work that handed it out is gone, or was made anew. item->data becomes NULL. */
+ * names, works at it. ABORTED (LOST): the work that handed it out no longer exists. item->data becomes NULL. */
 PS_API ps_status ps_work_done(ps_work *w, ps_work_item *item);
 /** Return the item undone: it is handed out again. Errors and memory as of ps_work_done(). */
 PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
@@ -204,7 +204,7 @@ PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
  * gradients that have it, as TensorFlow does; MEAN_OF_ALL divides each row by the number of all gradients. */
 typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2, PS_REDUCTION_MEAN_OF_ALL = 3 } ps_reduction;
 /**
- * Get or create an accumulator: it adds up gradients of several workers at a task until somebody takes them; TensorFlow's
+ * Get or create an accumulator: it adds up gradients of several workers at a task until a session takes them; TensorFlow's
  * ConditionalAccumulator. The session frees the object at close. Name, task and deletion are as for a queue.
  * docs/TF_MAP.md says what can be built from accumulators and queues; training in rounds (ps_session_sync()) needs none.
  *
@@ -226,8 +226,8 @@ PS_API ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dt
  *
  * Errors   INVALID_ARGUMENT    NaN or infinity; gradient_bytes is wrong (both sizes are named, nothing is sent)
  *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
- *          ABORTED             the accumulator is gone (reason LOST), or its task lost the session. After this error, and at the
- *                              deadline, ps_last_applied() says whether the gradient may count. It never counts in part
+ *          ABORTED             the accumulator no longer exists (reason LOST), or its task lost the session. After this error
+ *                              and at the deadline ps_last_applied() says whether the gradient may count. It never counts in part
  */
 PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, size_t gradient_bytes, int64_t local_step,
                                            int64_t timeout_ms, bool *out_accepted);

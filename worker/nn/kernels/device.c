@@ -29,7 +29,7 @@ struct track {
     uint64_t last;                /* number of the last submission; 0: nothing was submitted yet */
     uint64_t waited[PSK_STREAMS]; /* new work of this stream starts only after submission waited[t] of stream t */
     uint64_t done;                /* atomic: number of the newest submission that is known to be done, with all before it */
-    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: there is none such */
+    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: each has its event */
 };
 
 struct psk_place {
@@ -317,7 +317,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
         work->marks[m]->at[work->stream] = n;
     }
     st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
-    if (st != PS_OK) { /* without an event nobody learns when the work ends: the device takes no further work */
+    if (st != PS_OK) { /* without an event the end of the work cannot be seen, so the device takes no further work */
         t->unmarked = n;
         place->error = *err;
     }
