@@ -289,14 +289,14 @@ PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
 /**
  * Wait until all tasks that the cluster lists for these jobs are up together. A ps task is up while it is connected to the
- * directory. A task of another job is up while it serves and is connected, or while a session with its job and task_index holds a
- * lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
+ * directory task. A task of another job is up while it serves and is connected, or while a session with its job and task_index
+ * holds a lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
  *
  * jobs        "ps,worker"; blanks are allowed; borrows.
  * timeout_ms  <= 0: the operation timeout.
  *
  * Thread   any; blocks. Errors are not sticky.
- * Errors   DEADLINE_EXCEEDED   names the tasks that are missing, or the directory if it cannot be reached
+ * Errors   DEADLINE_EXCEEDED   names the tasks that are missing, or the directory task if it cannot be reached
  *          INVALID_ARGUMENT    no job is named, or the cluster lists no tasks for one of them
  */
 PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms);
@@ -309,7 +309,7 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  *             have the same default container as the first worker that waits. The barrier opens when each of these sessions
  *             has called it once. Other callers wait with them. A worker that has not started holds no lease:
  *             ps_session_wait_cluster(s, "worker", 0) waits for all workers of the cluster spec.
- * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The directory stops waiting 0.12 to 0.25 s before the
+ * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The wait ends 0.12 to 0.25 s before the
  *             timeout, or after half of a timeout below 0.24 s.
  *
  * A caller does not count any more after its deadline, the end of its session, or the end of its lease (a process that was
@@ -318,9 +318,9 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  * Thread   any; blocks. Errors are not sticky.
  * Errors   PS_DEADLINE_EXCEEDED   callers are missing; they are named
  *          PS_INVALID_ARGUMENT    callers that wait there gave another count; both are named
- *          PS_ABORTED             the lease ended during the wait; or the directory was restarted, and the others may have gone
- *                                 on: outcome unknown (ps_last_applied())
- *          PS_UNAVAILABLE         no connection to the directory within the timeout
+ *          PS_ABORTED             the lease ended during the wait; or the directory task was restarted, and the others may have
+ *                                 gone on: outcome unknown (ps_last_applied())
+ *          PS_UNAVAILABLE         no connection to the directory task within the timeout
  */
 PS_API ps_status ps_barrier(ps_session *s, const char *name, int count);
 PS_API ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms);
@@ -514,7 +514,7 @@ PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
  *          DEADLINE_EXCEEDED  names the workers that are missing, and for how long
  *          ABORTED            a worker was lost and the policy is PS_LOSS_FAIL; a task was restarted without the group; the
  *                             container was reset; another session of this task has taken its place
- *          UNAVAILABLE        the directory cannot be reached
+ *          UNAVAILABLE        the directory task cannot be reached
  *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds an earlier step was
  *                             dropped
  */
@@ -556,14 +556,14 @@ PS_API bool ps_should_stop(ps_session *s);
 PS_API bool ps_would_stop(ps_session *s);
 /** Set the global step to stop at; 0: no limit. --steps on the command line (ps_session_open_args()) takes precedence. */
 PS_API void ps_set_steps(ps_session *s, int64_t steps);
-/** The seed from --seed or the options. */
+/** Seed of random initial values, from --seed or the options. */
 PS_API uint64_t ps_seed(ps_session *s);
 /**
- * Ask every session that the directory knows now, also this one, to stop: ps_should_stop() becomes true in these sessions within
- * a beat (2.5 s) and stays true. Sessions that are opened later are not asked; a session without a connection is asked when it
- * reconnects. A restarted directory forgets which sessions it has still to ask: call this again, which is always harmless. If the
- * directory cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has asked the
- * sessions that it knows. Blocks.
+ * Ask every session that the directory task knows now, also this one, to stop: ps_should_stop() becomes true in these sessions
+ * within 2.5 s and stays true. Sessions that are opened later are not asked; a session without a connection is asked when it
+ * reconnects. A restarted directory task forgets which sessions it has still to ask: call this again, which is always harmless.
+ * If the directory task cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has
+ * asked the sessions that it knows. Blocks.
  *
  * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; the highest number if all tasks were
  *               asked.
@@ -584,7 +584,7 @@ PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessio
  * Thread   any; blocks. Errors are not sticky, except for the session's own.
  * Errors   FAILED_PRECONDITION             the session is no trainer
  *          ABORTED (CONFLICT)              another process began later as the same task, and is not done
- *          UNAVAILABLE, DEADLINE_EXCEEDED  the directory cannot be reached: call it again
+ *          UNAVAILABLE, DEADLINE_EXCEEDED  the directory task cannot be reached: call this again
  */
 PS_API ps_status ps_session_job_done(ps_session *s);
 
@@ -725,8 +725,8 @@ PS_API ps_status ps_container_push(ps_session *s, const char *name);
 PS_API ps_status ps_container_pop(ps_session *s);
 /** As TensorFlow's `with tf.device(device)`. NULL hides all outer device scopes. A job without a task means its task 0. */
 PS_API ps_status ps_device_push(ps_session *s, const char *device);
-/** As `with tf.device(tf.train.replica_device_setter(...))`; options borrows. Without a setter, variables that no scope places
- * go round-robin to the ps tasks (or the tasks of the directory's job), in order of creation, by one counter for the session. */
+/** As `with tf.device(tf.train.replica_device_setter(...))`; options borrows. Without a setter, variables that no scope places go
+ * round-robin to the ps tasks (or tasks of the directory task's job), in order of creation, by one counter of the session. */
 PS_API ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options);
 PS_API ps_status ps_device_pop(ps_session *s);
 
@@ -841,7 +841,7 @@ PS_API ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
 /**
  * Get or create several variables, each as by ps_variable_get() and in this order, with the round trips of a single variable: one
- * list goes to the directory and one to each task that has some of the variables.
+ * list goes to the directory task and one to each task that has some of the variables.
  *
  * specs          [count], each filled by ps_variable_spec_init(); struct_bytes is the distance between two of them; borrows.
  * out_variables  [count] the variable of each spec, owned by the session (freed at close); NULL if it could not be got.
@@ -1306,7 +1306,7 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * out_variables  may be NULL: number of variables in the file.
  *
  * Errors   UNAVAILABLE          a task is down; PS_REASON_IN_ROUNDS: rounds end too fast
- *          DATA_LOSS            a task came back without variables that the directory knows
+ *          DATA_LOSS            a task came back without variables that the directory task knows
  *          INVALID_ARGUMENT     path is no regular file; `prefixes` give two variables one name; the header exceeds the format
  *          FAILED_PRECONDITION  no variable has a value
  *          NOT_FOUND            no such directory
@@ -1348,7 +1348,7 @@ typedef struct ps_saved_container {
 typedef struct ps_saves_info {
     /* the task is the directory task, has a checkpoint_dir, and knows these facts; false: all other fields are 0 */
     bool known;
-    bool whole;        /* all parts of the newest checkpoint are there now; false: a part is missing now, perhaps with its task */
+    bool whole;        /* all parts of the newest checkpoint are there; false: a part is missing, or its task does not answer */
     bool decided;      /* the checkpoint that is being made is complete, and the directory task informs the others */
     bool awaits_reset; /* a checkpoint was asked for, and is made when a reset has ended */
     bool more_containers; /* the newest checkpoint has more containers than `containers` holds */
@@ -1373,7 +1373,7 @@ typedef struct ps_saves_info {
     ps_status failed_status;
     ps_reason failed_reason;
     char failed[288];                    /* text of the last failure */
-    uint32_t every_seconds, every_steps; /* the directory makes a checkpoint after so many seconds, or steps; 0: never */
+    uint32_t every_seconds, every_steps; /* the directory task makes a checkpoint after so many seconds, or steps; 0: never */
     uint32_t container_count;            /* number of entries of `containers` */
     uint8_t reserved_containers[4];
     ps_saved_container containers[8]; /* the first containers of the newest checkpoint */
@@ -1383,12 +1383,12 @@ typedef struct ps_task_info {
     char job[64];
     uint32_t task;
     bool up;
-    bool directory;
+    bool directory; /* the task is the directory task: the first ps task, which knows the variables of all tasks */
     uint8_t reserved[2];
     char address[272];
     char version[33];
     char error[544];       /* why the task is not up */
-    char waiting_for[256]; /* what the task waits for: lists of other tasks, or a checkpoint to begin with; "": it serves */
+    char waiting_for[256]; /* what the task waits for before it serves: lists of other tasks, or a checkpoint to load */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
@@ -1414,7 +1414,7 @@ typedef struct ps_task_info {
     bool insecure;           /* other machines can connect without key and certificate (psd --insecure_any_peer) */
     uint8_t reserved_done[6];
     char checkpoints[512]; /* directory task with a checkpoint_dir: text about the last and the next checkpoint, the last
-                            * failure, and when checkpoints are made; "": another task */
+                            * failure, and when checkpoints are made; else "" */
     ps_saves_info saves;   /* what `checkpoints` says, as fields */
     uint64_t denied;       /* number of requests and connections that were refused for lack of a right */
     /* number of TLS handshakes with peers that connected to this task: completed; refused or broken off by the peer */
@@ -1678,7 +1678,7 @@ typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info)
 PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save the state of all ps tasks. When this returns PS_OK the checkpoint is on the disks of all of them. Training goes on; in
- * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the directory took the request,
+ * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the request was taken,
  * with all ps tasks up, or of a later moment. If nothing differs from the newest whole checkpoint, no new one is made. Blocks;
  * while a task does not answer, or its disk is still writing an older checkpoint, the call waits.
  *
@@ -1688,8 +1688,8 @@ PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint
  * Errors   FAILED_PRECONDITION  a ps task has no checkpoint_dir
  *          UNAVAILABLE          the ps tasks are still starting
  *          UNAVAILABLE with PS_OUTCOME_UNKNOWN: the state is lost because tasks have gone back to a checkpoint; or the directory
- *                               was restarted: ps_checkpoints() tells what is saved, and another call saves the state at that
- *                               time
+ *                               task was restarted: ps_checkpoints() tells what is saved, and another call saves the state of
+ *                               that time
  *          ABORTED              a container was reset meanwhile
  *          DEADLINE_EXCEEDED    the checkpoint is still being made
  *          RESOURCE_EXHAUSTED (disk full), DATA_LOSS, PERMISSION_DENIED: errors of a disk

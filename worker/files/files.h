@@ -9,8 +9,8 @@
 #include "common/partition.h"
 #include "common/safetensors.h"
 
-#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* most bytes of one read request; the requests under way fit a CPU cache */
-#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* most bytes of values in memory; a larger value is sent alone */
+#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* most bytes of one read request; all requests under way fit a CPU cache */
+#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* most bytes of values that an import sends at a time */
 
 /* keys of a safetensors file's __metadata__ (docs/OPERATIONS.md) */
 #define PSI_FILES_FORMAT "psd"
