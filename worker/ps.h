@@ -761,7 +761,7 @@ typedef struct ps_variable_spec {
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
     bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
-    bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable does */
+    bool unique; /* true: a name that this session has got already becomes NAME_1, NAME_2, ... as in tf.Variable */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
     ps_dtype wire_dtype;      /* dtype in which pushes and pulls of a PS_F32 variable travel: PS_BF16, PS_F16, or PS_F32;

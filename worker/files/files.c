@@ -322,7 +322,7 @@ static void spec_prepare(struct psi_file_var *v)
 {
     v->spec.struct_bytes = sizeof(v->spec);
     v->spec.name = v->info.name;
-    v->spec.partitions = 0; /* 0: the task does not cut v, which may be a part already */
+    v->spec.partitions = 0; /* 0: v is not cut (again): it is one variable or one part */
     if (!v->missing) {      /* the variable exists: a look-up needs only the name */
         v->spec.wire_dtype = PS_F32;
     }
