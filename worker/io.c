@@ -34,7 +34,7 @@
 /* Most runs of the loop in psi_io_turn(io, 0). The second run serves the watchers that the first has made; more runs would let a
  * stream of quick events hold the caller. */
 enum { IO_SETTLE_MAX = 2 };
-enum { IO_WORKS_MAX = 8 };  /* how often queued works may run before sockets are served: works may submit works for ever */
+enum { IO_WORKS_MAX = 8 };  /* most runs of the queue before sockets are served: works may submit works for ever */
 enum { IO_TICK_MS = 25 };   /* period of psi_client_tick(), which the core needs every 50 ms at least */
 enum { IO_DIAL_MS = 5000 }; /* longest attempt to connect: look-up and all addresses; the core has deadlines of its own */
 
@@ -63,7 +63,7 @@ struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    void (*stop_asked)(void *log_ctx); /* NULL: not wanted, or called already */
+    void (*stop_asked)(void *log_ctx); /* NULL: no callback is wanted, or it was called already */
     bool (*poked)(void *log_ctx, struct psi_client *c);
     void (*drained)(void *log_ctx);
     uv_loop_t loop;
@@ -187,7 +187,7 @@ static ps_status take_tls(struct psi_io *io, struct psi_err *err)
     return now != io->net.tls ? psi_net_set_tls(&io->net, now, false, err) : PS_OK;
 }
 
-/* Identity that the server's certificate must have; NULL: that of any task, because the task at the address is not known yet. */
+/* Identity that the server's certificate must have. NULL: any task's will do, because it is not known which task is there. */
 static const char *expected(const struct psi_io *io, uint32_t task, char text[PSI_IDENTITY_BYTES_MAX + 1])
 {
     struct psi_uri uri = {.index = 0};
@@ -313,7 +313,7 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    /* `pending`: requests before, plus one for each work. Fewer now: a request has ended, or a work has started none */
+    /* each work may have started a request: if fewer than `pending` are under way, a request has ended or a work started none */
     io->ended = io->ended || psi_client_pending(io->client) < pending;
     return true;
 }
@@ -325,7 +325,7 @@ static void on_prepare(void *ctx)
     io->ended = false;
     for (int i = 0; run_works(io); i++) {
         if (i == IO_WORKS_MAX) {
-            /* come back for the other works when the sockets were served. Cannot fail: the handle is open */
+            /* run the other works after the sockets were served. Cannot fail: the handle is open */
             PSI_IGNORE(uv_async_send(&io->wake));
             break;
         }
@@ -349,7 +349,7 @@ static void on_holds(void *ctx)
     struct io_turn *turn = io->turn;
     sigset_t pipe;
     if (turn == NULL || turn->blocked) {
-        return; /* the session's own thread (turn NULL) blocks all signals; a second connection finds SIGPIPE blocked already */
+        return; /* turn NULL: the session's own thread, which blocks all signals. blocked: done for an earlier connection */
     }
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
@@ -595,7 +595,7 @@ static void turn_end(struct psi_io *io, const struct io_turn *turn)
     running = turn->self.outer;
 }
 
-/* End a turn. If the program waits for the descriptor between turns, works make it readable: those submitted later, or left. */
+/* End a turn. If the program waits for the descriptor between turns, queued works make it readable, now or when they come. */
 static void turn_over(struct psi_io *io)
 {
     (void)pthread_mutex_lock(&io->lock);
@@ -638,7 +638,7 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
         uv_update_time(&io->loop);
         PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails only without a callback */
         do {
-            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* the return value says only that handles are open */
+            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* no check: the result says only that handles are open */
         } while (io->events == seen && psi_io_now_ms() < end);
         PSI_IGNORE(uv_timer_stop(&io->limit)); /* always 0 */
         io->unsettled = true;

@@ -28,11 +28,11 @@ struct psi_io_config {
     /* Called for a line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    bool by_caller;              /* no thread: the caller calls psi_io_turn() */
+    bool by_caller;              /* true: no thread is made; the caller runs the loop by psi_io_turn() */
     uint32_t spin_us;            /* most microseconds of polling before the loop sleeps */
-    void (*stop)(void *log_ctx); /* called once when the cluster asks this session to stop. Loop thread; NULL: not wanted */
+    void (*stop)(void *log_ctx); /* called once when the cluster asks this session to stop. Loop thread; NULL: no callback */
     /* Returns the TLS context of new connections; called by psi_io_open() and before each dial. The owner of tls_ctx keeps the
-     * context. NULL, of the function or its result: plain connections. */
+     * context. If tls or its result is NULL, connections are plain. */
     struct psi_tls *(*tls)(void *tls_ctx);
     void *tls_ctx;
     /* called after psi_io_poke(), and sometimes without a poke. Returns true if there was something to do. Loop thread */
@@ -53,14 +53,14 @@ void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
  * carried out after the last one. waits: the calling thread waits for the works next. With by_caller it then runs them in
  * psi_io_turn(), so that the descriptor (psi_io_fd()) need not become readable for them. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
-/** Make the loop call poked() soon, and end a turn in progress. Any thread or signal handler; not once psi_io_close() runs. */
+/** Make the loop call poked() soon, and end a turn in progress. Any thread or signal handler, until psi_io_close(). */
 void psi_io_poke(struct psi_io *io);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
 /** Run the loop on the calling thread until there is an event (bytes, the end of a connection, a work), for at most timeout_ms;
- * 0: do what is due now. Raises no SIGPIPE. Only with by_caller, by one thread at a time, and not within the loop. */
+ * 0: do only what is due now. Raises no SIGPIPE. Only with by_caller, by one thread at a time, not in a callback of the loop. */
 void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
-/** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do, owned by io. Any thread. */
+/** by_caller: a descriptor, owned by io, that is readable when psi_io_turn(io, 0) has something to do. Any thread. */
 int psi_io_fd(struct psi_io *io);
 /** by_caller: milliseconds until psi_io_turn() has something to do even if the descriptor is not readable. Not during a turn. */
 int64_t psi_io_due_ms(struct psi_io *io);

@@ -21,7 +21,7 @@
 
 enum { FILES = 4 };
 
-/* A file's metadata at its last read. If one of them changes, the file is read again. */
+/* A file's metadata at its last read. If inode, size or time changes, the file is read again. */
 struct seen {
     ino_t inode;
     off_t bytes;
@@ -29,7 +29,7 @@ struct seen {
 };
 
 struct psi_secure {
-    char *files[FILES]; /* key file, certificate, its key, authority; NULL: not given */
+    char *files[FILES]; /* paths: key file, certificate, its key, authority; NULL: no such file */
     struct seen seen[FILES];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     bool of_ps; /* the session's job is "ps": it dials with a key of role ps, if the file has one */

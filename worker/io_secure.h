@@ -9,7 +9,7 @@
 struct psi_secure;
 struct psi_tls;
 
-/** Find the key file for a session with these options (ps_session_options.key_file). path [PATH_MAX]; false: none. */
+/** Find the key file for a session with these options (ps_session_options.key_file). path [PATH_MAX]. False: no key file. */
 bool psi_secure_key_file(const ps_session_options *o, char *path);
 /** Find and read the files that the options name.
  *

@@ -6,7 +6,7 @@
  * it, is asynchronous: caller-allocated requests, callbacks on the session's loop thread, no allocation in steady state. Layers
  * are in ps_nn.h.
  *
- * Sticky errors: the first sticky error ends the session: every later call returns it, also ps_session_close(). NULL as an object
+ * Sticky errors: the first one ends the session, and every later call returns it, also ps_session_close(). NULL as an object
  * or buffer is INVALID_ARGUMENT; functions without a status then return 0, false, "" or NULL. Ownership: "borrows" (until the
  * call returns), "keeps" (until the callback; the caller must not touch it), "owns" (the caller frees).
  */
@@ -28,7 +28,7 @@ typedef struct ps_variable ps_variable;
 
 /* Levels of log lines. A session writes one line of level PS_LOG_ERROR: its first error. */
 typedef enum ps_log_level { PS_LOG_DEBUG = 0, PS_LOG_INFO = 1, PS_LOG_WARN = 2, PS_LOG_ERROR = 3 } ps_log_level;
-/** A function that gets one log line, without newline. Called on any thread of the library, by one at a time for each session. */
+/** A function that gets one log line, without newline. Called on any thread of the library, one call at a time for a session. */
 typedef void (*ps_log_fn)(void *ctx, ps_log_level level, const char *line);
 
 typedef enum ps_progress {
@@ -41,25 +41,24 @@ typedef struct ps_session_options {
                                * default; all other defaults are NULL, 0 or false */
     const char *target;       /* address of any task: host:port, psd://host:port, grpc://host:port (TensorFlow's notation; the
                                * protocol is psd's), unix:PATH; NULL: a task of cluster_spec */
-    const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the target is asked */
+    const char *cluster_spec; /* any text that ps_cluster_spec_new() takes; NULL: the session asks the target */
     const char *cluster_name; /* "psd" */
-    const char *job;          /* job of this client, e.g. "worker"; NULL: none */
+    const char *job;          /* job of this client, e.g. "worker"; NULL: no job */
     /* A task of job worker, chief or master is one process at a time. When a second process claims to be the task, its calls
      * end with FAILED_PRECONDITION (CONFLICT) as soon as the first process is heard again. One process may have several
      * sessions */
     uint32_t task_index;
-    uint32_t spin_us; /* 50: microseconds for which a waiting thread polls before it sleeps, if the last answers came that quickly
-                       * and there is a second CPU; 0: it never polls */
+    uint32_t spin_us; /* default 50: microseconds for which a waiting thread polls before it sleeps, if the last answers came
+                       * that quickly and there is a second CPU; 0: it never polls */
     int64_t operation_timeout_ms; /* 60,000 */
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;
-    ps_log_level log_level; /* PS_LOG_INFO. The session makes no log lines of lower levels */
+    ps_log_level log_level; /* default PS_LOG_INFO: no log lines of lower levels are made */
     ps_log_fn log;          /* NULL: standard error, or the descriptor of ps_log_to() */
     void *log_ctx;
-    const char *program; /* shown to operators; NULL: the name in /proc/self/comm */
-    uint64_t seed;       /* of random initial values; 0 is a seed like any other */
-    /* Container of variables outside ps_container_push(); NULL: "localhost". Sessions with different containers may be the same
-     * task of one cluster. */
+    const char *program; /* name of the program, shown to operators; NULL: the name in /proc/self/comm */
+    uint64_t seed;       /* seed of random initial values; 0 is a seed like any other */
+    /* Container of variables outside ps_container_push(); NULL: "localhost". Two sessions of a task may have different ones. */
     const char *container;
     bool allow_soft_placement; /* true: CPU:0 is used in place of a device that a variable's task lacks; false: an error */
     /* log a line for each object that is created or found, in this order: "v1: (Variable): /job:ps/task:0/..." */
@@ -86,7 +85,7 @@ typedef struct ps_session_options {
     const char *key_file; /* file of keys: the session uses its first line that is marked `use` and has not expired. "": no key.
                            * NULL: with tls_cert no key; otherwise the file that PSD_KEY_FILE names, else ~/.config/psd/key, else
                            * /etc/psd/psd.keys, if it exists */
-    const char *tls_cert; /* PEM: certificate with its chain. All three of tls_*, or none */
+    const char *tls_cert; /* PEM: certificate with its chain. Set all three of tls_*, or none of them */
     const char *tls_key;  /* PEM: private key of the certificate in tls_cert */
     const char *tls_ca;   /* PEM: authority that signs the tasks' certificates */
 } ps_session_options;
@@ -97,7 +96,7 @@ PS_API void ps_session_options_init(ps_session_options *options);
  * a pipe, on a thread of its own. A line is its level (one digit), a blank, the text and a newline, cut to 4,096 bytes, in one
  * write. A line that the descriptor does not take, because it is non-blocking and full, is lost.
  *
- * fd  keeps, until the next call. -1: standard error, without the level, as before the first call.
+ * fd  kept until the next call. -1: standard error, without the level, as before the first call.
  *
  * Thread   any.
  */
@@ -181,12 +180,12 @@ PS_API void ps_role_free(ps_role *role); /* NULL is allowed */
 /** "ps", "worker", ...; "": neither the command line nor TF_CONFIG names a job. */
 PS_API const char *ps_role_job(const ps_role *role);
 PS_API uint32_t ps_role_task(const ps_role *role);
-/** The spec string of the cluster (ps_cluster_spec_new()); NULL: not given. */
+/** The spec string of the cluster (ps_cluster_spec_new()); NULL: no cluster is given. */
 PS_API const char *ps_role_cluster_spec(const ps_role *role);
 /** --cluster_name, or "psd". */
 PS_API const char *ps_role_cluster_name(const ps_role *role);
 PS_API const char *ps_role_checkpoint_dir(const ps_role *role);
-/** --key_file, or the file that a session of this process would use (ps_session_options.key_file); "": none. For
+/** --key_file, or the file that a session of this process would use (ps_session_options.key_file); "": no key file. For
  * psd_server_options.key_file of a task that the program serves. */
 PS_API const char *ps_role_key_file(const ps_role *role);
 
@@ -225,7 +224,7 @@ PS_API void ps_session_leave(ps_session *s);
  * ps_x_start().
  *
  * ps_step_done()   the next call continues the same step, which counts once, unless the session was recovered in between
- * ps_pull()        values that have not come are torn until the next call has returned PS_OK
+ * ps_pull()        value buffers may mix old and new bytes until the next call has returned PS_OK
  * ps_param_get()   does not wait; the next ps_session_ready(), or the next call that needs a parameter, gets the parameter
  * ps_param_grad()  does not wait for the parameter's last push, which goes on: it returns another buffer
  * ps_should_stop() returns true if interrupted in a recovery of a monitored session, or in a hook. The next call goes on there
@@ -265,15 +264,15 @@ PS_API void ps_interrupt(ps_session *s);
 PS_API void ps_after_fork_child(void);
 
 /**
- * Set a deadline for the session, for a program that must end in time: ms from now. Blocking calls without a timeout of their
- * own, or with a timeout <= 0, end at the deadline, and so does the goodbye of ps_session_close(); each gets at least 50 ms. ms
- * <= 0: no deadline, and such calls have the operation timeout again. NULL is allowed.
+ * Set a deadline for the session, ms milliseconds from now: for a program that must end in time. Blocking calls without a timeout
+ * of their own, or with a timeout <= 0, end at the deadline, and so does the goodbye of ps_session_close(); each gets at least 50
+ * ms. With ms <= 0 there is no deadline, and such calls have the operation timeout again. NULL is allowed.
  *
  * Thread   any, but not while a call of the session runs.
  */
 PS_API void ps_session_set_deadline(ps_session *s, int64_t ms);
 
-/** First error of the session; PS_OK: none. Any thread. */
+/** First error of the session; PS_OK: no error yet. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);
 /** Text of the first error, "" if there is none. Valid until the session is closed; the text of a monitored session only until
  * the next call of this thread with the session. Any thread. */
@@ -283,21 +282,21 @@ PS_API ps_applied ps_session_error_applied(ps_session *s);
 /** Reason of the session's first error, for programs; PS_REASON_NONE: no error. Any thread. */
 PS_API ps_reason ps_session_reason(ps_session *s);
 /** Make st, with `text`, the session's first error, which later calls return: for a failure of the program itself. An earlier
- * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. But if the session is lost,
- * and st is the code that its calls return, nothing is set, and the session recovers. Returns the session's first error. s NULL:
- * INVALID_ARGUMENT. Any thread. */
+ * first error stays; st PS_OK sets nothing. A monitored session does not recover from such an error. Exception: the session is
+ * lost, and st is the code that its calls return: then nothing is set, and the session recovers. Returns the session's first
+ * error. s NULL: INVALID_ARGUMENT. Any thread. */
 PS_API ps_status ps_session_fail(ps_session *s, ps_status st, const char *text);
 
 /**
- * Wait until all tasks that the cluster lists for these jobs are up at one time. A ps task is up while it is connected to the
- * directory. A task of another job is up while it serves and is connected, or while a session with its job and task_index holds a
- * lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
+ * Wait until all tasks that the cluster lists for these jobs are up together. A ps task is up while it is connected to the
+ * directory task. A task of another job is up while it serves and is connected, or while a session with its job and task_index
+ * holds a lease. A session holds a lease from its first request to a task on, and so does the session that makes this call.
  *
  * jobs        "ps,worker"; blanks are allowed; borrows.
  * timeout_ms  <= 0: the operation timeout.
  *
  * Thread   any; blocks. Errors are not sticky.
- * Errors   DEADLINE_EXCEEDED   names the tasks that are missing, or the directory if it cannot be reached
+ * Errors   DEADLINE_EXCEEDED   names the tasks that are missing, or the directory task if it cannot be reached
  *          INVALID_ARGUMENT    no job is named, or the cluster lists no tasks for one of them
  */
 PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_t timeout_ms);
@@ -310,7 +309,7 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  *             have the same default container as the first worker that waits. The barrier opens when each of these sessions
  *             has called it once. Other callers wait with them. A worker that has not started holds no lease:
  *             ps_session_wait_cluster(s, "worker", 0) waits for all workers of the cluster spec.
- * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The directory stops waiting 0.12 to 0.25 s before the
+ * timeout_ms  <= 0: the session's operation timeout, as for ps_barrier(). The wait ends 0.12 to 0.25 s before the
  *             timeout, or after half of a timeout below 0.24 s.
  *
  * A caller does not count any more after its deadline, the end of its session, or the end of its lease (a process that was
@@ -319,9 +318,9 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  * Thread   any; blocks. Errors are not sticky.
  * Errors   PS_DEADLINE_EXCEEDED   callers are missing; they are named
  *          PS_INVALID_ARGUMENT    callers that wait there gave another count; both are named
- *          PS_ABORTED             the lease ended during the wait; or the directory was restarted, and the others may have gone
- *                                 on: outcome unknown (ps_last_applied())
- *          PS_UNAVAILABLE         no connection to the directory within the timeout
+ *          PS_ABORTED             the lease ended during the wait; or the directory task was restarted, and the others may have
+ *                                 gone on: outcome unknown (ps_last_applied())
+ *          PS_UNAVAILABLE         no connection to the directory task within the timeout
  */
 PS_API ps_status ps_barrier(ps_session *s, const char *name, int count);
 PS_API ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms);
@@ -377,8 +376,8 @@ PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* full name */
 PS_API ps_session *ps_param_session(ps_param *p);
-/** Version of the values that p got last. *out_exact: false if the values may be of different versions, because a push was in
- * progress while they were read, or because the parts of p had different versions. */
+/** Version of the values that p's buffer got last. *out_exact: false if the values may be of different versions, because a push
+ * was in progress while they were read, or because the parts of p had different versions. */
 PS_API uint64_t ps_param_version(const ps_param *p, bool *out_exact);
 /**
  * Keep the memory of p's buffers after ps_session_close(), for arrays that use this memory. May be repeated; each call needs a
@@ -394,9 +393,9 @@ PS_API void ps_param_release(ps_param *p);
 PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 
 /**
- * Make every variable of the session ready: the chief initialises uninitialised variables and seals all; the other sessions wait
- * for that. Also gets or creates global_step. Blocks: up to the operation timeout to get variables, then up to the ready timeout.
- * Calls on several threads run one after the other.
+ * Make every variable of the session ready: the chief initialises uninitialised variables and seals all (declares the model
+ * ready); the other sessions wait for that. Also gets or creates global_step. Blocks: up to the operation timeout to get
+ * variables, then up to the ready timeout. Calls on several threads run one after the other.
  *
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member: it waits
  * for the next round, up to the ready timeout, if others are in the middle of one.
@@ -417,13 +416,13 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  *          OUT_OF_RANGE         the session was recovered, and all other workers have finished meanwhile
  */
 PS_API ps_status ps_session_ready(ps_session *s);
-/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets
- * the global step then. The log line ev=ready has the same number as `found`. */
+/** After ps_session_ready(): number of variables, without global_step, that were initialised before it; *out_global_step gets the
+ * global step then. The log line ev=ready has this number, as `found`. */
 PS_API int ps_session_found(ps_session *s, int64_t *out_global_step);
 
 /**
  * Pull all parameters into their value buffers, in order of creation. Blocks, up to the operation timeout, or twice that if
- * parameters are yet to be got. After an error the buffers may be torn (see ps_variable_read()).
+ * parameters are yet to be got. After an error the buffers may mix old and new bytes.
  *
  * A parameter whose last push was a ps_push_pull() gets the values that came with it; the call waits for these and sends no
  * request. With ps_session_options.prefetch every parameter gets the values that the last ps_pull() began to read, and the next
@@ -515,7 +514,7 @@ PS_API ps_status ps_param_lend(ps_param *p, const float *gradient);
  *          DEADLINE_EXCEEDED  names the workers that are missing, and for how long
  *          ABORTED            a worker was lost and the policy is PS_LOSS_FAIL; a task was restarted without the group; the
  *                             container was reset; another session of this task has taken its place
- *          UNAVAILABLE        the directory cannot be reached
+ *          UNAVAILABLE        the directory task cannot be reached
  *          OUT_OF_RANGE       all others have finished while this worker was taken for lost; in rounds an earlier step was
  *                             dropped
  */
@@ -542,8 +541,8 @@ PS_API ps_status ps_step_done(ps_session *s);
  * Source   TF 1.15 tf.RunOptions(trace_level=FULL_TRACE), python/client/timeline.py
  */
 PS_API ps_status ps_trace_next_step(ps_session *s, const char *file);
-/** How the last trace ended. PS_OK: its file is written. UNAVAILABLE: its step is not over. NOT_FOUND: there was none. Otherwise
- * why the file could not be written; ps_last_error() names the file. Any thread. */
+/** How the last trace ended. PS_OK: its file is written. UNAVAILABLE: its step is not over. NOT_FOUND: no trace was begun.
+ * Otherwise why the file could not be written; ps_last_error() names the file. Any thread. */
 PS_API ps_status ps_trace_status(ps_session *s);
 /** Global step after the last ps_step_done() or ps_session_ready(). */
 PS_API int64_t ps_global_step(ps_session *s);
@@ -557,14 +556,14 @@ PS_API bool ps_should_stop(ps_session *s);
 PS_API bool ps_would_stop(ps_session *s);
 /** Set the global step to stop at; 0: no limit. --steps on the command line (ps_session_open_args()) takes precedence. */
 PS_API void ps_set_steps(ps_session *s, int64_t steps);
-/** The seed from --seed or the options. */
+/** Seed of random initial values, from --seed or the options. */
 PS_API uint64_t ps_seed(ps_session *s);
 /**
- * Ask every session that the directory knows now, also this one, to stop: ps_should_stop() becomes true in these sessions within
- * a beat (2.5 s) and stays true. Sessions that are opened later are not asked; a session without a connection is asked when it
- * reconnects. A restarted directory forgets which sessions it has still to ask: call this again, which is always harmless. If the
- * directory cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has asked the
- * sessions that it knows. Blocks.
+ * Ask every session that the directory task knows now, also this one, to stop: ps_should_stop() becomes true in these sessions
+ * within 2.5 s and stays true. Sessions that are opened later are not asked; a session without a connection is asked when it
+ * reconnects. A restarted directory task forgets which sessions it has still to ask: call this again, which is always harmless.
+ * If the directory task cannot be reached, all other tasks get the request, within another timeout_ms: PS_OK if one of them has
+ * asked the sessions that it knows. Blocks.
  *
  * out_sessions  may be NULL: number of these sessions that are connected or hold a lease; the highest number if all tasks were
  *               asked.
@@ -580,12 +579,12 @@ PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessio
  * trainer that holds a lease. A program without a job counts as a trainer while it is connected and knows a global step. A
  * trainer that opens another session is no longer done until it calls ps_session_job_done() again. When the job is done,
  * ps_should_stop() becomes true in every session within a beat, and tasks with exit_when_done end when no session is connected
- * any more, a lease later at the latest: whoever needs the values (a test, an export) reads them before.
+ * any more, a lease later at the latest: read values that are still needed (for a test, an export) before.
  *
  * Thread   any; blocks. Errors are not sticky, except for the session's own.
  * Errors   FAILED_PRECONDITION             the session is no trainer
  *          ABORTED (CONFLICT)              another process began later as the same task, and is not done
- *          UNAVAILABLE, DEADLINE_EXCEEDED  the directory cannot be reached: call it again
+ *          UNAVAILABLE, DEADLINE_EXCEEDED  the directory task cannot be reached: call this again
  */
 PS_API ps_status ps_session_job_done(ps_session *s);
 
@@ -596,12 +595,12 @@ typedef enum ps_sync_mode {
     PS_SYNC_ROUNDS = 1,   /* a step of all workers is one update, with the average of their gradients */
     PS_SYNC_STALENESS = 2 /* each worker trains at its own pace, but is at most `staleness` steps ahead of the slowest */
 } ps_sync_mode;
-/* A worker is lost if its session ends, or is away for longer than the lease (psd --lease), before it has finished
+/* A worker is lost if its session ends, or is silent for longer than the lease (psd --lease), before it has finished
  * (ps_session_close() without an error). */
 typedef enum ps_worker_loss {
     PS_LOSS_WAIT = 0,   /* the other workers wait, until their deadline, for a new session of the lost worker's task */
-    PS_LOSS_SHRINK = 1, /* the others go on without the lost worker */
-    PS_LOSS_FAIL = 2    /* the steps of all others fail with ABORTED */
+    PS_LOSS_SHRINK = 1, /* the other workers go on without the lost worker */
+    PS_LOSS_FAIL = 2    /* the steps of all other workers fail with ABORTED */
 } ps_worker_loss;
 typedef struct ps_sync_options {
     size_t struct_bytes; /* filled by ps_sync_options_init */
@@ -611,7 +610,7 @@ typedef struct ps_sync_options {
     /* ROUNDS: workers that must complete a round to end it; later contributions are dropped. 0: all */
     uint32_t replicas_to_aggregate;
     ps_worker_loss on_worker_loss; /* PS_LOSS_WAIT */
-    uint32_t staleness;            /* STALENESS: how many steps a worker may be ahead of the slowest; 0: none */
+    uint32_t staleness;            /* STALENESS: most steps by which a worker may be ahead of the slowest; 0: not ahead */
     uint32_t reserved;
 } ps_sync_options;
 /** Defaults: rounds of all workers. Any thread. */
@@ -726,8 +725,8 @@ PS_API ps_status ps_container_push(ps_session *s, const char *name);
 PS_API ps_status ps_container_pop(ps_session *s);
 /** As TensorFlow's `with tf.device(device)`. NULL hides all outer device scopes. A job without a task means its task 0. */
 PS_API ps_status ps_device_push(ps_session *s, const char *device);
-/** As `with tf.device(tf.train.replica_device_setter(...))`; options borrows. Without a setter, variables that no scope places
- * go round-robin to the ps tasks (or the tasks of the directory's job), in order of creation, by one counter for the session. */
+/** As `with tf.device(tf.train.replica_device_setter(...))`; options borrows. Without a setter, variables that no scope places go
+ * round-robin to the ps tasks (or tasks of the directory task's job), in order of creation, by one counter of the session. */
 PS_API ps_status ps_device_push_setter(ps_session *s, const ps_setter_options *options);
 PS_API ps_status ps_device_pop(ps_session *s);
 
@@ -754,15 +753,15 @@ typedef struct ps_variable_spec {
     size_t struct_bytes; /* filled by ps_variable_spec_init */
     const char *name;    /* NULL or "": the first of `Variable`, `Variable_1`, ... that this session has not got in its scope */
     ps_dtype dtype;
-    uint32_t partitions; /* parts along partition_axis: ps_partition(); 0 or 1: the variable is whole */
+    uint32_t partitions; /* number of parts along partition_axis (ps_partition()); 0 or 1: the variable is whole */
     ps_shape shape;
     const ps_initializer *init;    /* NULL: zeros */
     const ps_optimizer *optimizer; /* NULL: none */
-    const char *device;            /* a device scope within all others, e.g. "/job:ps/task:1"; NULL: none */
+    const char *device;            /* acts as the innermost device scope, e.g. "/job:ps/task:1"; NULL: the open scopes alone */
     const char *type;              /* TensorFlow's type of the variable's operation: shown in the placement log, and used by
                                     * device setters (ps_device_push_setter()); NULL: "Variable" */
-    bool atomic;                   /* pushes take effect as a whole, and every read is exact; for at most PS_ATOMIC_BYTES_MAX */
-    bool unique;                   /* a name that this session has got already becomes NAME_1, NAME_2, ... as tf.Variable does */
+    bool atomic;                   /* pushes take effect as a whole, every read is exact; value <= PS_ATOMIC_BYTES_MAX */
+    bool unique; /* true: a name that this session has got already becomes NAME_1, NAME_2, ... as in tf.Variable */
     uint8_t partition_axis;
     uint8_t partition_layout; /* ps_layout */
     ps_dtype wire_dtype;      /* dtype in which pushes and pulls of a PS_F32 variable travel: PS_BF16, PS_F16, or PS_F32;
@@ -842,7 +841,7 @@ PS_API ps_status ps_optimizer_schedule(const char *text, ps_optimizer *optimizer
 PS_API ps_status ps_variable_get(ps_session *s, const ps_variable_spec *spec, ps_variable **out_variable);
 /**
  * Get or create several variables, each as by ps_variable_get() and in this order, with the round trips of a single variable: one
- * list goes to the directory and one to each task that has some of the variables.
+ * list goes to the directory task and one to each task that has some of the variables.
  *
  * specs          [count], each filled by ps_variable_spec_init(); struct_bytes is the distance between two of them; borrows.
  * out_variables  [count] the variable of each spec, owned by the session (freed at close); NULL if it could not be got.
@@ -867,12 +866,12 @@ PS_API ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, 
 PS_API ps_variable *ps_variable_make(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                                      const ps_optimizer *optimizer);
 /** Find an existing variable by its name, in the open scopes and the present container. It may have any definition and be at any
- * task, whole or in parts. NOT_FOUND: there is none. Blocks. */
+ * task, whole or in parts. NOT_FOUND: no such variable. Blocks. */
 PS_API ps_status ps_variable_find(ps_session *s, const char *name, ps_variable **out_variable);
 PS_API const char *ps_variable_name(const ps_variable *v); /* full name: "my_problem_1/x" */
 PS_API ps_dtype ps_variable_dtype(const ps_variable *v);
 PS_API const ps_shape *ps_variable_shape(const ps_variable *v);
-PS_API int ps_variable_task(const ps_variable *v); /* index of v's task in its job; of a partitioned variable: of part 0's */
+PS_API int ps_variable_task(const ps_variable *v); /* index of v's task in its job; if v has parts: of part 0's task */
 /** Number of parts of v; 0: the variable is whole. */
 PS_API uint32_t ps_variable_partitions(const ps_variable *v);
 /** Part `index` of a partitioned variable, to ask for its device and version. v owns the part. NULL: there is no such part. */
@@ -976,25 +975,24 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
                                                  float scale, uint64_t *out_version, bool *out_exact);
 /**
  * Set a learning rate in place of v's optimizer's, until it is cleared (rate NULL) or v is deleted. It holds for the next push
- * that begins, from any session, and for the next round that is closed. Definitions of programs are not compared with it, and the
- * chief's hyperparameters do not change it. The parts of a partitioned variable get the rate one after the other. May be
- * repeated. Blocks.
+ * that begins, from any session, and for the next round that is closed. The rate is no part of v's definition: get calls do not
+ * compare it, and the chief's hyperparameters do not change it. The parts of a partitioned variable get the rate one after the
+ * other. May be repeated. Blocks.
  *
  * Errors   INVALID_ARGUMENT (not finite, or not > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted)
  */
 PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
 /**
- * Set the rate of every variable of a container (NULL: the session's) that has an optimizer. All tasks are asked at once, and
- * each sets all of its variables or none. Variables in rounds take the rate at all tasks with the same round, which the call
- * waits for. It does not wait if too few workers are there to close a round, or if the round waits for a worker of this process.
- * Blocks.
+ * Set the learning rate of every variable of a container (NULL: the session's) that has an optimizer. All tasks are asked at
+ * once, and each sets all of its variables or none. Variables in rounds get the rate on all tasks at the end of one round. The
+ * call waits for this round, unless too few workers are there to close it, or it waits for a worker of this process. Blocks.
  *
  * out_variables  may be NULL: number of variables that have the rate.
  *
  * Errors   NOT_FOUND    no variable of the container has an optimizer
- *          UNAVAILABLE  after the timeout, says what the round waits for: nothing has changed, or all variables have, with the
- *                       round that was being closed. Also, like other errors, from a task that did not answer: the text says how
- *                       many variables have the rate
+ *          UNAVAILABLE  the round has not ended within the timeout: either nothing has changed, or all variables have, with the
+ *                       round that was being closed. The text says what the round waits for. Also, like other errors: a task
+ *                       did not answer; the text says how many variables have the rate
  */
 PS_API ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms,
                               uint64_t *out_variables);
@@ -1006,7 +1004,7 @@ PS_API ps_status ps_variable_assign_strings(ps_variable *v, const char *const *v
 /** As ps_variable_assign_strings(), but a variable that has a value when the request comes to its task keeps this value. */
 PS_API ps_status ps_variable_init_strings(ps_variable *v, const char *const *values, const size_t *lengths, size_t count);
 /**
- * PS_STRING: read all elements. Element i is dst[offsets[i] .. offsets[i + 1]); one NUL follows the last. Always exact.
+ * PS_STRING: read all elements. Element i is dst[offsets[i] .. offsets[i + 1]); one NUL follows the last. All are of one moment.
  *
  * dst        [dst_bytes]; PS_STRING_BYTES_MAX + 1 always suffices. OUT_OF_RANGE: too small.
  * offsets    [count + 1]; count = elements of its shape.
@@ -1052,7 +1050,7 @@ typedef struct ps_result {
     uint64_t version;   /* version of the variable after the mutation, or of the values that were read */
     bool exact;         /* reads: the values are a consistent snapshot */
     uint8_t reserved[7];
-    /* size of `result`. Push in rounds: 8, a uint64_t that is 1 if the gradient was dropped, else 0. assign_add: size of the new
+    /* size of `result`. Push in rounds: 8: a uint64_t, 1: the gradient was dropped, 0: it was not. assign_add: size of the new
      * value, 0 if it has more than 64 bytes. All other requests, errors, and variables in parts: 0 */
     uint32_t result_bytes;
     ps_reason reason; /* NONE when status is PS_OK */
@@ -1075,7 +1073,7 @@ struct ps_request {
  * Start a request. PS_OK: done runs exactly once, on the loop thread, never within the call (but it may run before a call on
  * another thread has returned). Any other status: it never runs.
  *
- * grad, src, dst  kept until the callback; dst is torn until then, and after an error (see ps_variable_read()).
+ * grad, src, dst  kept until the callback; until then, and after an error, dst may mix old and new bytes.
  * timeout_ms      <= 0: the session's operation timeout.
  *
  * Thread          any.
@@ -1282,13 +1280,13 @@ typedef struct ps_file_options {
     const char *container; /* NULL: the session's */
     ps_copied_fn copied;   /* may be NULL */
     void *ctx;
-    bool slots;              /* import: also the slots in the file */
+    bool slots;              /* import: take the slots in the file too */
     bool existing;           /* import: every variable must exist, none is created */
     bool reserved[6];        /* false */
-    const char *const *only; /* patterns for variables' names (* ? [a-z]; * matches / too), then NULL; NULL: all. Slots go with
-                              * their variable. At most 64 */
-    /* texts "OLD=NEW", then NULL: NEW replaces OLD at the beginning of a name. The result is the name of the variable (import)
-     * or the name in the file (export). The longest OLD that fits is used; "=NEW" fits all. At most 64 */
+    const char *const *only; /* patterns for variables' names (* ? [a-z]; * matches / too), at most 64, ended by a NULL entry;
+                              * NULL: all variables. Slots go with their variable */
+    /* at most 64 texts "OLD=NEW", ended by a NULL entry: NEW replaces OLD at the beginning of a name. The result is the name of
+     * the variable (import) or the name in the file (export). The longest OLD that fits is used; "=NEW" fits all */
     const char *const *prefixes;
     /* import: called for each tensor and variable when all is done, on the calling thread; may be NULL */
     ps_taken_fn taken;
@@ -1308,7 +1306,7 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * out_variables  may be NULL: number of variables in the file.
  *
  * Errors   UNAVAILABLE          a task is down; PS_REASON_IN_ROUNDS: rounds end too fast
- *          DATA_LOSS            a task came back without variables that the directory knows
+ *          DATA_LOSS            a task came back without variables that the directory task knows
  *          INVALID_ARGUMENT     path is no regular file; `prefixes` give two variables one name; the header exceeds the format
  *          FAILED_PRECONDITION  no variable has a value
  *          NOT_FOUND            no such directory
@@ -1346,36 +1344,36 @@ typedef struct ps_saved_container {
     char container[64];
     int64_t step; /* highest value of a variable global_step in the container, as it was saved; -1: there is none */
 } ps_saved_container;
-/* Progress of checkpoints, as the directory knows it. */
+/* Progress of checkpoints, as the directory task (the first ps task) knows it. */
 typedef struct ps_saves_info {
-    /* the task is the directory, has a checkpoint_dir, and gives these facts; false: all other fields are 0 */
+    /* the task is the directory task, has a checkpoint_dir, and knows these facts; false: all other fields are 0 */
     bool known;
-    bool whole; /* all parts of the newest checkpoint are there now; false: a part is missing, perhaps because its task is away */
-    bool decided;         /* the checkpoint that is being made is complete, and the directory informs the tasks */
-    bool awaits_reset;    /* a checkpoint was asked for, and is made when a reset has ended */
+    bool whole;        /* all parts of the newest checkpoint are there; false: a part is missing, or its task does not answer */
+    bool decided;      /* the checkpoint that is being made is complete, and the directory task informs the others */
+    bool awaits_reset; /* a checkpoint was asked for, and is made when a reset has ended */
     bool more_containers; /* the newest checkpoint has more containers than `containers` holds */
     uint8_t reserved[3];
     /* newest checkpoint: its number; 0: none is saved, and the next four fields are not set */
     uint64_t number;
-    int64_t step;            /* newest checkpoint: highest global_step in it; -1: none */
+    int64_t step;            /* newest checkpoint: highest global_step in it; -1: it has no global_step */
     int64_t age_ms;          /* newest checkpoint: milliseconds since it was begun; -1: not known */
-    uint64_t took_ms, bytes; /* newest checkpoint: milliseconds until it was written; bytes of all its files */
-    /* number of the checkpoint that is being made, 0: none; milliseconds since it was begun */
+    uint64_t took_ms, bytes; /* newest checkpoint: milliseconds that it took; bytes of all its files */
+    /* the checkpoint that is being made: number (0: none is made now); milliseconds since it was begun */
     uint64_t makes, make_ms;
     /* the checkpoint that is being made: tasks that save a part; tasks that have written theirs; share that is written, in
      * millionths */
     uint32_t make_tasks, make_done, make_share;
-    /* tasks that load a part; tasks that have loaded theirs; share that is loaded, in millionths */
+    /* the checkpoint that is being loaded: tasks that load a part; tasks that have loaded theirs; share loaded, in millionths */
     uint32_t load_tasks, load_done, load_share;
-    uint64_t loads; /* number of the checkpoint that is being loaded; 0: none */
-    /* failures since the newest checkpoint was saved */
+    uint64_t loads; /* number of the checkpoint that is being loaded; 0: none is loaded now */
+    /* number of attempts that failed since the newest checkpoint was saved */
     uint64_t failed_attempts;
-    uint64_t failed_number; /* number of the last attempt; 0: it could not be begun */
-    int64_t failed_age_ms;  /* milliseconds since the last failure; -1: none, and the next three fields are not set */
+    uint64_t failed_number; /* number of the last failed attempt; 0: it could not be begun */
+    int64_t failed_age_ms;  /* milliseconds since the last failure; -1: no failure, and the next three fields are not set */
     ps_status failed_status;
     ps_reason failed_reason;
     char failed[288];                    /* text of the last failure */
-    uint32_t every_seconds, every_steps; /* when the directory makes checkpoints by itself; 0: not by time, not by steps */
+    uint32_t every_seconds, every_steps; /* the directory task makes a checkpoint after so many seconds, or steps; 0: never */
     uint32_t container_count;            /* number of entries of `containers` */
     uint8_t reserved_containers[4];
     ps_saved_container containers[8]; /* the first containers of the newest checkpoint */
@@ -1385,41 +1383,41 @@ typedef struct ps_task_info {
     char job[64];
     uint32_t task;
     bool up;
-    bool directory;
+    bool directory; /* the task is the directory task: the first ps task, which knows the variables of all tasks */
     uint8_t reserved[2];
     char address[272];
     char version[33];
     char error[544];       /* why the task is not up */
-    char waiting_for[256]; /* what the task waits for: lists of other tasks, or a checkpoint to begin with; "": it serves */
+    char waiting_for[256]; /* what the task waits for before it serves: lists of other tasks, or a checkpoint to load */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;
     double pushes_per_second, bytes_per_second;
     char devices[128]; /* "CPU:0" */
-    /* the next four fields are from the directory, and empty if the directory does not answer */
-    char conflict[256]; /* text about another process that claims to be this task; "": none */
-    /* earlier processes of this task that the directory has seen; of the directory itself: 1 if there was one */
+    /* the next four fields are from the directory task, and empty if it does not answer */
+    char conflict[256]; /* text about another process that claims to be this task; "": there is none */
+    /* number of earlier processes of this task that the directory task has seen; of the directory task itself: 0 or 1 */
     uint32_t restarts;
-    uint32_t lost;                   /* variables that an earlier process of the task had, and its present process lacks */
+    uint32_t lost;                   /* number of variables that an earlier process of the task had, and its present one lacks */
     char lost_names[256];            /* names of lost variables: "w, b and 3 more" */
-    uint32_t connected, in_progress; /* connected sessions; pushes that have begun and not ended */
-    uint64_t records_bytes;          /* memory for records of sessions; part of the budget, as the next two fields */
-    /* staged: memory for values and calls that arrive; copies: for values that are sent; most: of the session that uses most */
+    uint32_t connected, in_progress; /* number of connected sessions; number of pushes that are under way */
+    uint64_t records_bytes;          /* memory for records of sessions; counts in the budget, like the next two fields */
+    /* memory for values and calls that arrive; memory for values that are sent; memory of the session that uses most */
     uint64_t staged_bytes, copies_bytes, most_bytes;
-    /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": none */
+    /* the session with most_bytes: "/job:worker/task:1@host:42", "psctl@host:43"; "": no session uses any */
     char most[128];
     ps_status status; /* why the task is not up; PS_OK and NONE if it is up */
     ps_reason reason;
-    char not_done[256];      /* directory: once some trainers are done, the names of the others */
-    uint32_t done, trainers; /* directory: how many trainers are done, of how many that the cluster lists; 0: it lists none */
-    bool job_done;           /* the job is done (ps_session_job_done()), as far as this task has heard */
+    char not_done[256];      /* directory task only: once some trainers are done, names of those that are not */
+    uint32_t done, trainers; /* directory task only: trainers that are done; trainers that the cluster lists */
+    bool job_done;           /* this task has heard that the job is done (ps_session_job_done()) */
     bool insecure;           /* other machines can connect without key and certificate (psd --insecure_any_peer) */
     uint8_t reserved_done[6];
-    char checkpoints[512]; /* directory with a checkpoint_dir: text about the last and the next checkpoint, the last failure,
-                            * and when checkpoints are made; else "" */
+    char checkpoints[512]; /* directory task with a checkpoint_dir: text about the last and the next checkpoint, the last
+                            * failure, and when checkpoints are made; else "" */
     ps_saves_info saves;   /* what `checkpoints` says, as fields */
-    uint64_t denied;       /* requests and connections that were refused for lack of a right */
-    /* TLS handshakes with peers that connected to this task: completed; refused, or ended by the peer before completion */
+    uint64_t denied;       /* number of requests and connections that were refused for lack of a right */
+    /* number of TLS handshakes with peers that connected to this task: completed; refused or broken off by the peer */
     uint64_t handshakes_done, handshakes_refused;
     uint32_t handshakes_under_way;
     ps_waiting waiting; /* why waiting_for is not empty */
@@ -1430,7 +1428,7 @@ typedef struct ps_task_info {
     uint8_t reserved_part[7];
 } ps_task_info;
 /** Number of tasks that serve: all tasks of jobs other than worker, chief, master and evaluator, and those tasks of these four
- * jobs to which the directory is connected at the first call. -1: error, after 0.3 s for a target that refuses connections.
+ * jobs to which the directory task is connected at the first call. -1: error, after 0.3 s for a target that refuses connections.
  * Blocks. */
 PS_API int ps_cluster_tasks(ps_session *s);
 /** Ask tasks 0 to count - 1 of ps_cluster_tasks() for their state, at the same time, into infos [count]. A task that does not
@@ -1453,7 +1451,7 @@ typedef struct ps_variable_info {
     uint8_t reserved;
     uint32_t in_progress;
     uint64_t bytes; /* size of the value; 0 while uninitialised */
-    double rate;    /* rate that ps_variable_set_rate() has put in force; 0: none */
+    double rate;    /* rate set by ps_variable_set_rate(); 0: no rate is set */
     uint32_t order; /* over all tasks, a variable that was created later has a higher number */
     uint8_t reserved_order[4];
     uint64_t step;        /* highest global step that a push to the variable carried */
@@ -1462,7 +1460,7 @@ typedef struct ps_variable_info {
     uint32_t parts;
     uint32_t part;                  /* for a part: its index; for a whole variable this field and the three below are 0 */
     int64_t whole_rows;             /* for a part: rows of its variable along part_axis */
-    uint8_t part_axis, part_layout; /* for a part: axis along which its variable is cut; ps_layout */
+    uint8_t part_axis, part_layout; /* for a part: axis along which its variable is cut; layout of the cut (ps_layout) */
     uint8_t reserved_part[6];
 } ps_variable_info;
 /** Turn the entry of a part into an entry of its whole variable, with that variable's name and shape; `parts` and the fields
@@ -1501,13 +1499,13 @@ typedef struct ps_session_info {
     /* rate of the global step that the session sees, over its last five beats (10 s); 0: the step stands still */
     double steps_per_second;
     uint32_t waits, in_progress;
-    uint64_t held_bytes; /* part of the task's memory budget: values that arrive or are sent, and calls */
-    /* directory: another process that claims to be this task, and was refused in the last 5 minutes; "": none */
+    uint64_t held_bytes; /* bytes of the task's budget that the session uses: values under way, calls */
+    /* directory task only: a process that claims to be this task, and was refused in the last 5 minutes; "": no such process */
     char rival[96];
     char identity[134]; /* who made the session, as ps_right_info.identity; "": the task gives rights to everybody */
     char key_id[9];     /* key id of its connection; "": no key, or no connection */
     uint8_t reserved_key[1];
-    /* directory: values of the session's newest step (ps_step_value()), as many as fit: "loss=0.25 accuracy=0.9"; "": none */
+    /* directory task only: values of the session's newest step (ps_step_value()), as many as fit: "loss=0.25 accuracy=0.9" */
     char values[192];
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
@@ -1573,7 +1571,7 @@ typedef struct ps_wait_info {
     char what[256];    /* what the request waits for: "sealed: w, b" */
     char release[256]; /* what would end the wait */
     uint64_t since_ms; /* how long the request has waited */
-    int64_t left_ms;   /* time until the request's deadline; -1: none */
+    int64_t left_ms;   /* time until the request's deadline; -1: it has no deadline */
 } ps_wait_info;
 typedef void (*ps_wait_info_fn)(void *ctx, const ps_wait_info *info);
 /** List the requests that wait at one task, the oldest first, at most 4,096. A request that its client holds back (no
@@ -1584,24 +1582,24 @@ typedef struct ps_container_info {
     char name[64];
     uint64_t incarnation, bytes; /* bytes: values, slots, and elements of queues */
     uint32_t variables, initialised;
-    /* directory: number of names that it has recorded, for all tasks; if the tasks have fewer variables, one has lost some */
+    /* directory task only: number of names recorded for all tasks; if the tasks have fewer variables, one has lost some */
     uint32_t names;
     uint32_t queues;
-    /* directory: the holder of the chief's lease; other tasks: the chief with the number below; "": none, or not known */
+    /* directory task: holder of the chief's lease; other tasks: the chief with the number below; "": nobody, or not known */
     char chief[96];
-    uint64_t chief_number;  /* highest chief number that the task has seen; 0: none */
-    uint64_t chief_left_ms; /* directory: time until the lease ends; 0: nobody holds it */
+    uint64_t chief_number;  /* highest chief number that the task has seen; 0: it has seen no chief */
+    uint64_t chief_left_ms; /* directory task only: time until the chief's lease ends; 0: nobody holds it */
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** List the containers of one task, sorted by name; also empty ones that its present process has used. */
 PS_API ps_status ps_task_containers(ps_session *s, int task, int64_t timeout_ms, ps_container_info_fn each, void *ctx);
-#define PS_HISTOGRAM 17 /* counts of the values 0, 1 .. 15, and of all larger ones */
+#define PS_HISTOGRAM 17 /* entries: how often the values 0, 1 .. 15 occurred, and all larger ones */
 typedef enum ps_round_phase {
     PS_ROUND_OPENING = 1, /* waits for the first members */
     PS_ROUND_COLLECTS = 2,
     PS_ROUND_PREPARES = 3, /* the tasks compute the new values */
     PS_ROUND_COMMITS = 4,
-    PS_ROUND_IN_DOUBT = 5, /* waits for tasks that have parameters of the round */
+    PS_ROUND_IN_DOUBT = 5, /* the directory task waits for the tasks that have parameters of the round */
     PS_ROUND_FAILED = 6
 } ps_round_phase;
 typedef struct ps_round_info {
@@ -1616,8 +1614,8 @@ typedef struct ps_round_info {
     uint64_t dropped;             /* contributions that came too late */
     uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: leads[i] is the number of steps that ended with a lead of i */
     char waits_for[512];          /* what the round waits for, or why it failed */
-    char owners[256];             /* tasks with parameters of the round that are away, or of unknown state */
-    double max_norm;              /* limit of the norm of averages; 0: none */
+    char owners[256];             /* tasks with parameters of the round that do not answer, or whose state is unknown */
+    double max_norm;              /* limit of the norm of averages; 0: no limit */
     uint32_t max_norm_each;       /* 1: max_norm is of each parameter; 0: of all together */
     uint32_t reserved;
 } ps_round_info;
@@ -1627,7 +1625,7 @@ typedef enum ps_member_state {
     PS_MEMBER_LOST = 3,
     PS_MEMBER_ENTERS = 4, /* takes part from the next round on */
     PS_MEMBER_WAITS = 5,  /* bounded staleness: the member waits for members that are too far behind */
-    /* the directory was restarted, and the member has not spoken to it since; host and pid are not known */
+    /* the directory task was restarted, and the member has sent nothing since; host and pid are not known */
     PS_MEMBER_UNKNOWN = 6
 } ps_member_state;
 typedef struct ps_member_info {
@@ -1636,18 +1634,18 @@ typedef struct ps_member_info {
     uint32_t task, pid;
     char host[65], id[17]; /* id: first half of its session's id, hexadecimal */
     ps_member_state state;
-    uint64_t member;   /* 0: nobody has this place */
+    uint64_t member;   /* number of the member; 0: no session has this place */
     uint64_t since_ms; /* how long the member has been in this state */
     uint64_t steps;    /* bounded staleness: number of the member's own steps */
-    /* true: `steps` is not known: the directory was restarted, and the member has not sent the number since */
+    /* true: `steps` is not known, because the directory task was restarted and the member has not sent it since */
     bool steps_unknown;
     uint8_t reserved[7];
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
-/** List containers that are trained in rounds or with bounded staleness, from the directory: round() for each, then member() for
- * each of its members, by task. If a restarted directory waits for tasks that may have more containers, the last round() is in
- * state PS_ROUND_IN_DOUBT with container "". round and member may be NULL. Blocks. */
+/** List containers that are trained in rounds or with bounded staleness, as the directory task knows them: round() for each, then
+ * member() for each of its members, by task. After its restart the directory task may lack some containers: then the last round()
+ * has phase PS_ROUND_IN_DOUBT and container "". round and member may be NULL. Blocks. */
 PS_API ps_status ps_rounds(ps_session *s, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx);
 /* Ages of the gradients that a task has applied. The age of a gradient is the number of other mutations of its variable between
  * its push and the read of the values from which it was computed: the session's last read of the variable, of a parameter the
@@ -1668,21 +1666,21 @@ typedef struct ps_checkpoint_info {
     uint64_t time_ms;      /* when the checkpoint was begun, Unix time; 0: not known */
     int64_t step;          /* highest value of a variable global_step in the checkpoint; -1: there is none */
     uint64_t bytes;        /* size of all files of the checkpoint */
-    uint64_t milliseconds; /* duration, so far if it is being made */
-    uint32_t tasks, done;  /* tasks that have a part; tasks that have written theirs */
+    uint64_t milliseconds; /* how long the checkpoint took, or has taken so far */
+    uint32_t tasks, done;  /* number of tasks that have a part; number of these that have written it */
     int32_t share;         /* in millionths: share written so far, or share loaded while tasks load the checkpoint; -1: neither */
     int32_t reserved;
-    char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; else "" */
+    char text[512]; /* why the checkpoint cannot be used, or why the attempt failed; "": no such error */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
-/** List the checkpoints that the directory knows, by number: also the one that is being made, and the last attempt if it failed.
- * Blocks. */
+/** List the checkpoints that the directory task knows, by number: also the one that is being made, and the last attempt if it
+ * failed. Blocks. */
 PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save the state of all ps tasks. When this returns PS_OK the checkpoint is on the disks of all of them. Training goes on; in
- * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the directory took the request,
+ * rounds the checkpoint has the state between two rounds. Its state is that of the moment when the request was taken,
  * with all ps tasks up, or of a later moment. If nothing differs from the newest whole checkpoint, no new one is made. Blocks;
- * while a task is away, or its disk is still writing an older checkpoint, the call waits.
+ * while a task does not answer, or its disk is still writing an older checkpoint, the call waits.
  *
  * out_number  may be NULL: number of the checkpoint that has the state, which may be an older one.
  *
@@ -1690,15 +1688,15 @@ PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint
  * Errors   FAILED_PRECONDITION  a ps task has no checkpoint_dir
  *          UNAVAILABLE          the ps tasks are still starting
  *          UNAVAILABLE with PS_OUTCOME_UNKNOWN: the state is lost because tasks have gone back to a checkpoint; or the directory
- *                               was restarted: ps_checkpoints() tells what is saved, and another call saves the state at that
- *                               time
+ *                               task was restarted: ps_checkpoints() tells what is saved, and another call saves the state of
+ *                               that time
  *          ABORTED              a container was reset meanwhile
  *          DEADLINE_EXCEEDED    the checkpoint is still being made
  *          RESOURCE_EXHAUSTED (disk full), DATA_LOSS, PERMISSION_DENIED: errors of a disk
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
-/* A file of a checkpoint that differs from what was written, or cannot be read. Status UNAVAILABLE or DEADLINE_EXCEEDED: its
- * task could not be asked for this file and the rest of its files, which may be good. */
+/* A file of a checkpoint that differs from what was written, or cannot be read. Status UNAVAILABLE or DEADLINE_EXCEEDED: the
+ * file's task does not answer; this file and the task's later files may be good. */
 typedef struct ps_checkpoint_fault {
     size_t struct_bytes;
     char job[64]; /* job of the task whose file it is */
@@ -1752,7 +1750,7 @@ PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char
                                       int *out_variables);
 typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /* container is valid during the callback */
 /**
- * List the containers of a checkpoint, of all its tasks, by name: each that had a variable or a queue at the cut, also those that
+ * List the containers of a checkpoint, of all its tasks, by name: each that had a variable or a queue then, also those that
  * were reset since, which a restore leaves out. Reads the state files, not the values. Blocks; the session's timeout holds for
  * each range that is read. Callbacks run on the calling thread before this call returns, and none after a failure.
  *
@@ -1761,7 +1759,7 @@ typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /*
  */
 PS_API ps_status ps_checkpoint_containers(ps_session *s, uint64_t number, ps_checkpoint_container_fn each, void *ctx);
 /**
- * Delete a checkpoint at all tasks that are connected. force: also the newest whole one.
+ * Delete a checkpoint at all tasks that are connected. The newest whole checkpoint is deleted with `force` only.
  *
  * Thread   any.
  * Errors   NOT_FOUND; FAILED_PRECONDITION (it is being made; it is the newest; no checkpoint_dir); DATA_LOSS (the directory's
@@ -1784,11 +1782,11 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  *                               or all that it has was reset since; no checkpoint_dir
  *          DATA_LOSS            a file differs from what was written
  *          RESOURCE_EXHAUSTED   no memory beside the present state
- *          UNAVAILABLE          a task is away
+ *          UNAVAILABLE          a task does not answer
  *          Any status with PS_MAYBE_PARTLY_APPLIED: the checkpoint was restored, and the new one is not saved, for the reason
- *          that the status gives; UNAVAILABLE: a task was lost before, and the text names the checkpoint to which all have gone
- *          back. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory was restarted. DEADLINE_EXCEEDED: the restore goes on if it
- *          has begun.
+ *          that the status gives. With UNAVAILABLE a task was lost before that, and the text names the checkpoint to which all
+ *          tasks have gone back. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory task was restarted. DEADLINE_EXCEEDED: the
+ *          restore goes on if it has begun.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**
@@ -1803,8 +1801,8 @@ PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t t
  */
 PS_API ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
                                                   int64_t timeout_ms, uint64_t *out_next);
-/** ps_checkpoint_save() that keeps checkpoint `keeps` for a restore: until a restore is asked for, or for 10 minutes,
- * no save removes it, whatever max_to_keep is. keeps 0: none. Thread: any. */
+/** ps_checkpoint_save() that keeps checkpoint `keeps` for a restore: until a restore is asked for, or for 10 minutes, no save
+ * removes it, whatever max_to_keep is. keeps 0: keeps no checkpoint. Thread: any. */
 PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number);
 /**
  * ps_checkpoint_restore() that distributes the variables of the checkpoint anew, by size, over all present ps tasks, also those

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ClusterSpec, device strings and the placer: pure, they contact nobody. C11 and C++17. ps.h includes this header. Objects
- * may be used by several threads only under a lock of the caller. ps_last_error() has the text of the calling thread's last
- * failure. Ownership words as in ps.h. */
+/* The ClusterSpec, device strings and the placer: pure, they contact nobody. C11 and C++17. ps.h includes this header, and says
+ * what "borrows" and "owns" mean. Several threads may use one object only under a lock of the caller. ps_last_error() has the
+ * text of the calling thread's last failure. */
 #ifndef PS_CLUSTER_H
 #define PS_CLUSTER_H
 
@@ -31,7 +31,7 @@ typedef struct ps_cluster_spec ps_cluster_spec;
 PS_API ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec);
 #define PS_JOB_BYTES 64
 /** Parse TF_CONFIG. out_job [out_job_bytes], at least PS_JOB_BYTES, and out_task get job and index of this process from "task";
- * "" and -1 if there is none. Either may be NULL. Errors as ps_cluster_spec_new(); out_job too small: INVALID_ARGUMENT. */
+ * "" and -1 if it has none. Either may be NULL. Errors as ps_cluster_spec_new(); INVALID_ARGUMENT also: out_job is too small. */
 PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
                                                 int *out_task);
 /** Set all fields of *options to their defaults. */
@@ -51,7 +51,7 @@ PS_API void ps_resolver_options_init(ps_resolver_options *options);
 PS_API ps_status ps_cluster_resolve(const ps_resolver_options *options, char *const *environment, ps_cluster_spec **out_spec,
                                     ps_resolved *out_resolved);
 PS_API void ps_cluster_spec_free(ps_cluster_spec *spec); /* NULL is allowed */
-/** Add a job with a comma-separated list of addresses, as in flags; "": no tasks. After an error the spec is unchanged. */
+/** Add a job with a comma-separated list of addresses, as in flags; "": no tasks. An error leaves the spec unchanged. */
 PS_API ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const char *hosts);
 /** Add one task. A task that exists with this address is no error; with another address it is INVALID_ARGUMENT. */
 PS_API ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int task, const char *address);
@@ -104,7 +104,7 @@ typedef struct ps_setter_options {
     int ps_tasks;        /* used if cluster is NULL; 0: the setter does nothing */
     int reserved;
     const ps_cluster_spec *cluster;
-    /* default "/job:ps". With `cluster`: the job whose tasks are chosen in turn; if the cluster lacks this job, none is chosen */
+    /* default "/job:ps". With `cluster` the tasks of this job are chosen in turn; no task if the cluster lacks the job */
     const char *ps_device;
     const char *worker_device; /* "/job:worker" */
     bool merge_devices;        /* true */
@@ -125,11 +125,11 @@ PS_API ps_status ps_placer_pop(ps_placer *placer);
 /**
  * Device that the next object asks for: TensorFlow's `.device` after construction; "" if no scope names one.
  *
- * type        "Variable" (NULL) or another op type. For a type in TensorFlow's list of ps ops every setter that no NULL scope
- *             hides chooses a task, and the innermost choice holds. Other types get the innermost setter's worker_device.
+ * type        "Variable" (NULL) or another op type. For a type in TensorFlow's list of ps ops each setter that no NULL scope
+ *             hides chooses a task; the innermost choice holds. Other types get the innermost setter's worker_device.
  * bytes       size of the object, for PS_GREEDY_BYTES.
  * out         [out_bytes], at least PS_DEVICE_BYTES. Too small: INVALID_ARGUMENT, and no setter's counter has moved.
- * out_pinned  may be NULL: true if a scope other than a setter's strategy has fixed task or job.
+ * out_pinned  may be NULL: true if a scope, and not a setter's strategy, has named the task or job.
  *
  * Source      python/training/device_setter.py _ReplicaDeviceChooser; python/framework/ops.py _apply_device_functions
  */

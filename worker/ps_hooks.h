@@ -38,7 +38,7 @@ extern "C" {
 
 #define PS_STEP_VALUES_MAX 64     /* names per step */
 #define PS_STEP_NAME_BYTES_MAX 63 /* letters, digits and _ . - / */
-#define PS_NAN_SKIPS_MAX 100      /* consecutive steps that a guard skips; one more is an error */
+#define PS_NAN_SKIPS_MAX 100      /* most consecutive steps that a guard skips; one more is an error */
 
 /* The values that a step reported, in the order of first report. Valid during the call. */
 typedef struct ps_step_values {
@@ -49,7 +49,7 @@ typedef struct ps_step_values {
     const char *const *names; /* [count] */
     const double *values;     /* [count] */
 } ps_step_values;
-/** Find a value by name. False: the step has none. out_value may be NULL. */
+/** Find a value by name. False: the step has no such value. out_value may be NULL. */
 PS_API bool ps_step_values_find(const ps_step_values *values, const char *name, double *out_value);
 
 typedef struct ps_hook {
@@ -102,14 +102,13 @@ PS_API ps_status ps_request_stop(ps_session *s);
 /* ---- hooks of the library. Errors: those of ps_add_hook(), and INVALID_ARGUMENT (sticky) naming the argument ---- */
 
 /** Stop at a global step: last_step, or num_steps after the step at which the session became ready first; the other argument is
- * 0. In rounds that is the last step of all workers. Workers that train at their own pace stop when they see the step: with K of
- * them the last step is at most K - 1 later, because each other worker may be in the middle of a step. A session that finds the
- * step reached already makes no step. num_steps counts for each session: sessions that start at different steps have different
- * goals. */
+ * 0. In rounds that is the last step of all workers. Of K workers that train at their own pace each stops when it sees the step:
+ * the last step is at most K - 1 later, because each other worker may be in the middle of a step. A session that finds the step
+ * reached already makes no step. num_steps counts for each session: sessions may end at different steps. */
 PS_API ps_status ps_add_stop_at_step_hook(ps_session *s, int64_t last_step, int64_t num_steps);
-/** Log a line, ev=step_rate, each time that every_steps global steps, or every_seconds, have passed since the session's first
- * step or the last line; 0: do not count these; both: whichever comes first. So with 100 steps the lines of one worker are at
- * 101, 201 and so on. The line has the global steps per second of all workers, and of this session. Source: TF 1.15
+/** Log a line, ev=step_rate, when every_steps global steps or every_seconds, whichever comes first, have passed since the last
+ * line, or at the beginning since the session's first step: with 100 steps at 101, 201 and so on. An argument of 0 does not
+ * count. The line has the global steps per second of all workers, and of this session. Source: TF 1.15
  * python/training/basic_session_run_hooks.py StepCounterHook, SecondOrStepTimer. */
 PS_API ps_status ps_add_step_counter_hook(ps_session *s, int64_t every_steps, double every_seconds);
 /** Log a line, ev=step_values, after the first step and then as often as ps_add_step_counter_hook(), with the last values of
@@ -150,14 +149,13 @@ PS_API int64_t ps_skipped(ps_session *s);
  */
 PS_API ps_status ps_add_summary_hook(ps_session *s, const char *dir, int64_t every_steps);
 
-/** Ask for checkpoints (ps_checkpoint_save()): when the chief becomes ready first, each time that every_steps global steps, or
- * every_seconds, have passed (0: do not count these; both: whichever comes first), and at the end, unless the last step is saved
- * already. The ps tasks save beneath their own checkpoint_dir, in addition to what their settings (checkpoint_seconds,
- * checkpoint_steps) ask for. The hook waits wait_ms for each checkpoint (0: the operation timeout, as at the end); a checkpoint
- * that takes longer is still made. If there is no checkpoint_dir, a disk fails or a task is away, the hook logs
- * ev=saver_not_saved, unless its last such line has the same text: training goes on, and the next checkpoint is asked for at its
- * time. For a saved checkpoint it logs ev=saver_saved with the number. TensorFlow: CheckpointSaverHook, whose chief waits until
- * all is written. */
+/** Ask for checkpoints (ps_checkpoint_save()): when the chief becomes ready first, each time that every_steps global steps or
+ * every_seconds have passed, whichever comes first (0: does not count), and at the end, unless the last step is saved already.
+ * The ps tasks save beneath their own checkpoint_dir, in addition to what their settings (checkpoint_seconds, checkpoint_steps)
+ * ask for. The hook waits wait_ms for each checkpoint (0: the operation timeout, as at the end); a checkpoint that takes longer
+ * is still made. If there is no checkpoint_dir, a disk fails or a task does not answer, the hook logs ev=saver_not_saved, unless
+ * its last such line has the same text: training goes on, and the next checkpoint is asked for at its time. For a saved
+ * checkpoint it logs ev=saver_saved with the number. TensorFlow: CheckpointSaverHook, whose chief waits until all is written. */
 PS_API ps_status ps_add_checkpoint_saver_hook(ps_session *s, int64_t every_steps, double every_seconds, int64_t wait_ms);
 
 #ifdef __cplusplus

@@ -17,8 +17,8 @@
  * session too, after ps_session_options.start_timeout_ms, because nothing was lost that could come back.
  *
  * The contents of a lost queue or accumulator are lost; callers that wait at a lost barrier get the error, and call again. If a
- * queue or accumulator is gone (ABORTED, reason LOST: with its task, by a reset, deleted by another session), the session is lost
- * as by the loss of a variable, and recovers in the same way; calls that wait at it then return ABORTED, not CANCELLED:
+ * queue or accumulator no longer exists (ABORTED, reason LOST: lost with its task, reset, or deleted by another session), the
+ * session recovers as from the loss of a variable. Calls that wait at it then return ABORTED, not CANCELLED. After the recovery:
  *   ps_queue_get         exists again, empty, open
  *   ps_accumulator_get   exists again, without gradients, its global step 0
  *   ps_work_get          with items: is filled again, and starts over with its first epoch; all items are handed out again. For
@@ -33,7 +33,7 @@
  * A restore ends rounds and bounded staleness until the chief has recovered: a session that was a member before, and finds the
  * model without rounds (FAILED_PRECONDITION, reason NO_ROUNDS), tries again.
  *
- * The chief is the session that holds the chief's lease. When the chief is gone, another worker gets the lease.
+ * The chief is the session that holds the chief's lease. When the chief's lease has ended, another worker gets it.
  */
 #ifndef PS_MONITORED_H
 #define PS_MONITORED_H
@@ -48,14 +48,14 @@ extern "C" {
 
 /**
  * Called in the chief when the model has no values at the tasks, on the thread that is in ps_session_ready(), ps_should_stop() or
- * ps_pull(). It gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and returns
- * PS_OK, and the variables are initialised. While it runs only its own thread may use the session, and must not call
+ * ps_pull(). The function gives variables their values (ps_import(), ps_variable_assign()), global_step too; or it gives none and
+ * returns PS_OK, and the variables are initialised. While it runs only its own thread may use the session, and must not call
  * ps_session_ready() or ps_session_close() (FAILED_PRECONDITION). Nobody trains on the values until it has returned PS_OK.
  *
- * Errors   UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED of a task that is not connected, and in a recovery any status: it is called
- *          again, after a pause, until there were too many recoveries. All others end the session, also DATA_LOSS,
- *          FAILED_PRECONDITION if it gave some variables values and others none (global_step apart; not with restore_part), and
- *          INTERNAL if it returned a number that is no status.
+ * Errors   UNAVAILABLE, ABORTED, DEADLINE_EXCEEDED of a task that is not connected, and in a recovery any status: the function is
+ *          called again, after a pause, until there were too many recoveries. All others end the session, also DATA_LOSS,
+ *          FAILED_PRECONDITION if it gave only some variables values (global_step apart; not with restore_part), and INTERNAL if
+ *          it returned a number that is no status.
  */
 typedef ps_status (*ps_restore_fn)(void *ctx, ps_session *s);
 
@@ -65,9 +65,9 @@ typedef struct ps_monitored_options {
     void *restore_ctx;
     /* default 10: most recoveries in a row, without a completed step in between; 0: the first loss ends the session */
     uint32_t max_recoveries;
-    bool start_over;   /* true: if a part of the model is lost, the chief gives up the rest, with the queues of its containers,
-                        * and restores or initialises all. false: the chief does so only with a restore function for the
-                        * whole model, in a session that had been ready with this model; else DATA_LOSS */
+    bool start_over; /* true: if a part of the model is lost, the chief discards the rest, with the queues of its containers, and
+                        restores or initialises all. false: the chief does so only with a restore function for the whole model, in
+                        a session that had been ready with this model; else DATA_LOSS */
     bool restore_part; /* variables to which the restore function gives no value are initialised */
     uint8_t reserved[2];
     int64_t max_recovery_ms; /* default 600,000: longest time in ms of one recovery, until the model is ready again */
@@ -91,27 +91,26 @@ PS_API ps_status ps_monitored_open(const ps_session_options *options, const ps_m
 
 typedef struct ps_recovery {
     size_t struct_bytes;
-    uint32_t count;        /* recoveries of the session so far */
-    uint32_t replacements; /* how many of these recoveries found another model than the session had before */
+    uint32_t count;        /* number of recoveries of the session so far */
+    uint32_t replacements; /* number of these recoveries after which the model was another one (`replaced`) */
     ps_status status;      /* status and reason of the error that began the recovery */
     ps_reason reason;
     /* restored: this session, as chief, got the values from its restore function; initialised: it initialised the variables */
     bool restored, initialised;
-    bool replaced; /* the present model is another one than before the recovery: somebody has made it anew */
+    bool replaced; /* the model is another one than before the recovery: this or another session has made it anew */
     uint8_t reserved[5];
-    int64_t step_before, step; /* global step: the last one known before, and the one at which training goes on */
+    int64_t step_before, step; /* global step: the last one known before the loss, and the one at which training goes on */
     /* global step at which the present model began, perhaps before this recovery; other sessions may have trained it since */
     int64_t model_step;
     int64_t lost_steps;       /* step_before - model_step if replaced, else step_before - step; at least 0 */
     int64_t took_ms;          /* from the start of the recovery until the model was ready, milliseconds */
     char text[512];           /* all this in one line */
     int64_t lost_steps_total; /* lost_steps of all recoveries of the session */
-    uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: none did */
-    bool partly;              /* only with `checkpoint`: a part of the model came from it; the rest stayed as it was, or was made
-                               * anew */
+    uint64_t checkpoint;      /* number of the ps tasks' checkpoint from which lost state came back; 0: no state did */
+    bool partly; /* true: only a part of the model came from `checkpoint`; the rest stayed, or was initialised again */
     uint8_t reserved_2[7];
 } ps_recovery;
-/** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: none has ended. Any thread. */
+/** Describe the last recovery that has ended. The caller sets out->struct_bytes. NOT_FOUND: no recovery has ended. Any thread. */
 PS_API ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out);
 
 /**

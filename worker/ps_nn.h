@@ -41,7 +41,7 @@ typedef struct ps_tensor {
     uint32_t dtype;        /* ps_dtype: PS_F32; labels PS_I32, indices and a count PS_I64, a loss PS_F64 */
     uint32_t place;        /* where the values are: PS_ON_HOST, or 1 + k for device k */
     int32_t status;        /* ps_status: PS_OK, or why the call that should have written it failed */
-    uint32_t flags;        /* for the library only, as the next two fields */
+    uint32_t flags;        /* this field and the next two are for the library only */
     const void *wrapped;
     uint64_t memory[12];
     char error[PS_TENSOR_ERROR_BYTES]; /* text for status; "" with PS_OK */
@@ -85,7 +85,7 @@ typedef enum ps_activation {
  *
  * x        (B, in).
  * w        (in, out).
- * b        (out), or NULL for none.
+ * b        (out); NULL: no bias.
  * y        (B, out), not x.
  *
  * Errors   PS_INVALID_ARGUMENT     shapes do not fit, the text names both; also sticky in w's session
@@ -208,13 +208,13 @@ PS_API ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, fl
 PS_API ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon,
                                         ps_tensor *dx);
 
-/** Rows of a table for indices, and their gradient rows. The table is any tensor with a row per index: a whole embedding, or the
- * rows that a batch needs, with indices into them. A gradient row is the sum over all uses of the row, in the order of the
- * indices; rows that nothing uses get zeros. */
+/** Padding index for "no padding", of the embedding functions below. Their table is any tensor with a row per index: a whole
+ * embedding, or the rows that a batch needs, with indices into them. A gradient row is the sum over all uses of the row, in the
+ * order of the indices; rows that nothing uses get zeros. */
 #define PS_NO_PADDING (-1)
 
-/** How the rows of a bag, a group of indices, become one row, with weights w (1 without weights). Where the divisor is 0 the
- * result is zeros; so an empty bag gives zeros. Duplicates count as often as they occur. */
+/** How the rows of a bag, a group of indices, become one row, with weights w (1 without weights). If the divisor is 0, as in an
+ * empty bag, the result is zeros. Duplicates count as often as they occur. */
 typedef enum ps_combiner {
     PS_SUM = 0,  /* the sum of w r */
     PS_MEAN = 1, /* the sum of w r / the sum of w */
@@ -295,7 +295,7 @@ PS_API ps_status ps_nn_open(const char *device);
 /** Text that says what computes: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX, 1 thread)"; "none" before a device is
  * open. Valid until this thread's next call. */
 PS_API const char *ps_nn_backend(void);
-/** Text of this thread's last error in a function of this header; "": none. Valid until the next error. */
+/** Text of this thread's last error in a function of this header; "": no error yet. Valid until the next error. */
 PS_API const char *ps_nn_error(void);
 
 /** y (batch, out) = x (batch, in) w (in, out) + b (out); b may be NULL; y must not overlap an input. */
@@ -305,7 +305,7 @@ PS_API ps_status ps_nn_dense_forward(const float *x, const float *w, const float
  * computed then; x may be NULL without dw, w without dx. Outputs must not overlap inputs. */
 PS_API ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx,
                                       int64_t batch, int64_t in, int64_t out);
-/** y (rows, out) = x w (cols, out) + b (out); b may be NULL. CPU only, as its backward: PS_UNIMPLEMENTED elsewhere. */
+/** y (rows, out) = x w (cols, out) + b (out); b may be NULL. Forward and backward are PS_UNIMPLEMENTED except on the CPU. */
 PS_API ps_status ps_nn_sparse_forward(const ps_csr *x, const float *w, const float *b, float *y, int64_t out);
 /** dw (cols, out) = x^T dy, db (out) = column sums of dy (rows, out); db may be NULL. */
 PS_API ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, float *db, int64_t out);
@@ -346,10 +346,10 @@ typedef struct ps_bags {
     int64_t count;          /* K: number of indices */
     const int64_t *indices; /* [count] */
     const float *weights;   /* [count]; NULL: 1 */
-    int64_t padding;        /* PS_NO_PADDING: none. A zeroed struct has padding index 0 */
+    int64_t padding;        /* the padding index, or PS_NO_PADDING. In a zeroed struct index 0 is padding */
 } ps_bags;
 
-/** y (B, cols) = the combined rows (count, cols) of each bag. Without ends: ps_embedding(), without weights and with PS_SUM. */
+/** y (B, cols) = the combined rows (count, cols) of each bag. ends NULL: ps_embedding(), so weights NULL and PS_SUM. */
 PS_API ps_status ps_nn_embedding_bag_forward(const float *rows, int64_t row_count, int64_t cols, const ps_bags *bags,
                                              ps_combiner combiner, float *y);
 /** drows (row_count, cols) gets the gradient rows; dy (B, cols) is the gradient of y. */

@@ -68,10 +68,10 @@ PS_API ps_session *ps_plan_session(const ps_plan *p);
 /** Full name of the value's row: the variable scopes and the given name, or the operation's, made unique in the plan as
  * TensorFlow does ("add", "add_1"); "" for no value. Valid as long as the plan, like the texts below. */
 PS_API const char *ps_value_name(ps_value v);
-/** Device that computes or has computed the value: "/job:worker/task:0/device:CPU:0"; "client": the client; "": the value's
- * row has not run yet, even if the scopes name a task (ps_value_requested_device()). For a variable: ps_variable_device(). */
+/** Device that computes or has computed the value: "/job:worker/task:0/device:CPU:0"; "client": this process; "": the value's row
+ * has not run yet, even if the scopes name a task (ps_value_requested_device()). For a variable: ps_variable_device(). */
 PS_API const char *ps_value_device(ps_value v);
-/** Device that the scopes asked for, canonical, as TensorFlow's Tensor.device; "": none. */
+/** Device that the scopes asked for, canonical, as TensorFlow's Tensor.device; "": they named none. */
 PS_API const char *ps_value_requested_device(ps_value v);
 PS_API ps_dtype ps_value_dtype(ps_value v);
 /** Shape as far as it is known while building; -1: a dimension that a feed decides. */
@@ -96,22 +96,22 @@ PS_API ps_value ps_plan_variable(ps_plan *p, ps_variable *v);
 typedef struct ps_row_options {
     size_t struct_bytes; /* filled by ps_row_options_init */
     const char *name;    /* NULL: the operation's name */
-    const char *device;  /* acts as the innermost device scope; NULL: none */
+    const char *device;  /* device, as from an innermost device scope; NULL: the open scopes alone */
     ps_dtype dtype;      /* cast: dtype of the result */
     bool has_axis;  /* axis is set; false: reduce_sum and reduce_mean take all axes, argmax, split, concat and stack axis 0 */
     bool keep_dims; /* reduce_sum, reduce_mean: a reduced axis stays as a dimension of 1 */
     bool transpose_a;
     bool transpose_b;
-    int32_t axis; /* with has_axis; -1: the last axis */
+    int32_t axis; /* used if has_axis is true; -1: the last axis */
     /* split: number of parts. dense_backward, dense_act_backward, softmax_xent and losses of numbers: how many outputs, from the
      * first on, are computed; 0: all */
     uint32_t outputs;
     uint32_t activation; /* dense_act, dense_act_backward: ps_activation (ps_nn.h) */
     float keep;          /* dropout: 2^-20 .. 1 */
-    uint64_t seed;       /* dropout: the mask depends on it and on the number of the plan's run */
+    uint64_t seed;       /* dropout: seed of the mask; each run of the plan has another mask */
     const char *message; /* print: text before the values */
-    uint32_t first_n;    /* print: only in the first first_n of the runs that contain the row; 0: in all */
-    int32_t summarize;   /* print: elements shown of each value; 0: 3; negative: all */
+    uint32_t first_n;    /* print: only in the first `first_n` runs that contain the row; 0: in all */
+    int32_t summarize;   /* print: number of elements shown of each value; 0: 3 elements; negative: all */
 } ps_row_options;
 PS_API void ps_row_options_init(ps_row_options *options);
 /**
@@ -162,7 +162,7 @@ PS_API ps_value ps_plan_split(ps_plan *p, ps_value x, int axis, uint32_t parts, 
 PS_API ps_value ps_plan_concat(ps_plan *p, const ps_value *xs, size_t count, int axis);
 /** Stack values of one shape along a new axis 0 (tf.pack). */
 PS_API ps_value ps_plan_stack(ps_plan *p, const ps_value *xs, size_t count);
-/** Returns x; the executing task writes "message[data ...]" to its stderr, 3 elements of each of data [count]. */
+/** Returns x. The executing task writes "message[data ...]" to its stderr: of each of data [count] the first 3 elements. */
 PS_API ps_value ps_plan_print(ps_plan *p, ps_value x, const ps_value *data, size_t count, const char *message);
 
 /* layers (ps_nn.h), float32: x (batch, in), w (in, out), b (out), y and dy (batch, out); a batch may be empty */
@@ -313,8 +313,8 @@ typedef struct ps_replica {
     const ps_value *inputs; /* [input_count] the replica's part of each of ps_replicate_options.batches, in their order */
     size_t input_count;
 } ps_replica;
-/** Make the rows of one replica, and fill gradients [variable_count]. Any status but PS_OK ends the building, with the replica's
- * number. ps_replicate() calls it on its own thread, once for each replica. */
+/** Make the rows of one replica, and fill gradients [variable_count]. Any status but PS_OK ends the building; the error has the
+ * replica's number. ps_replicate() calls it on its own thread, once for each replica. */
 typedef ps_status (*ps_replica_fn)(void *ctx, ps_plan *p, const ps_replica *replica, ps_value *gradients);
 typedef struct ps_replicate_options {
     size_t struct_bytes;        /* filled by ps_replicate_options_init */

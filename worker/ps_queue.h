@@ -43,13 +43,13 @@ typedef struct ps_component {
 
 typedef struct ps_queue_spec {
     size_t struct_bytes; /* filled by ps_queue_spec_init */
-    const char *name;    /* relative to the open scopes; not empty */
+    const char *name;    /* name within the open scopes; not empty */
     ps_queue_kind kind;
     uint32_t component_count;
     int64_t capacity;           /* elements; < 0: unbounded */
     uint64_t min_after_dequeue; /* RANDOM_SHUFFLE */
     uint64_t seed;              /* RANDOM_SHUFFLE: seed of the draws; 0: the task chooses one */
-    const char *device;         /* as in ps_variable_spec; if no task is named: the directory */
+    const char *device;         /* as in ps_variable_spec; if it names no task: the directory (first ps task) */
     ps_component components[PS_QUEUE_COMPONENTS_MAX];
 } ps_queue_spec;
 /** A FIFO without a bound, with one component of this dtype and shape. Any thread. */
@@ -58,7 +58,7 @@ PS_API void ps_queue_spec_init(ps_queue_spec *spec, const char *name, ps_dtype d
 /** Get or create a queue, which the session owns. Errors: INVALID_ARGUMENT, also if the name is a variable, or a queue with
  * another kind, capacity, dtype, shape, min_after_dequeue or seed (the text names both sides); those of ps_variable_get(). */
 PS_API ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue **out_queue);
-/** Find the queue of this name, whatever its definition. NOT_FOUND: there is none. */
+/** Find the queue of this name, whatever its definition. NOT_FOUND: no such queue. */
 PS_API ps_status ps_queue_find(ps_session *s, const char *name, ps_queue **out_queue);
 PS_API const char *ps_queue_name(const ps_queue *q);   /* full name */
 PS_API const char *ps_queue_device(const ps_queue *q); /* "/job:ps/task:0/device:CPU:0" */
@@ -93,8 +93,8 @@ typedef struct ps_into {
  *          DEADLINE_EXCEEDED   the queue was full until the deadline; the element is not in it
  *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
  *          FAILED_PRECONDITION the element is larger than the task's whole memory budget
- *          ABORTED             the queue is gone (reason LOST), or its task lost the session: ps_last_applied() says whether the
- *                              element may be in it
+ *          ABORTED             the queue no longer exists (reason LOST), or its task lost the session: ps_last_applied() says
+ *                              whether the element may be in it
  */
 PS_API ps_status ps_enqueue(ps_queue *q, const ps_from *values, size_t value_count, int64_t timeout_ms);
 /** Put `count` elements in, one after the other, as there is room. values: as of ps_enqueue(), each of shape [count, the
@@ -121,7 +121,7 @@ PS_API ps_status ps_dequeue_many(ps_queue *q, const ps_into *values, size_t valu
 PS_API ps_status ps_dequeue_up_to(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms,
                                   uint32_t *out_count);
 
-/** Number of elements in the queue, without those that were taken and may come back. */
+/** Number of elements in the queue, without elements that were taken out and may come back. */
 PS_API ps_status ps_queue_size(ps_queue *q, uint64_t *out_size);
 PS_API ps_status ps_queue_is_closed(ps_queue *q, bool *out_closed);
 /** Close the queue: enqueues that wait still get their turn, or with cancel_pending_enqueues end CANCELLED; later ones are
@@ -148,7 +148,7 @@ PS_API uint32_t ps_tuple_count(const ps_tuple *t);
  * element), INVALID_ARGUMENT (a string component), INTERNAL (a task has sent bytes that make no sense). */
 PS_API ps_status ps_tuple_get(ps_tuple *t, uint32_t element, uint32_t component, const void **out_data, size_t *out_bytes,
                               ps_shape *out_shape);
-/** Get string `index`, row-major, without NUL. OUT_OF_RANGE: there is none; *out_shape is set if the component exists. */
+/** Get string `index`, row-major, without NUL. OUT_OF_RANGE: no such string; *out_shape is set if the component exists. */
 PS_API ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component, size_t index, const char **out_text,
                                      size_t *out_bytes, ps_shape *out_shape);
 /** ps_enqueue() or ps_enqueue_many() of the elements in t. They stay in t. */
@@ -192,8 +192,8 @@ PS_API ps_status ps_work_get(ps_session *s, const char *name, const char *const 
                              uint32_t epochs, uint64_t seed, ps_work **out_work);
 /** Get the next item. Waits while other sessions have all items that are left. OUT_OF_RANGE: all epochs are done. */
 PS_API ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms);
-/** Report that the item is done. FAILED_PRECONDITION: the item was taken from this session, and another, which the text names,
- * works at it. ABORTED (LOST): the work that handed it out is gone, or was made anew. In every case item->data becomes NULL. */
+/** Report that the item is done. FAILED_PRECONDITION: the item was taken from this session, and another session, which the text
+ * names, works at it. ABORTED (LOST): the work that handed it out no longer exists. item->data becomes NULL. */
 PS_API ps_status ps_work_done(ps_work *w, ps_work_item *item);
 /** Return the item undone: it is handed out again. Errors and memory as of ps_work_done(). */
 PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
@@ -204,8 +204,8 @@ PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);
  * gradients that have it, as TensorFlow does; MEAN_OF_ALL divides each row by the number of all gradients. */
 typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2, PS_REDUCTION_MEAN_OF_ALL = 3 } ps_reduction;
 /**
- * Get or create an accumulator: it adds up gradients of several workers at a task until somebody takes them; TensorFlow's
- * ConditionalAccumulator. The session frees the object at close. The accumulator has a name, a task and an end as a queue has.
+ * Get or create an accumulator: it adds up gradients of several workers at a task until a session takes them; TensorFlow's
+ * ConditionalAccumulator. The session frees the object at close. Name, task and deletion are as for a queue.
  * docs/TF_MAP.md says what can be built from accumulators and queues; training in rounds (ps_session_sync()) needs none.
  *
  * dtype    PS_F32 or PS_F64.
@@ -226,8 +226,8 @@ PS_API ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dt
  *
  * Errors   INVALID_ARGUMENT    NaN or infinity; gradient_bytes is wrong (both sizes are named, nothing is sent)
  *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
- *          ABORTED             the accumulator is gone (reason LOST), or its task lost the session. After this error, and at the
- *                              deadline, ps_last_applied() says whether the gradient may count. It never counts in part
+ *          ABORTED             the accumulator no longer exists (reason LOST), or its task lost the session. After this error
+ *                              and at the deadline ps_last_applied() says whether the gradient may count. It never counts in part
  */
 PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, size_t gradient_bytes, int64_t local_step,
                                            int64_t timeout_ms, bool *out_accepted);
@@ -301,17 +301,17 @@ typedef struct ps_queue_info {
     ps_queue_kind kind;
     int64_t capacity; /* < 0: unbounded */
     uint64_t min_after_dequeue, seed;
-    uint64_t size, taken;          /* size: elements in the queue; taken: those handed out, which may come back */
-    uint64_t bytes;                /* bytes of the elements in the queue and of those taken */
+    uint64_t size, taken;          /* elements in the queue; elements handed out that may come back */
+    uint64_t bytes;                /* bytes of the elements in the queue and of those handed out */
     uint32_t enqueuers, dequeuers; /* requests that wait */
     uint32_t epoch, epochs;        /* only work: present epoch (0: not filled; epochs + 1: all done), and number of epochs */
-    uint64_t items, done;          /* work: items per epoch; items done in this epoch */
+    uint64_t items, done;          /* only work: items per epoch; items done in this epoch */
     bool closed;
     uint8_t reserved[3];
     uint32_t component_count;
     ps_component components[PS_QUEUE_COMPONENTS_MAX];
-    int64_t step;     /* accumulator: its global step; `size`: gradients since the last take, `items`: results not received */
-    uint64_t dropped; /* accumulator: gradients that came too late, since its task started */
+    int64_t step; /* accumulator: global step. Its `size` counts gradients since the last take, `items` results not received */
+    uint64_t dropped; /* accumulator: number of gradients that came too late since its task started */
     ps_reduction reduction;
     uint8_t reserved2[4];
 } ps_queue_info;

@@ -4,9 +4,9 @@
  * that have them (common/saved.h).
  *
  * Happy path: the manifest of one task lists the files, which are read in ranges, several at the same time. An export reads the
- * state files, which list the variables; makes the list of tensors; writes the headers; reads each file of values once, and
- * writes its pieces to where they belong in the files of the export; and lets these files appear, the index last. Failure modes:
- * a bad file, a task that is gone, a full disk: files that are not complete do not appear.
+ * state files, which list the variables, makes the list of tensors, and writes the headers. It reads each file of values once,
+ * and writes each piece to its place in the exported files. Then these files appear, the index last. Failure modes: a bad file,
+ * a task that does not answer, a full disk: incomplete files do not appear.
  */
 #include "choice.h"
 #include "files.h"
@@ -33,12 +33,12 @@ struct reading {
     struct psi_saved_io io;
     struct psi_saved saved;
     struct psi_saved_file *tasks;
-    uint64_t done_bytes, total_bytes; /* bytes read so far; bytes of all files to read */
-    /* the total that options.copied is told: verify: total_bytes; export: bytes of values to write, 0 until known */
+    uint64_t done_bytes, total_bytes; /* bytes read so far; total of all files to read */
+    /* the total that options.copied() gets: in a verify total_bytes, in an export the bytes of values; 0: not known yet */
     uint64_t told_bytes;
     /* for verify: */
-    uint32_t faults, away;            /* number of bad files; number of files that were not read: their task does not answer */
-    struct psi_err first, first_away; /* error of the first bad file; error of the first file whose task is away */
+    uint32_t faults, away;            /* number of bad files; number of files not read, because their task does not answer */
+    struct psi_err first, first_away; /* error of the first bad file; error of the first file whose task does not answer */
 };
 
 static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file, uint32_t *out, struct psi_err *err)
@@ -170,7 +170,7 @@ static void on_bad(void *ctx, const struct psi_saved_file *file, const struct ps
 {
     struct reading *r = ctx;
     if (psi_api_is_interrupt(err)) {
-        return; /* the user has interrupted the reading: nothing is known of the file */
+        return; /* the user has interrupted the reading, which says nothing about the file */
     }
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
     bool away = psi_saved_is_away(err->code);
@@ -250,13 +250,13 @@ struct exporter {
     size_t source_count;
     struct psi_file_var *vars;
     size_t var_count, var_capacity;
-    const char **slot_names; /* the slots' names of all variables, in a row */
+    const char **slot_names; /* names of all variables' slots, one after the other */
     struct psi_tensor *tensors;
     struct part *parts;
     size_t tensor_count, tensor_capacity, part_capacity;
     struct shard *shards;
     uint32_t shard_count;
-    /* not NULL: all variables have powers equal to this one's, which are written once; NULL: each variable has its own */
+    /* a variable whose optimizer powers (beta1^t) all others have too: written once; NULL: written for each variable */
     const struct psi_saved_variable *shared;
 };
 
@@ -355,7 +355,7 @@ static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *
     return st;
 }
 
-/* Add a variable with its tensors to the export. v: a whole variable, or the part of one whose powers are exported. */
+/* Add a variable with its tensors to the export. v: the variable, or the part whose optimizer powers are exported. */
 static ps_status add_variable(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
 {
     struct psi_file_var *vars = psi_grow(e->vars, e->var_count, &e->var_capacity, sizeof(*vars));
@@ -389,7 +389,7 @@ static ps_status add_variable(struct exporter *e, const struct psi_saved_variabl
 }
 
 /* Set e->shared if all variables have equal powers: they are then written once, as in TensorFlow, where all variables of an
- * optimizer share them. Not with several files: each file must be usable alone. */
+ * optimizer share them. NULL if there are several files: each must be usable alone. */
 static void compare_powers(struct exporter *e)
 {
     const struct psi_saved_variable *first = NULL;
@@ -412,8 +412,8 @@ static void compare_powers(struct exporter *e)
 struct ordered {
     const struct psi_saved_variable *variable;
     struct source *from;
-    uint32_t order;            /* its number in the order of creation; for a part: that of its variable's first part */
-    const struct source *task; /* the task where `order` comes from */
+    uint32_t order;            /* rank by creation; all parts of a variable get the lowest rank among them */
+    const struct source *task; /* the task that has set `order` */
 };
 
 static int by_whole(const void *a, const void *b)
@@ -433,7 +433,7 @@ static int in_order(const void *a, const void *b)
                       : (x->variable->part.index > y->variable->part.index) - (x->variable->part.index < y->variable->part.index);
 }
 
-/* How many entries at the front of all, which is sorted by variable, belong to one variable: its parts, or itself alone. */
+/* Number of entries at the front of `all` (sorted by variable) that are the first variable's: its parts, or 1. */
 static size_t together(const struct ordered *all, size_t count)
 {
     size_t n = 1;
@@ -466,7 +466,7 @@ static void sort_all(struct ordered *all, size_t count)
 /* Add one variable to the export. all [count]: the variable itself, or all its parts. DATA_LOSS: a part is missing. */
 static ps_status add_together(struct exporter *e, const struct ordered *all, size_t count, struct psi_err *err)
 {
-    const struct psi_saved_variable *furthest = all[0].variable; /* the part with most updates so far: its powers are exported */
+    const struct psi_saved_variable *furthest = all[0].variable; /* the part with most updates; its powers are exported */
     for (size_t i = 0; i < count; i++) {
         const struct psi_saved_variable *v = all[i].variable;
         furthest = v->version > furthest->version ? v : furthest;
@@ -639,14 +639,14 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     for (size_t i = 0; i < e->tensor_count; i++) {
         e->slot_names[i] = e->parts[i].name;
     }
-    for (size_t i = 0; i < e->var_count; i++) { /* each variable's slots are its last tensors */
+    for (size_t i = 0; i < e->var_count; i++) { /* a variable's value comes first in e->tensors, then its slots */
         size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
         e->vars[i].slots = &e->slot_names[end - e->vars[i].slot_count];
     }
     for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
         st = make_header(e, &e->shards[i], err);
     }
-    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) { /* files are opened only when all headers could be made */
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
         const struct psi_buf *header = &e->shards[i].header;
         st = psi_file_target_write(&e->shards[i].target, header->data, header->len, 0, err);
     }
@@ -694,7 +694,7 @@ static ps_status on_values(void *ctx, const struct psi_saved_variable *v, uint32
     const struct sink *sink = ctx;
     const size_t tensor = first_of(sink, v) - 1 + which;
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
-    bool text = v->dtype == PS_STRING && at >= offsets; /* the piece is of the strings' bytes; false: of their offsets */
+    bool text = v->dtype == PS_STRING && at >= offsets; /* true: the piece has strings' bytes; false: their offsets */
     return v->part.count > 0 ? write_part(sink->exporter, tensor, v, which, at, p, n, err)
                              : write_at(sink->exporter, tensor + text, text ? at - offsets : at, p, n, err);
 }

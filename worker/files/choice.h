@@ -12,16 +12,17 @@ enum { PSI_CHOICE_MAX = 64 };
 struct psi_choice {
     const char *const *only;           /* patterns of names, borrowed; NULL: every name is selected */
     const char *const *prefixes;       /* borrowed; NULL: names are unchanged */
-    uint64_t only_seen, prefixes_seen; /* bit i: entry i of the list has matched some name; in the end every entry must have */
+    uint64_t only_seen, prefixes_seen; /* bit i: entry i has matched a name; psi_choice_check() wants all bits set */
 };
 
-/** Check the lists, each ended by NULL, and borrow them. INVALID_ARGUMENT: too many entries; one empty, double or without =. */
+/** Check the lists, each ended by NULL, and borrow them. INVALID_ARGUMENT: too many entries; empty pattern; prefix without = or
+ * with an OLD that occurs twice. */
 ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const char *const *prefixes,
                           struct psi_err *err) PSI_MUST;
 /** True if c selects the variable: `only` is NULL or has a fitting pattern. Notes fitting patterns in only_seen. */
 bool psi_choice_takes(struct psi_choice *c, const char *name);
-/** Apply the prefixes to a name: an import makes the variable's name from the tensor's, an export the other way.
- * INVALID_ARGUMENT: the result cannot be a name. */
+/** Replace the longest prefix that fits name. Imports make the variable's name from the tensor's, exports the tensor's from the
+ * variable's. INVALID_ARGUMENT: the result cannot be a name. */
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
 /**
@@ -31,8 +32,8 @@ ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_
  * Errors  those of psi_choice_rename() and psi_choice_once(); RESOURCE_EXHAUSTED */
 ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const char *name, char **out_as,
                             struct psi_err *err) PSI_MUST;
-/** Note in the map `names` that name `from` becomes `as`; borrows from. what: "tensors" or "variables", for the error.
- * INVALID_ARGUMENT: another name becomes `as` too; RESOURCE_EXHAUSTED. */
+/** Note in the map `names` that name `from` becomes `as`; the map keeps the pointer `from`. what: "tensors" or "variables", for
+ * the error. INVALID_ARGUMENT: another name becomes `as` too; RESOURCE_EXHAUSTED. */
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as,
                           struct psi_err *err) PSI_MUST;
 /** Call after all names: NOT_FOUND if some entry has matched no name, and is probably misspelt; the error names the first such

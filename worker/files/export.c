@@ -8,10 +8,10 @@
  * work at the same time. A piece of a part of a variable goes to where its elements are in the whole variable (cut.c). The header
  * lists the variables in order of creation; their values are sorted by element size.
  *
- * In rounds the values are those of one round: the directory is asked before and after. If a round has ended in between, the
- * values are read again and overwritten in the file, within the timeout of one variable of that size. A round begins only when
- * the round before has ended on all tasks, so an equal answer before and after means that nothing has changed. Failure modes:
- * after any error no file is left.
+ * In synchronous rounds all values are from one round: the directory (first ps task) is asked before and after. If a round has
+ * ended in between, the values are read again and overwritten in the file, within the timeout of one variable of that size. A
+ * round begins only when the round before has ended on all tasks, so an equal answer before and after means that nothing has
+ * changed. Failure modes: after any error no file is left.
  */
 #include "choice.h"
 #include "files.h"
@@ -54,17 +54,17 @@ struct exporter {
     struct psi_tensor *tensors; /* [tensor_count], in the header's order; strings have two */
     struct part *parts;
     size_t tensor_count;
-    size_t *order; /* [order_count]: which tensors to read from ps tasks, in the order of their positions in the file */
+    size_t *order; /* [order_count]: indices of the tensors to read from ps tasks, sorted by position in the file */
     size_t order_count;
     struct psi_buf header;
     uint64_t total_bytes; /* bytes of all values */
     /* pieces that were requested but not written yet, and which piece to request next: */
     struct slot *slots;
     size_t next;                     /* index in `order`: tensor of the piece to request next */
-    uint32_t next_part;              /* that piece's part, for a variable in parts */
+    uint32_t next_part;              /* index of the part that has this piece, for a variable in parts */
     uint64_t next_first;             /* first element of that piece */
     size_t head, flying;             /* slots is a ring: `flying` pieces are in use, the oldest in slots[head] */
-    uint64_t done_bytes, said_bytes; /* bytes of values: written so far; as last given to options.copied */
+    uint64_t done_bytes, said_bytes; /* bytes of values written so far; done_bytes at the last options.copied() */
 };
 
 /* qsort(): by order of creation at the task, then by task. */
@@ -84,7 +84,7 @@ static void on_container(void *ctx, const ps_container_info *info)
 {
     struct names *n = ctx;
     if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
-        n->count = info->names; /* the highest answer counts: it is the directory's, which knows the variables of all tasks */
+        n->count = info->names; /* the highest answer is from the directory task, which knows the variables of all tasks */
     }
 }
 
@@ -376,7 +376,7 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
         st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
-    while (e->flying > 0) { /* after an error: requests under way still use the slots' memory */
+    while (e->flying > 0) { /* after an error: wait for the requests under way, because they use the slots' memory */
         struct slot *slot = &e->slots[e->head];
         PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error is returned */
         e->head = (e->head + 1) % SLOTS;
@@ -401,7 +401,7 @@ static ps_status write_ready(struct exporter *e, struct psi_err *err)
     return st;
 }
 
-/* What the directory reports of the container's rounds (synchronous training). there: it is trained in rounds, or may be. */
+/* What the directory (first ps task) says of the container's synchronous rounds. there: the container has rounds, or may have. */
 struct rounds {
     const char *container;
     bool there;
@@ -417,7 +417,7 @@ static void on_round(void *ctx, const ps_round_info *info)
         r->generation = info->generation;
         r->round = info->round;
         r->phase = info->phase;
-    } else if (info->container[0] == '\0' && !r->there) { /* the directory was restarted: any container may have rounds */
+    } else if (info->container[0] == '\0' && !r->there) { /* the directory task was restarted: any container may have rounds */
         r->there = true;
         r->phase = info->phase;
     }

@@ -217,8 +217,8 @@ static ps_status records_known(struct psi_client *c, struct psi_map *known, stru
     return PS_OK;
 }
 
-/* In the loop thread: give each entry the library's record of the variable (psi_var). The session's own record is used, so that
- * exports leave no new ones behind; but not if it sends values in half precision, because copies must be exact. */
+/* Loop thread: set each entry's `var`. A record that the session has already is used again, so that an export leaves no new ones;
+ * but no record that sends values in half precision, because copies must be exact. */
 static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
 {
     const struct records *r = call->arg;
@@ -294,7 +294,7 @@ static ps_status open_batch(ps_session *s, struct psi_file_var **vars, struct ps
     return st;
 }
 
-/* How many entries from index `from` on are to be opened together: about OPEN_AT_ONCE, and all parts of a variable together. */
+/* Number of entries from index `from` on to open together: OPEN_AT_ONCE, or fewer so that no variable's parts are divided. */
 static size_t batch_size(const struct records *r, size_t from)
 {
     size_t n = r->count - from < OPEN_AT_ONCE ? r->count - from : OPEN_AT_ONCE;
@@ -322,13 +322,13 @@ static void spec_prepare(struct psi_file_var *v)
 {
     v->spec.struct_bytes = sizeof(v->spec);
     v->spec.name = v->info.name;
-    v->spec.partitions = 0; /* v is one variable or one part at its task: not to be cut again */
-    if (!v->missing) {      /* it exists: the name suffices to look it up */
+    v->spec.partitions = 0; /* 0: v is not cut (again): it is one variable or one part */
+    if (!v->missing) {      /* the variable exists: a look-up needs only the name */
         v->spec.wire_dtype = PS_F32;
     }
 }
 
-/* Fill *r: each whole variable, each part of a partitioned one; and prepare their specs. r->vars: psi_free(). */
+/* List in *r all whole variables and all parts of partitioned ones; prepare their specs. The caller frees r->vars. */
 static ps_status records_list(struct psi_file_var *vars, size_t count, struct records *r, struct psi_err *err)
 {
     size_t total = 1;

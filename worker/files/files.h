@@ -9,8 +9,8 @@
 #include "common/partition.h"
 #include "common/safetensors.h"
 
-#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* most bytes of one read request; all under way fit a CPU cache */
-#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* most bytes of values in memory; a larger value is there alone */
+#define PSI_FILES_PIECE_BYTES ((size_t)256 << 10)   /* most bytes of one read request; all requests under way fit a CPU cache */
+#define PSI_FILES_FLIGHT_BYTES ((uint64_t)64 << 20) /* most bytes of values that an import sends at a time */
 
 /* keys of a safetensors file's __metadata__ (docs/OPERATIONS.md) */
 #define PSI_FILES_FORMAT "psd"
@@ -24,25 +24,25 @@
 #define PSI_FILES_BYTES ":bytes"
 
 struct psi_file_var {
-    ps_variable_info info; /* what its ps task has listed */
+    ps_variable_info info; /* the variable as its ps task has listed it */
     uint32_t task;
     uint32_t handle;          /* number by which requests name it at the task; 0: not opened yet */
     bool missing;             /* import: the variable does not exist, and is created from spec, as info.name in info.container */
-    bool given;               /* import: it got its value from the file; in the container's list: the file has its value */
+    bool given;               /* import: the variable got its value; in importer.there: the file has a value for it */
     bool lost;                /* import: the value was set and is lost again: its ps task was lost, or restored a checkpoint */
     bool any_shape;           /* strings whose shape the file lacks: only the number of elements is compared */
     bool told;                /* import: the file's __metadata__ describes the tensor, so its kind need not be guessed */
     bool slot;                /* import: the tensor is optimizer state: a slot (such as momentum) or a power */
     char *slot_of;            /* name of the variable to which the slot belongs; psi_free() */
     char *as;                 /* export: its name in the file, if prefixes change it; NULL: info.name; psi_free() */
-    const char *const *slots; /* export: [slot_count] names of its slots' tensors */
+    const char *const *slots; /* export: [slot_count] names of the tensors with its slots */
     size_t slot_count;
     ps_variable_spec spec;
     ps_optimizer optimizer;     /* memory for spec.optimizer */
     struct psi_var *var;        /* the client library's record of it; only the loop thread reads it */
     struct psi_parts cut;       /* if the variable is partitioned: how it is cut */
     struct psi_file_var *parts; /* [cut.count], in order; NULL: the variable is not partitioned */
-    /* a whole variable: only some of its parts have values; a part: its task now says another cut than it listed */
+    /* whole variable: some of its parts lack a value; part: the task has another cut of the variable now than it has listed */
     bool torn;
 };
 
@@ -53,8 +53,8 @@ ps_status psi_files_options(ps_session *s, const char *path, const ps_file_optio
 /** List the container's variables at all ps tasks, sorted by task and name. Free with psi_files_vars_free(). */
 ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_var **out_vars, size_t *out_count,
                          struct psi_err *err) PSI_MUST;
-/** Open each variable that is not open; create it first if `missing`. A variable in parts is opened with all its parts. Then info
- * is what the tasks have. ABORTED: parts were changed since they were listed. */
+/** Open each variable that is not open; create it first if `missing`. A variable in parts is opened with all its parts. Sets
+ * handle and info as the tasks answer. ABORTED: a variable's parts have changed since psi_files_list(). */
 ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;
 /** Initialise a hash map with a random seed, because names in a file may be chosen to collide. borrowing: m copies no keys. */
 void psi_files_map_init(struct psi_map *m, bool borrowing);
@@ -80,8 +80,8 @@ struct psi_part psi_files_part(const ps_variable_info *info);
 ps_status psi_files_join(struct psi_file_var *vars, size_t *count, struct psi_err *err) PSI_MUST;
 /** Set v->cut and v->parts of a variable that is to be created, as v->spec says. INVALID_ARGUMENT: its shape cannot be cut so. */
 ps_status psi_files_cut(struct psi_file_var *v, struct psi_err *err) PSI_MUST;
-/** Map a position in part `index` to the whole variable: *out_whole is where byte `at` of the part lies there. Returns how many
- * of the next `bytes` bytes (1 or more) lie together there too. each: bytes of an element. */
+/** Byte `at` of part `index` is byte *out_whole of the whole variable. Returns how many bytes from there on, at most `bytes`, lie
+ * together in the part and in the whole variable. each: bytes of an element. */
 uint64_t psi_files_run(const struct psi_parts *cut, uint32_t index, size_t each, uint64_t at, uint64_t bytes,
                        uint64_t *out_whole);
 /** How an optimizer slot is cut if its variable is cut as `cut` says: a slot may have another shape. */
@@ -107,7 +107,7 @@ struct psi_file_target {
     const char *path;    /* as the caller gave it, for messages; borrowed */
     char *directory;     /* the file's directory, with symbolic links of path followed */
     char *name;          /* name in the directory */
-    char temporary[64];  /* its name until the commit; "": none yet (O_TMPFILE) */
+    char temporary[64];  /* the file's name until the commit; "": it has no name (O_TMPFILE) */
     int directory_fd;    /* -1: not open */
     int fd;              /* -1: not open */
     uint64_t written_to; /* up to this offset the kernel was asked to begin writing to disk */

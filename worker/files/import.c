@@ -2,14 +2,13 @@
 /*
  * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
- * Happy path: all selected tensors are checked (source.c, choice.c); of other tensors only the names are.
- * run() lists the container's variables (VARS at all tasks); tells slots from variables, and gives the variables their names in
- * the container; checks that each variable exists with the same dtype and shape, or is missing; opens the existing ones; creates
- * the missing ones, in the order of the header; and assigns, several values at the same time. An ASSIGN to a variable without a
- * value initialises it (version 0, fresh slots), so no other session can do so in between. Slots and Adam's powers are found by
- * the names that an export gives them, are compared before anything changes, and are assigned after all values. Without metadata
- * a tensor w/Adagrad is a slot of w, if w is in the file or the container. Failure modes: before the first ASSIGN no value has
- * changed; later the error says how many variables have new values.
+ * Happy path: all selected tensors are checked, of others only the names (source.c, choice.c). run() lists the container's
+ * variables. It tells slots from variables, and finds each variable's name in the container. It checks that the variable exists
+ * with the same dtype and shape, or is missing. Then it opens existing variables, creates missing ones in the order of the
+ * header, and assigns several values at the same time. An ASSIGN to a variable without a value also initialises it (version 0,
+ * fresh slots), so no other session can do so in between. Slots and Adam's powers have the names that an export gives them; they
+ * are compared before anything changes, and assigned after all values. Without metadata a tensor w/Adagrad is a slot of w, if w
+ * is in the file or the container. Failure modes: before the first ASSIGN no value has changed; later the error counts them.
  */
 #include "choice.h"
 #include "files.h"
@@ -60,7 +59,7 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_choice choice;
-    struct psi_file_var *there; /* the container's variables; `given`: the file has a value for it */
+    struct psi_file_var *there; /* the container's variables; .given: the file has a value for the variable */
     size_t there_count;
     struct psi_map there_names;
     struct psi_file_var *vars; /* [source.item_count]: the variable of each tensor in the file */
@@ -71,7 +70,7 @@ struct importer {
     struct slot slots[SLOTS];
     size_t head, flying;
     uint64_t flying_bytes, done_bytes;
-    size_t done, assigned; /* variables whose value is set; requests that succeeded */
+    size_t done, assigned; /* number of variables whose value is set; number of requests that succeeded */
 };
 
 static ps_status compare(const char *tensor, const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
@@ -131,7 +130,7 @@ static ps_status match(struct importer *m, struct psi_err *err)
             v->task = old->task;
             v->cut = old->cut;
             v->parts = old->parts;
-            old->parts = NULL; /* now v frees the parts; no other tensor has this variable */
+            old->parts = NULL; /* v owns the parts from now on */
             st = compare(m->source.items[i].name, v, &old->info, err);
         }
     }
@@ -162,7 +161,7 @@ static ps_status define(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Keep entry i of the arrays items, vars and of_vars while others are removed: move it to index kept (<= i), which is free. */
+/* Move entry i of items, vars and of_vars to index kept (<= i). Callers keep some entries so, and drop the others. */
 static void keep(struct importer *m, size_t kept, size_t i)
 {
     m->source.items[kept] = m->source.items[i];
@@ -220,7 +219,7 @@ static ps_status choose(struct importer *m, struct psi_err *err)
     return st == PS_OK ? check_names(m, err) : st;
 }
 
-/* Find the kind of slot named so, as "Adagrad", in all optimizers; power: the slot whose power is so named, as "beta1_power". */
+/* Find a slot of any optimizer by its name ("Adagrad"), or with `power` by the name of its power ("beta1_power"). */
 static const struct psi_slot *find_slot(const char *name, bool power)
 {
     for (uint32_t kind = PS_OPT_NONE; kind < psi_optimizer_row_count; kind++) {
@@ -239,7 +238,7 @@ static bool is_power(const char *name)
     return find_slot(name, true) != NULL;
 }
 
-/* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: none. */
+/* Find the container's variable that the file calls name [n]; prefixes are applied. NULL: there is none. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
     struct psi_choice choice = m->choice; /* a copy: psi_choice_rename() marks prefixes in it as used, a look-up must not */
@@ -366,7 +365,7 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     return PS_OK;
 }
 
-/* True if the file has this slot. Not its size but its name tells, because a slot may have 0 bytes. */
+/* True if the file has this slot. The name tells, not the size: a slot may have 0 bytes. */
 static bool is_there(const struct psi_file_item *slot)
 {
     return slot->name[0] != '\0';
@@ -381,8 +380,8 @@ static bool has_slots(const struct slots *of)
     return any;
 }
 
-/* Read powers that are stored once for all variables. items: tensors named as powers. Reads and checks only those that a variable
- * with slots in the file needs. */
+/* Set the powers that the file stores once for all variables. items: tensors whose names are those of powers. A power that no
+ * variable with slots in the file needs is not read. */
 static ps_status share_powers(struct importer *m, const struct psi_map *items, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -472,8 +471,7 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
     return PS_OK;
 }
 
-/* Add the ASSIGN requests that set v from an item: one, or one for each part of v. slot: 0: they set the value; else 1 + index of
- * the slot that they set. */
+/* Add the ASSIGN requests that set v from an item: one, or one for each part of v. slot: 0: value; else 1 + index of the slot. */
 static ps_status list_gift(struct importer *m, const struct psi_file_item *item, struct psi_file_var *v, uint32_t slot,
                            double power, struct psi_err *err)
 {
@@ -640,7 +638,7 @@ static ps_status take(struct importer *m, struct psi_err *err)
 
 static bool fits(const struct importer *m, size_t i)
 {
-    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* slots wait until all values are set */
+    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* the first slot waits for the values */
                               m->flying_bytes + m->gifts[i].bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
@@ -751,7 +749,7 @@ struct meant {
     bool slots;
 };
 
-/* True if the options select tensor `name`. A slot goes with its variable; powers are always selected. */
+/* True if the options select tensor `name`. If slots are imported, a slot goes with its variable. */
 static bool is_meant(void *ctx, const char *name)
 {
     const struct meant *meant = ctx;
@@ -843,7 +841,7 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before variables are created */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_settle(s)); /* first does the gets of variables that were put off; the session keeps an error */
+        PSI_IGNORE(psi_api_settle(s)); /* runs the gets that were put off; an error stays in the session */
         st = run(m, &err);
         psi_api_go_outside(s);
     }

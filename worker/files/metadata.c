@@ -26,7 +26,7 @@ static json_t *optimizer_json(const ps_optimizer *o)
     bool good = object != NULL;
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
         double value = psi_hyper_value(o, h);
-        if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* leave a switch out that is off */
+        if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* leave out a switch that is off */
             good = json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_true() : json_real(value)) == 0;
         }
     }
@@ -125,7 +125,7 @@ static ps_status refuse_newer(struct psi_err *err, const char *name, const char 
     return refuse(err, name, text);
 }
 
-/* Find a key of `object` that is no parameter of this kind of optimizer; NULL: none. */
+/* Find a key of `object` that is no parameter of this kind of optimizer; NULL: there is no such key. */
 static const char *unknown_key(const json_t *object, uint32_t kind)
 {
     const char *key = NULL;
@@ -247,7 +247,7 @@ static void mark_slots(struct understanding *u, const char *name, const json_t *
     }
 }
 
-/* Read the JSON member of one variable. If it is not in the caller's list, only its slots' names are used. */
+/* Read the JSON member of one variable. Of a variable that the caller's list lacks, only the slots' names are used. */
 static ps_status on_variable(void *ctx, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
     struct understanding *u = ctx;

@@ -4,9 +4,9 @@
  *
  * Happy path: psi_file_source_open() reads the index; opens each file with a selected tensor (psi_file_wants) and reads its
  * header (common/safetensors.c); checks that every selected tensor can be a variable, where NAME:offsets and NAME:bytes together
- * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a selected
- * tensor that the format or a variable does not allow: all tensors are checked before the import is refused, so that the error
- * can name several; a file that changes or becomes shorter while it is read.
+ * are a string variable; and checks the values of bools and strings. Failure modes: no such file; no regular file; a file that
+ * changes while it is read; a selected tensor that cannot be a variable. All tensors are checked before the import is refused,
+ * so that the error can name several.
  */
 #include "source.h"
 
@@ -289,7 +289,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
     return psi_map_find(names, text, (size_t)n);
 }
 
-/* Make *item from tensor t and, for strings, their second tensor. *out_more false: t is that second one, nothing to do. */
+/* Make *item from tensor t and, for strings, from their other tensor. *out_more false: that tensor has made the item. */
 static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {
@@ -304,7 +304,7 @@ static ps_status make_item(const struct psi_file_part *part, const struct psi_ma
     const struct psi_tensor *plain = find(names, item->name, "");
     *out_more = plain != NULL ? t == plain : offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes);
     if (!*out_more) {
-        return PS_OK; /* t is the second tensor of a string variable, whose item was made with the first */
+        return PS_OK;
     }
     if (plain != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -444,7 +444,7 @@ static void close_parts(struct psi_file_source *s)
     }
 }
 
-/* Add a file to s->parts: name NULL: the caller's path itself; else file `name` in that path's directory. */
+/* Add to s->parts the file `name` in the directory of s->path. name NULL: the file s->path itself. */
 static ps_status add_part(struct psi_file_source *s, const char *name, struct psi_err *err)
 {
     const char *slash = strrchr(s->path, '/');
@@ -542,7 +542,7 @@ static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, stru
     return st;
 }
 
-/* Check that the files have at least as many tensors as the index names selected ones. */
+/* Check that the files have at least `tensors` tensors, the number of selected tensors in the index. */
 static ps_status check_parts(const struct psi_file_source *s, size_t tensors, struct psi_err *err)
 {
     size_t found = 0;

@@ -11,7 +11,7 @@
 
 #include <sys/stat.h>
 
-/* Which tensors the import selects. Of others only the name is checked; files of an index without selected ones stay closed. */
+/* Which tensors the import selects. Of other tensors only the name is checked. */
 struct psi_file_wants {
     bool (*takes)(void *ctx, const char *name); /* true: import `name`; NULL: import all */
     void *ctx;
@@ -21,7 +21,7 @@ struct psi_file_wants {
 struct psi_file_item {
     char name[PS_NAME_BYTES_MAX + 1];
     ps_dtype dtype;
-    ps_shape shape;         /* for strings without a shape in __metadata__: (number of strings) */
+    ps_shape shape;         /* strings without a shape in __metadata__: one dimension, the number of strings */
     uint64_t offset, bytes; /* position and size of the tensor in its file; strings: of the offsets' tensor */
     uint64_t text_offset, text_bytes;
     size_t part;
@@ -64,7 +64,7 @@ struct psi_file_source {
  * same tensor.
  *
  * wants   NULL: all tensors are selected.
- * source  set also after an error: psi_file_source_close().
+ * source  psi_file_source_close() it, also after an error.
  * Errors  INVALID_ARGUMENT names the tensors that cannot be variables, with the reason for the first, and how to leave them out;
  *         NOT_FOUND, PERMISSION_DENIED and other errors of reading; RESOURCE_EXHAUSTED
  */

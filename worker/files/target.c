@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that appears whole or not at all: a file without a name in the target's directory (O_TMPFILE), so that even a killed
- * program leaves nothing; fdatasync; linked to its name, or to a temporary one that is renamed over an older file; fsync of the
- * directory. Without O_TMPFILE or /proc the file has the temporary name from the start. Failure modes: no such directory, no
- * permission, no space, no regular file at path; an older file stays unchanged. A write beyond RLIMIT_FSIZE raises SIGXFSZ, which
- * would end the program: it is blocked during the writes, and a pending one is consumed. */
+/* A file that appears whole or not at all. Data goes to a file without a name in the target's directory (O_TMPFILE), so that even
+ * a killed program leaves nothing. The commit calls fdatasync(), links the file to its name, or to a temporary name that it
+ * renames over an older file, and calls fsync() on the directory. Without O_TMPFILE or /proc the file has the temporary name from
+ * the start. Failure modes: no such directory, permission, space or regular file; an older file stays unchanged. A write beyond
+ * RLIMIT_FSIZE raises SIGXFSZ, which would end the program: it is blocked during writes, and a pending one is consumed. */
 #include "files.h"
 
 #include "common/mem.h"
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HINT_BYTES = 8 << 20 }; /* after each so many bytes ask the kernel to begin writing them to disk */
+enum { HINT_BYTES = 8 << 20 }; /* after each 8 MiB the kernel is asked to begin writing them to disk */
 
 bool psi_files_hold_signal(void)
 {

@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void put(struct writer *w, const ch
     }
 }
 
-/* Write text as a JSON string. Each byte that is not printable ASCII becomes '?', as in messages. */
+/* Write text as a JSON string. Each byte that is not printable ASCII becomes '?'. */
 static void put_text(struct writer *w, const char *text)
 {
     put(w, "\"");

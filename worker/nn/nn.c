@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps_nn.h, plain pointers: each function makes tensors of its arguments; kernels/host.h checks them by the table of operations,
- * and computes. Happy path on the CPU: the operation works in the caller's memory. For a device with its own memory inputs are
- * copied there and outputs back, and the call waits: for tests and occasional use. Failure modes: a wrong argument (named,
- * outputs untouched), a device that cannot be opened or fails. The text of the last error is kept per thread. */
+/* The functions of ps_nn.h that take plain pointers: each makes tensors of its arguments; kernels/host.h checks and computes
+ * them. Happy path on the CPU: the operation works in the caller's memory. For a device with memory of its own inputs are copied
+ * there and outputs back, and the call waits, which is slow: for tests and occasional use. Failure modes: a wrong argument
+ * (named, outputs untouched), a device that cannot be opened or fails. The text of the last error is kept per thread. */
 #include "nn.h"
 
 #include "worker/nn/kernels/host.h"
@@ -173,7 +173,7 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
         const struct psk_tensor *t;
     } all[] = {{"dw", &to_w[2]}, {"db", &to_w[3]}, {"dx", &to_x[3]}, {"x", &to_w[0]}, {"w", &to_x[1]}, {"dy", &to_x[0]}};
     for (size_t i = 0; i < 3 * 6 && st == PS_OK;
-         i++) { /* no output of the operation dw, db may overlap an argument of the operation dx, and vice versa */
+         i++) { /* no output of one operation may overlap an argument of the other operation */
         const size_t o = i / 6;
         if (i % 6 > o && all[o].t->address != 0 && all[i % 6].t->address != 0 && !psk_tensors_apart(all[o].t, all[i % 6].t)) {
             st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, all[o].name, all[i % 6].name);

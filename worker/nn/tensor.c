@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OF_HEAP = 1, SHAPED = 2 }; /* flags: OF_HEAP: from ps_tensor_new(); SHAPED: operations keep its shape */
+enum { OF_HEAP = 1, SHAPED = 2 }; /* ps_tensor.flags: OF_HEAP: ps_tensor_new() allocated it; SHAPED: outputs must fit its shape */
 
 _Static_assert(sizeof(struct psk_block) <= sizeof(((ps_tensor *)0)->memory), "a tensor has room for its block");
 _Static_assert(PS_LINEAR == (int)PSK_LINEAR && PS_RELU == (int)PSK_RELU && PS_SIGMOID == (int)PSK_SIGMOID &&
@@ -37,7 +37,7 @@ static void note_place(ps_tensor *t)
     t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_index(place);
 }
 
-/* Store st, and unless PS_OK this thread's error text, in the call's output tensor. out NULL: there is none. Returns st. */
+/* Store st, and on an error this thread's error text, in the call's output tensor. out NULL: no output tensor. Returns st. */
 static ps_status settle(ps_tensor *out, ps_status st)
 {
     if (out != NULL) {
@@ -507,7 +507,7 @@ ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy
 
 enum { ENDS, COLUMNS, VALUES, PARTS };
 
-/* Blocks whose host memory is the arrays of a ps_csr, which the program owns and frees. Memory on a device is the blocks' own. */
+/* Blocks for the arrays of a ps_csr. Their host memory is these arrays, which the program frees; they own their device memory. */
 struct rows {
     struct psk_block blocks[PARTS];
     struct psk_use uses[PARTS];
@@ -534,7 +534,7 @@ static void rows_fini(struct rows *r)
     }
 }
 
-/* Run an operation on the sparse matrix x and the parameter w. rest: the operation's arguments behind the three of x. */
+/* Run an operation on the sparse matrix x and the parameter w. rest: the operation's arguments after x's three arrays. */
 static ps_status run_sparse(const char *fn, psk_op op, const ps_csr *x, ps_param *w, const struct arg rest[PARTS],
                             const struct psk_attrs *attrs)
 {

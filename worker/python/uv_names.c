@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the libc data that libuv's static library uses, for the shared libraries of the wheel. Debian's static library is
  * compiled for programs: it expects environ, stderr and in6addr_any at a fixed distance from its code, which a shared library
- * cannot promise. In the wheel's copy of it these three have the names that are defined here; the rest of its code may lie
- * anywhere. libuv reads environ when it starts a process, and writes to stderr before it aborts: copies of pointers suffice. */
+ * cannot promise. In the wheel's copy of the static library these three symbols are renamed to those defined here. libuv reads
+ * environ when it starts a process, and writes to stderr before it aborts: copies of pointers suffice. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <unistd.h>

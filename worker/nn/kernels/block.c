@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values on the host, on a device, or on both, and operations on them. Happy path: psk_block_run() checks the shapes, copies the
- * inputs that the device lacks to it, in an order that marks ensure, and submits the operation; the outputs are on the device
- * only. psk_block_read() copies values back and waits. Failure modes: no memory on either side, or the device refuses: the
- * block's values stay where they were; the device fails: its values are lost, and every later call says so. */
+ * inputs that the device lacks to it, and submits the operation; the outputs are then on the device only. Marks (device.h) keep
+ * copies and operations in order. psk_block_read() copies values back and waits. Failure modes: no memory, or the device refuses:
+ * the values stay where they were; the device fails: its values are lost, and every later call says so. */
 #include "block.h"
 
 #include "common/mem.h"
@@ -246,7 +246,7 @@ static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct ps
     if (st != PS_OK || !values || b->on_device) {
         return st;
     }
-    st = to_host(b, bytes, err); /* zeros if no values were written */
+    st = to_host(b, bytes, err); /* makes zeros if no values were written */
     if (st == PS_OK && b->pinned != b->place) {
         st = settle(b, err);
         st = st == PS_OK ? host_room(b, b->place, bytes, err) : st;
@@ -279,7 +279,7 @@ static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_
     return PS_OK;
 }
 
-/* Check indices and ends of bags on the host, which has their values, because no operation of the library computes them. */
+/* Check indices and ends of bags. The host has their values: they are always inputs from the program. */
 static ps_status indices_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, const struct psk_attrs *attrs,
                                struct psi_err *err)
 {

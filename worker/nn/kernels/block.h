@@ -10,8 +10,8 @@
 
 /* may_alias: a block is stored in ps_tensor.memory, an array of another type */
 struct __attribute__((may_alias)) psk_block {
-    struct psk_place *place; /* the device of `address` and `marks`, to which the block holds a reference; NULL: none yet */
-    /* buffer on the device; 0: none yet, or the device computes in host memory, and `host` is used */
+    struct psk_place *place; /* the device of `address` and `marks`, to which the block holds a reference; NULL: no device yet */
+    /* buffer on the device; 0: not allocated yet, or the device computes in host memory, with `host` */
     psk_address address;
     size_t device_bytes;
     void *host; /* NULL: none yet */
@@ -24,7 +24,7 @@ struct __attribute__((may_alias)) psk_block {
 };
 
 void psk_block_fini(struct psk_block *b);
-/** Host memory of at least `bytes` for new values, all of which the caller must write. Waits until no submitted copy uses it.
+/** Host memory of at least `bytes` for new values, all of which the caller must write. Waits for submitted copies that use it.
  * place: device that will use the values; if the block has no device yet, the memory is pinned for `place`. NULL: not known. */
 PSI_MUST ps_status psk_block_write(struct psk_block *b, struct psk_place *place, size_t bytes, void **out, struct psi_err *err);
 /** Host memory with the values; copies them from the device, and waits, if only the device has them. */
@@ -62,7 +62,7 @@ struct psk_watch {
     /* called after psk_block_run() has submitted operation `name`, or psk_block_read() has waited for a device ("read") */
     void (*ran)(const char *name, uint64_t begun_ns, uint64_t ended_ns);
 };
-/** Set the tracer's functions; NULL: none. *w must stay valid for ever: other threads may use it after a new call. Any thread. */
+/** Set the tracer's functions; NULL: no tracer. *w must stay valid for ever: other threads may still use a replaced one. */
 void psk_watch(const struct psk_watch *w);
 
 #endif

@@ -26,10 +26,10 @@ enum { RING = 128, NAME_BYTES = 32 };
 struct track {
     struct psk_stream *stream;
     struct psk_event *ring[RING];
-    uint64_t last;                /* number of the last submission; 0: none */
+    uint64_t last;                /* number of the last submission; 0: nothing was submitted yet */
     uint64_t waited[PSK_STREAMS]; /* new work of this stream starts only after submission waited[t] of stream t */
-    uint64_t done;                /* atomic: submissions up to this number have been seen to be done */
-    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: none */
+    uint64_t done;                /* atomic: number of the newest submission that is known to be done, with all before it */
+    uint64_t unmarked;            /* number of the submission whose event could not be recorded; 0: each has its event */
 };
 
 struct psk_place {
@@ -219,7 +219,7 @@ void psk_place_close(struct psk_place *place)
     }
     (void)pthread_mutex_lock(&open_mutex);
     const bool last = --place->refs == 0;
-    if (last) { /* under open_mutex, so that a thread that opens the device again finds it closed */
+    if (last) { /* closes under open_mutex: a thread that opens the device now waits, and opens it anew */
         struct psk_marks all;
         for (size_t s = 0; s < PSK_STREAMS; s++) {
             all.at[s] = place->tracks[s].last;
@@ -317,7 +317,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
         work->marks[m]->at[work->stream] = n;
     }
     st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
-    if (st != PS_OK) { /* without an event nobody learns when the work ends: the device takes no further work */
+    if (st != PS_OK) { /* without an event the end of the work cannot be seen, so the device takes no further work */
         t->unmarked = n;
         place->error = *err;
     }
@@ -327,7 +327,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
 {
     struct psi_err why = {0};
-    if (place->host_memory) { /* the work is done when submit() returns: nothing to order, and threads need not wait */
+    if (place->host_memory) { /* submit() does the work at once: there is no order to keep, so no lock */
         return work->submit(place->plugin, place->device, place->tracks[work->stream].stream, work->arg, err);
     }
     (void)pthread_mutex_lock(&place->lock);
@@ -354,7 +354,7 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         }
         (void)pthread_mutex_lock(&place->lock);
         ps_status st = PS_OK;
-        if (n == t->unmarked) { /* no event could be recorded for this submission, the last one: try again */
+        if (n == t->unmarked) { /* submission n has no event, because recording failed: record it now */
             st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], &why);
             t->unmarked = st == PS_OK ? 0 : n;
         }

@@ -13,7 +13,7 @@ PSI_MUST ps_status psk_host_place(struct psk_place **out, struct psi_err *err);
 /** The default device; NULL: none is open yet. */
 struct psk_place *psk_host_place_now(void);
 
-/** Check the arguments completely: psk_op_check() and the other checks of ops.h. INVALID_ARGUMENT. */
+/** Check the arguments completely: psk_op_check() and the other checks of ops.h. Error: INVALID_ARGUMENT. */
 PSI_MUST ps_status psk_host_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, struct psi_err *err);
 /** Run an operation whose arguments were checked; returns when the outputs are in their memory. Errors: those of the device. */
 PSI_MUST ps_status psk_host_compute(struct psk_place *place, psk_op op, const struct psk_tensor *args,

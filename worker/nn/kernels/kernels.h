@@ -28,19 +28,19 @@ struct psk_device; /* the plugin's own types */
 struct psk_stream;
 struct psk_event;
 
-/** Address of device memory, which only its plugin can use; with host_memory the value of the pointer. 0: none. */
+/** Address of device memory, which only its plugin can use; with host_memory the value of the pointer. 0: no memory. */
 typedef uint64_t psk_address;
 
 /** An input or output of an operation: row-major, contiguous, 64-byte aligned unless host_memory. */
 struct psk_tensor {
-    psk_address address; /* 0 if there are no elements, or no tensor */
+    psk_address address; /* 0 if the tensor has no elements or is missing */
     ps_shape shape;
     ps_dtype dtype; /* PS_DTYPE_NONE: a missing optional argument */
 };
 
 typedef enum psk_activation { PSK_LINEAR = 0, PSK_RELU, PSK_SIGMOID, PSK_TANH, PSK_ACTIVATIONS } psk_activation;
 
-/* Divisor of the sum of a bag's weighted rows: 1, the sum of the weights, the root of the sum of their squares. Divisor 0:
+/* Divisor of the sum of a bag's weighted rows: 1, the sum of the weights, the root of the sum of their squares. Divisor 0 gives
  * zeros. */
 typedef enum psk_combiner { PSK_SUM = 0, PSK_MEAN, PSK_SQRTN, PSK_COMBINERS } psk_combiner;
 
@@ -132,7 +132,7 @@ typedef ps_status (*psk_run_fn)(struct psk_device *device, struct psk_stream *st
 
 struct psk_properties {
     char name[96];         /* for people: "OpenBLAS SkylakeX, 1 thread", "NVIDIA H200" */
-    char warning[256];     /* reason why the device is slower than it could be, if known; "": none */
+    char warning[256];     /* reason why the device is slower than it could be, if known; "": no known reason */
     uint64_t memory_bytes; /* bytes of the device's own memory; 0: it uses the host's */
     uint32_t index;
     bool host_memory; /* addresses are pointers, and work is done when the submitting call returns */
@@ -143,7 +143,7 @@ struct psk_properties {
 typedef void (*psk_done_fn)(void *ctx, const struct psi_err *error);
 
 struct psk_plugin {
-    uint32_t abi;          /* PSK_ABI of the plugin's build; the place of this field and of the next one never changes */
+    uint32_t abi;          /* PSK_ABI of the plugin's build; this field and the next one stay first in every version */
     uint32_t struct_bytes; /* sizeof(struct psk_plugin) in the plugin's build */
     const char *name;      /* as in the file's name: "cpu", "cuda" */
     const char *type;      /* as in names of devices: "CPU", "GPU" */
@@ -179,9 +179,9 @@ struct psk_plugin {
     ps_status (*event_record)(struct psk_device *device, struct psk_stream *stream, struct psk_event *event, struct psi_err *err);
     /* Work submitted to `stream` from now on starts after the work before the event's last record; never recorded: no wait. */
     ps_status (*stream_wait)(struct psk_device *device, struct psk_stream *stream, struct psk_event *event, struct psi_err *err);
-    /* Wait until the work that the event stands for is done; if the event is recorded again meanwhile, perhaps the newer work. */
+    /* Wait until the work that the event stands for is done; if it is recorded again meanwhile, perhaps for the newer work. */
     ps_status (*event_wait)(struct psk_device *device, struct psk_event *event, struct psi_err *err);
-    /* Call done() when all work submitted to the stream so far has ended. Returns not PS_OK: done() is never called. */
+    /* Call done() when all work submitted to the stream so far has ended. After an error done() is never called. */
     ps_status (*stream_call)(struct psk_device *device, struct psk_stream *stream, psk_done_fn done, void *ctx,
                              struct psi_err *err);
 
@@ -191,7 +191,7 @@ struct psk_plugin {
 #define PSK_OPEN_SYMBOL "psk_open"
 typedef const struct psk_plugin *(*psk_open_fn)(uint32_t abi);
 
-/** Exported by each plugin. abi: the library's PSK_ABI; it refuses another psk_plugin.abi. Any thread; opens no device. */
+/** Exported by each plugin. abi: the library's PSK_ABI. A plugin with another psk_plugin.abi is refused. Any thread. */
 PS_API const struct psk_plugin *psk_open(uint32_t abi);
 
 #endif

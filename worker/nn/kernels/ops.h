@@ -27,15 +27,15 @@ struct psk_arg {
     bool output;
     bool optional;
     uint8_t in_place; /* bit i: the output may be in the memory of argument i */
-    char below;       /* elements are >= 0 and below the size of this letter, or the padding index; 0: any */
+    char below;       /* elements are >= 0 and < the size of this letter in dims, or the padding index; 0: any value */
 };
 
 struct psk_row {
     const char *name; /* "dense_dx" */
     uint32_t attrs;   /* fields of psk_attrs that the operation reads, as bits PSK_SEED ... */
     bool gemm;        /* a matrix product: no size may exceed INT32_MAX */
-    bool sparse;      /* its first arguments are ends, columns, values of sparse rows; only for devices with host_memory */
-    /* bound on sum of (result - exact)^2 / sum of exact^2, for every float output on every device (float32, random input) */
+    bool sparse;      /* arguments 0 to 2 are ends, columns and values of sparse rows; needs host_memory */
+    /* for tests: largest sum of (result - exact)^2 / sum of exact^2 of a float output, on any device, for random float32 input */
     double nmse_max;
     struct psk_arg args[PSK_ARGS_MAX];
 };
@@ -58,7 +58,7 @@ PSI_MUST ps_status psk_op_check(psk_op op, const struct psk_tensor *args, const 
                                 struct psi_err *err);
 /** Shape of argument `arg`, an output, as the other arguments give it. False: they do not determine it. */
 bool psk_op_shape(psk_op op, const struct psk_tensor *args, size_t arg, ps_shape *out);
-/** True if the two tensors share no byte. */
+/** True if a and b share no byte. */
 bool psk_tensors_apart(const struct psk_tensor *a, const struct psk_tensor *b);
 /** Check that each output shares no byte with another argument, or has that argument's memory if in_place allows it. */
 PSI_MUST ps_status psk_op_check_overlap(psk_op op, const struct psk_tensor *args, const char *const *names, struct psi_err *err);

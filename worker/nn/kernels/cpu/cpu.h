@@ -22,8 +22,8 @@ bool psk_cpu_onednn_has(int out_version[3]);
 /** Multiply by oneDNN, with one thread. False: oneDNN is missing or has failed, and c is unchanged. */
 bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
 
-/** Call before the first product. If OPENBLAS_NUM_THREADS is a number above 1, and OpenBLAS has followed it, that many threads
- * of the plugin compute, and OpenBLAS uses one from now on; otherwise OpenBLAS is left as the program has set it. */
+/** Call before the first product. If the user has set OPENBLAS_NUM_THREADS above 1, the plugin computes with as many threads as
+ * OpenBLAS would, and OpenBLAS uses one from now on. Otherwise OpenBLAS is left as the program has set it. */
 void psk_cpu_blas_open(void);
 /** Write the name of the library that multiplies matrices, and a warning if its products could be faster; "": no warning. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);

@@ -33,8 +33,8 @@ extern int openblas_get_num_threads(void) __attribute__((weak));
 /* Fewest multiplications of a part that is handed to another thread: they take 5 us, the hand-over 2 us. */
 enum { PART_PRODUCTS = 1 << 18 };
 
-/* Cutting along the inner dimension costs additions of partial sums. It pays if w has very many rows: instead of cutting by
- * columns it is done from INNER_ROWS * max(rows of y, PSK_CPU_CUT) * (number of parts) rows on. */
+/* Cutting along the inner dimension costs additions of partial sums. It pays if w has very many rows: at least INNER_ROWS *
+ * max(rows of y, PSK_CPU_CUT) * (number of parts). Otherwise y is cut by columns. */
 enum { INNER_ROWS = 2 };
 
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -49,7 +49,7 @@ void psk_cpu_blas_open(void)
         return;
     }
     const int threads = openblas_get_num_threads != NULL ? openblas_get_num_threads() : 1;
-    if (threads > 1) { /* OPENBLAS_NUM_THREADS asks for them: the plugin makes so many threads, and OpenBLAS none */
+    if (threads > 1) { /* the user wants so many threads: the plugin makes them, and OpenBLAS makes none */
         psk_cpu_threads_set((uint32_t)threads);
         openblas_set_num_threads(1);
     }

@@ -77,7 +77,7 @@ static float combined(const struct psk_cpu_bags *b, int64_t bag)
 struct work {
     const struct psk_cpu_bags *bags;
     const float *rows, *sums, *dy;
-    float *y, *to; /* y: output y of PSK_FM; to: the output of rows of n values: y or sums (forward), drows (backward) */
+    float *y, *to; /* y: y of PSK_FM; to: output with rows of n values: y of bags, sums of PSK_FM, or drows */
     int64_t n;
 };
 
@@ -143,7 +143,7 @@ void psk_cpu_fm(const struct psk_cpu_bags *bags, const float *rows, float *y, fl
     psk_cpu_split(parts_of(bags->count, bags->index_count * n), fm_part, &w);
 }
 
-/* Add what one bag contributes to the gradient: for each entry whose row is in first .. end-1, to that row of w->to. */
+/* Add one bag's part of the gradient to w->to: to the rows first .. end-1 only, other threads add to the other rows. */
 static void bag_back(const struct work *w, int64_t bag, int64_t first, int64_t end)
 {
     const struct psk_cpu_bags *b = w->bags;
@@ -196,6 +196,6 @@ void psk_cpu_fm_backward(const struct psk_cpu_bags *bags, const float *rows, con
     if (bags->count > 0) {
         backward(&(struct work){.bags = bags, .rows = rows, .sums = sums, .dy = dy, .to = drows, .n = n});
     } else {
-        psk_cpu_bag_backward(bags, dy, drows, n); /* without bags drows becomes zeros */
+        psk_cpu_bag_backward(bags, dy, drows, n); /* no bags: sets drows to zeros */
     }
 }

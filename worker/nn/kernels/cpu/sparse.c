@@ -4,7 +4,7 @@
  *   dw_c = sum of values_k dy_i over all k with columns_k = c
  *   db = sum_i dy_i
  * The host has checked ends and columns. Forward is cut by the rows of x; dw is cut by its own rows, and each part finds its
- * first column in every row by bisection, because columns rise. Every element is added up in one order, by one thread, so that
+ * first column in every row by bisection, because columns ascend. Every element is added up in one order, by one thread, so that
  * the result does not depend on the number of threads. */
 #include "cpu.h"
 

@@ -4,14 +4,14 @@
  *
  * Happy path: the caller publishes its work, of which it does part 0 itself. Helpers that spin see the work and take parts. The
  * caller then does parts that nobody has taken, and waits for the others. Helpers spin for SPIN_NS more and then sleep. Any
- * thread may do a part; what a part is depends on the number of parts alone, so results are reproducible. Failure modes: a thread
- * that cannot be made, sleeps or is stopped by the system, or a second caller at the same time: a caller does the parts itself.
+ * thread may do a part; what a part is depends on the number of parts alone, so results are reproducible. Failure modes: a
+ * helper cannot be made, sleeps or is stopped by the system; a second caller comes. The caller then does the parts itself.
  *
  * Helpers are made by the first work that needs them. They are joined when a device is closed, when the number changes, before
  * fork() (a child makes its own) and at exit(), before leak checkers run. The plugin stays loaded once there are helpers, because
  * they run its code.
  *
- *   ticket   number of the work (32 bits), its number of parts (16), the next part that nobody has taken (16). A thread takes a
+ *   ticket   number of the work (32 bits), its number of parts (16), index of the next free part (16). A thread takes a
  *            part by exchanging the whole ticket, so that the part belongs to the work it has read; fn and work stay valid while
  *            a thread computes a part.
  */
@@ -25,7 +25,8 @@
 #include <time.h>
 
 /* In ns. SPIN_NS: so long a helper checks for work, and a caller for the end of its work, before it sleeps; longer than the pause
- * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: per check. */
+ * between two operations of a training step. ALONE_NS: after this time each check also yields the CPU. PAUSES: instructions per
+ * check. */
 enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
 
 static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
@@ -43,8 +44,8 @@ static psk_cpu_part_fn part;
 static const void *part_work;
 
 static uint64_t ticket;    /* atomic */
-static uint32_t done;      /* atomic: parts of the last work that are done */
-static uint32_t sleeping;  /* atomic: helpers that must be woken */
+static uint32_t done;      /* atomic: number of parts of the last work that are done */
+static uint32_t sleeping;  /* atomic: number of helpers that sleep, and must be woken for work */
 static bool caller_sleeps; /* atomic: the caller must be woken */
 static bool ending;        /* atomic: helpers are to return */
 

@@ -33,7 +33,7 @@ struct psk_cuda_args {
     float *out;
     double *partials; /* one per block */
     int64_t partial_count;
-    unsigned long long *bad_row; /* lowest row whose label is out of range; all bits set: none */
+    unsigned long long *bad_row; /* lowest row whose label is out of range; all bits set: no such row */
     struct psk_cuda_fault *fault;
     double *loss;
     int64_t *count;
@@ -49,7 +49,7 @@ struct psk_cuda_args {
     const float *gamma, *beta;
     const int64_t *indices, *ends; /* bags (lists of table rows): the rows, and the end of each bag in `indices`; NULL: each index
                                     * is a bag */
-    const float *weights;          /* NULL: 1 */
+    const float *weights;          /* NULL: all are 1 */
     const float *sums;             /* for each bag the sum of its rows, which psk_cuda_fm has written */
     float *totals;                 /* one value a bag */
     int64_t bags;
@@ -98,7 +98,7 @@ PSK_KERNEL psk_cuda_bag_backward(struct psk_cuda_args k);
 PSK_KERNEL psk_cuda_dot(struct psk_cuda_args k);
 /** a (rows, fields * columns), b = dy (rows, pairs) -> out (rows, fields * columns). */
 PSK_KERNEL psk_cuda_dot_backward(struct psk_cuda_args k);
-/** One block: the sum of partials -> loss (divided by rows; 0 for none) or count, whichever is not NULL; a bad row -> fault. */
+/** In one block: sum of partials -> loss (divided by rows; 0 for 0 rows) or count, whichever is not NULL. Bad row: fault. */
 PSK_KERNEL psk_cuda_finish(struct psk_cuda_args k);
 
 #endif

@@ -76,7 +76,7 @@ static ps_status arena_new(struct psk_device *device, size_t bytes, struct arena
     return PS_OK;
 }
 
-/* Take the first free span of at least `bytes` bytes. Its rest stays free, if there is memory for a record. NULL: none. */
+/* Take the first free span of at least `bytes` bytes. The rest of the span stays free. NULL: no span is large enough. */
 static struct span *arena_take(struct arena *arena, size_t bytes)
 {
     struct psi_list *it = NULL;

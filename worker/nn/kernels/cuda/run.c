@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-    BLOCKS_PER_PROCESSOR = 64,     /* for kernels that pass over memory: enough to hide latency */
-    ROW_BLOCKS_PER_PROCESSOR = 16, /* for kernels over rows: each block has one partial sum */
+    BLOCKS_PER_PROCESSOR = 64,     /* most blocks of kernels that pass over memory; they hide latency */
+    ROW_BLOCKS_PER_PROCESSOR = 16, /* most blocks of kernels over rows; each block has one partial sum */
     ROWS_PER_SUM_MIN = 64,         /* rows per block of psk_cuda_column_sums: 8 for each of its warps */
     SUM_SHARES_MAX = 65535,        /* limit of gridDim.y */
     WIDE_COLUMNS = 4096,           /* a longer row gets a whole block */
@@ -203,8 +203,8 @@ RUN(run_dense_dx)
     return st == PS_OK && k.activation != PSK_LINEAR ? start_over(&l, psk_cuda_act_backward, &k, err) : st;
 }
 
-/* Into how many shares of rows a column sum is divided, whose sums are computed at the same time: `wanted`, or fewer if there are
- * few rows or the results would not fit into stream->sums; at least 1. */
+/* Number of shares into which the rows of a column sum are divided, to be summed at the same time: `wanted`, or fewer if there
+ * are few rows or the shares' sums would not fit into stream->sums; at least 1. */
 static int64_t sum_shares(int64_t wanted, const struct psk_cuda_args *k)
 {
     int64_t shares = at_most(wanted, SUM_SHARES_MAX);
@@ -442,7 +442,7 @@ RUN(run_layer_norm)
     return st == PS_OK && k.rows > 0 ? start(&l, psk_cuda_layer_norm, row_grid(&l, &k), &k, err) : st;
 }
 
-/* The gradient of gamma: column sums of dy times the normalized rows. In two steps if that gives more blocks. */
+/* The gradient of gamma: column sums of dy times the normalized rows. With many rows first the sums of shares of the rows. */
 static ps_status norm_dgamma(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
 {
     float *dgamma = k.out;

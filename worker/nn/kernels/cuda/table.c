@@ -231,7 +231,7 @@ static ps_status buffer_new(struct psk_device *device, size_t bytes, psk_address
 static void buffer_free(struct psk_device *device, psk_address address)
 {
     PSI_IGNORE(cudaSetDevice((int)device->index));
-    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* an earlier failure is reported by the calls that wait for it */
+    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* no check: calls that wait report failures of the device */
 }
 
 static ps_status event_init(struct psk_device *device, struct psk_event *event, struct psi_err *err)
