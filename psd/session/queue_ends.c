@@ -27,7 +27,7 @@ uint64_t psd_queue_moved(const struct psd_wait *w)
 
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
 {
-    /* the cast is allowed: `dirty` is volatile, so any code may write it */
+    /* `dirty` is not part of the queue's contents, which only psd_commit() changes, so this cast is allowed */
     struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty;
     if (!psi_list_linked(dirty)) {
         psi_list_push_back(&t->moved_queues, dirty);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes room when memory or records of sessions run short: ends what sessions hold that have had no connection for a lease.
  *
- * Happy path: nothing is short. A session that loses its connection is appended to a list, so that the session that is silent
- * longest is first. If pushes in progress, memory or lists run short, the first step ends what these sessions have staged or
- * begun (outcome ABANDONED, kept in the record). The second step drops their records, those with nothing to remember first. If
- * records run short, records are dropped. A session without a connection for less than a lease loses nothing, unless it is a
- * guest (psd_record.guest). A session that comes back and whose record is gone is told *unknown* (docs/PROTOCOL.md §2). Failure:
- * all of this would not be enough. Then nothing is ended, and the caller refuses. */
+ * A session that loses its connection is appended to a list, so the longest silent one is first. If pushes in progress, memory or
+ * lists run short, the first step ends what these sessions have staged or begun (outcome ABANDONED, kept in the record). The
+ * second step drops their records, those with nothing to remember first. If records run short, only the second step is done. A
+ * session without a connection for less than a lease loses nothing, unless it is a guest (psd_record.guest). A session that comes
+ * back without a record is told *unknown* (docs/PROTOCOL.md §2). Failure: if all of this would not be enough, nothing is ended,
+ * and the caller refuses. */
 
 #include "session.h"
 

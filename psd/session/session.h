@@ -44,8 +44,8 @@ ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *er
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** Directory: enter the session in the table by job, task and default container of its HELLO (claim.c). */
 void psd_claim_note(struct psd_task *t, struct psd_record *record);
-/** The last process that was refused in the last five minutes because this session trains as the task. "": there was none, or it
- * has been accepted since, or the session has no connection. */
+/** The last process that was refused because this session trains as the task, if that was in the last five minutes. "": there was
+ * none, or it has been accepted since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
 /** Directory: call when a BEAT of this session returns `number`. If the directory sent this number, the session is alive. */
 void psd_claim_proved(struct psd_record *record, uint64_t number);
@@ -61,16 +61,14 @@ bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct 
 uint8_t psd_push_op(uint8_t kind);
 /** Refuse the mutation with this number with *err. If a part of it was applied, sets err->applied to PS_MAYBE_PARTLY_APPLIED. */
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
-/** As psd_outcome_refuse() for a mutation with a body. Also counts the refusal, and answers c (NULL: nobody) with op and handle.
- */
+/** psd_outcome_refuse() for a mutation with a body: also counts the refusal, and answers c (NULL: nobody) with op and handle. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
-/** Apply the next `count` elements (at most psd_progress_left()) of push n, which is applied after its last byte has come, in one
- * or more passes over the value; see psd_apply_move(). psd_number_moves(n) must be true. The last elements of the last pass
- * finish the push. */
+/** Apply the next `count` elements (at most psd_progress_left()) of push n, whose whole gradient has come (psd_number_moves()).
+ * The update may need several passes over the value (psd_apply_move()); the last elements of the last pass finish the push. */
 void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struct psd_number *n, uint64_t count);
 /** If the whole gradient of push n has come (psd_number_moves()): apply all elements that are left, which finishes the push.
- * False: none was left, or the variable has no memory, as its checkpoint is still being loaded or another task loads it. */
+ * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End the unfinished push n as abandoned: no more of it will come. Elements that it has changed stay changed, and it is counted
  * as torn. But if all of its gradient has come, it is finished. */
@@ -93,9 +91,8 @@ ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v
 /* ---- job.c: the end of a job ---- */
 /** True for the jobs worker, chief and master: their tasks are trainers, and the job is done when all of them are. */
 bool psd_job_trains(const char *job);
-/** Directory: *out_done: number of trainers that have finished. *out_of: number of trainers that must finish (0: the cluster
- * lists none). out_missing gets the names of the others. A trainer that the cluster does not list counts while it holds a lease.
- */
+/** Directory: *out_done: how many trainers have finished; *out_of: how many must finish (0: the cluster lists none); out_missing:
+ * names of the others. A trainer that the cluster does not list counts while it holds a lease. */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
 /** Call when a session begins: if it belongs to a trainer, this trainer counts as not finished again. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);
@@ -123,8 +120,8 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
 bool psd_room_session(struct psd_task *t);
 
 /* ---- follow.c: the numbers of chiefs (sessions that may initialise a container) ---- */
-/** Check that the sender of a request, chief by `number` (0: no chief), is the newest chief of the container. ABORTED: this task
- * knows a higher number. */
+/** Check that `number`, with which the sender of a request is the container's chief (0: it is no chief), is the highest known.
+ * ABORTED: this task knows a higher number. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
 /** Note the number of a chief that psd_chief_check() accepted, and its name `text`. number 0: do nothing. RESOURCE_EXHAUSTED. */
 ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,
@@ -137,10 +134,10 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the entry of the next object, unless the list leaves it out; false: no object is left. NULL: add() for each variable
-     * and queue */
+    /* adds the entry of the next object, if the list has it; false: no object is left. NULL: add() for all variables and
+     * queues */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
-    /* adds the entry of this variable or queue, unless the list leaves it out */
+    /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
     void (*end)(struct psd_task *t, struct psd_list *l); /* adds the last entries; NULL: none */
 };
@@ -149,7 +146,8 @@ void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of an unfinished list. Returns a connection whose list has ended, for its waiting requests; NULL: none. */
+/** Send the next slice of an unfinished list. Returns a connection whose list has ended: its kept requests come next. NULL: none
+ * has. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);

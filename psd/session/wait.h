@@ -59,18 +59,17 @@ struct psd_queue_wait {
     /* number of elements to insert or take; for DEQUEUE of an accumulator: number of gradients that its sum must have */
     uint32_t count;
     bool many, up_to, cancel, fill, apply;
-    uint8_t head_come; /* ENQUEUE of many elements: how many bytes of the next length, in `head`, have come */
-    uint8_t head[8];   /* length of the next element */
+    uint8_t head_come; /* ENQUEUE of many elements: bytes of head[] that have come */
+    uint8_t head[8];   /* length of the next element, as it comes */
     uint64_t fill_hash;
     int64_t local_step;       /* ENQUEUE of a gradient: the global step for which its worker computed it */
     uint64_t bytes, come;     /* ENQUEUE: bytes of all elements; bytes of them that have come */
     uint64_t element_come;    /* ENQUEUE: bytes of the newest element in `elements` that have come */
-    uint32_t whole;           /* ENQUEUE: number of elements that have come to their last byte */
+    uint32_t whole;           /* ENQUEUE: number of elements that have come completely */
     struct psi_list elements; /* ENQUEUE: struct psd_element that have come and are not in the queue yet */
     /* the elements that the request has inserted or taken; NULL: none, or they were given back */
     const struct psd_attempt *attempt;
-    /* DEQUEUE, whose answer is sent in parts: the element with which the next part goes on (NULL: the first element), and the
-     * offset of this element in the answer */
+    /* DEQUEUE, answered in parts: the element with which the next part begins (NULL: the first), and its offset in the answer */
     struct psi_list *part;
     uint64_t part_at;
 };
@@ -80,7 +79,7 @@ struct psd_rounds_wait {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t member; /* JOIN: id of the new member of the group */
     uint64_t round;
-    /* STEP: timeout in ms that begins when enough workers have joined; 0: none, or deadline_ms is set already */
+    /* STEP: timeout in ms from the moment at which enough workers have joined; 0: no timeout, or deadline_ms is set already */
     uint64_t open_timeout_ms;
     struct ps_step_result result; /* STEP: result, when done */
     struct psi_buf list;          /* SYNC: the items of the request's frames that have come, except the last frame's */
@@ -92,8 +91,7 @@ struct psd_wait {
     uint64_t id, deadline_ms; /* 0: none */
     uint64_t begun_ms;
     uint64_t bytes; /* bytes that this request uses of the memory for waiting requests, its own struct included */
-    /* number (psi_link.name) of the connection on which the rest of the request's frames comes; 0: all have come. If the request
-     * is answered before its last frame has come, that frame is ignored */
+    /* connection (psi_link.name) on which further frames come; 0: all have come. A frame after the answer is ignored */
     uint64_t list_on;
     uint32_t place; /* 1 + index of this request in the heap of deadlines; 0: the request has no deadline */
     uint8_t op;
@@ -141,7 +139,7 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
 /* ---- wait.c ---- */
 /** The time at which a client's timeout, counted from now, ends. timeout_ms 0: no timeout; the result is 0. */
 uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
-/** Make the deadline of w earlier: deadline_ms. An earlier deadline of w stays. Precondition: w is not done. */
+/** Let w expire at deadline_ms at the latest. Precondition: w is not done. */
 void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms);
 /** Put n, a need of w, at the end of `waiters`, the list of the awaited object: now psd_wait_look() examines n. */
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters);
@@ -149,7 +147,7 @@ void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *wait
 void psd_wait_open(struct psd_task *t, struct psd_wait *w);
 /** Call when the object with this list of waiters has changed: answers the requests that now have all they need. */
 void psd_wait_look(struct psd_task *t, struct psi_list *waiters);
-/** Call when what the waiters need of an object has come for good: all needs in the list are met, and leave the list. */
+/** Call when what the waiters of an object need has happened for good: all needs in the list are met, and leave the list. */
 void psd_wait_over(struct psd_task *t, struct psi_list *waiters);
 /** Find the request that has waited longest in this list. NULL: the list is empty. */
 struct psd_wait *psd_wait_first(const struct psi_list *waiters);
