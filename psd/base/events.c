@@ -52,7 +52,7 @@ struct psd_events {
     bool news;     /* an entry was added since the last psd_events_turn() */
     struct {
         uint64_t until_ms;       /* end of the second in which `said` counts */
-        uint32_t said, left_out; /* entries noted in this second; events left out since the last entry */
+        uint32_t said, left_out; /* said: entries noted in this second; left_out: events left out since the last entry */
     } of[NAMES];
 };
 

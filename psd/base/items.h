@@ -25,11 +25,11 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 /** Read the first item of r's body. what: what it should be, such as "variable", for the error if there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;
-/** Read the only item of r's body; several are an error. *out_none: true if there is none; out_none NULL: that is an error, too.
- * INVALID_ARGUMENT. */
+/** Read the only item of r's body. *out_none: true if there is no item. INVALID_ARGUMENT: there are several, or there is none and
+ * out_none is NULL. */
 ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,
                         struct psi_err *err) PSI_MUST;
-/** Check that v is a queue or, with queue false, that v is no queue. INVALID_ARGUMENT. */
+/** Check that v is a queue (`queue` true) or is no queue (false). INVALID_ARGUMENT. */
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
 /** Copy a text that a peer has chosen, with characters replaced that logs and terminals cannot show. */

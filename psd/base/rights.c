@@ -34,7 +34,7 @@ ps_status psd_rights_member(struct psd_task *t, const struct psd_conn *c, const 
     return st;
 }
 
-/* Check by the new table of rights that c's peer may still act as the task that it is connected as, or that its session names. */
+/* Check by the new table of rights that c's peer may still act as its task: the one that it is, or that its session names. */
 static ps_status still_member(struct psd_task *t, const struct psd_conn *c, struct psi_err *err)
 {
     if (c->role == PSD_ROLE_TASK) {
@@ -100,8 +100,8 @@ ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const c
     return may ? PS_OK : psd_rights_denied(t, c, what, "*", PSI_RIGHT_READ, err);
 }
 
-/* True if this denial is to be logged now. of: hash of identity and right; if t->denials has no entry of it, the oldest is
- * replaced. *out_count: how many denials with this hash the log line stands for. */
+/* True if this denial is to be logged now. of: hash of identity and right. If t->denials has no entry for `of`, the oldest entry
+ * is reused. *out_count: how many denials with this hash the log line stands for. */
 static bool is_logged(struct psd_task *t, uint64_t of, uint64_t *out_count)
 {
     struct psd_denial *oldest = &t->denials[0], *found = NULL;

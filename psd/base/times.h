@@ -15,8 +15,7 @@ enum { PSD_TIMED_MAX = 512 }; /* timed requests of one connection at a time; mor
 void psd_times_ask(struct psd_task *t, struct psd_conn *c);
 /** Find the timed request to which a later frame of c (without flag TIMES) belongs. NULL: its request is not timed. */
 struct psd_timed *psd_times_find(const struct psd_conn *c, uint64_t id, bool seq);
-/** Call when the task's thread begins to work on c->timing, which is not NULL: the time until now counts as waiting in the queue.
- */
+/** Call when the task's thread begins to work on c->timing, which is not NULL: the time until now counts as queue time. */
 void psd_times_begin(struct psd_task *t, const struct psd_conn *c);
 /** Call when the task's thread stops working on c->timing. Does nothing if the request was answered. waits: it will be answered
  * later, and its time until then is not the thread's work. */

@@ -44,7 +44,7 @@ bool psd_room_session(struct psd_task *t)
     return false;
 }
 
-/* By how much the room for n more of `what` (pushes, bytes of memory, bytes of lists) is too small; 0: there is room. */
+/* How many pushes, or bytes of memory or of lists (`what`), are lacking for n more of them; 0: there is room. */
 static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n)
 {
     uint64_t most = t->config.pushes_in_progress_max;
@@ -59,7 +59,7 @@ static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n
     return 0;
 }
 
-/* How much dropping r would free, in the unit of `what`. */
+/* How many pushes or bytes (`what`) dropping r would free. */
 static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
 {
     switch (what) {
@@ -73,7 +73,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     return 0;
 }
 
-/* How much dropping all sessions past their lease would free, in the unit of `what`. */
+/* How many pushes or bytes (`what`) dropping all sessions past their lease would free. */
 static uint64_t could_give(const struct psd_task *t, enum psd_room what)
 {
     uint64_t sum = 0;

@@ -14,9 +14,10 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record);
 const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct psd_chief *chief);
 /** Directory: true if any container has a chief. */
 bool psd_chief_any(const struct psd_task *t);
-/** Call before or when c is closed: its session has no connection from now on. */
+/** Call when c is closed or about to be: from then on its session has no connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
+/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent from now_ms on.
+ */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
 /** Answer BEAT `id` of c's session; id 0: no BEAT, only show that this task is alive. The directory also renews the lease. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
@@ -28,7 +29,7 @@ void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool c
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- own.c: containers of sessions ---- */
-/** Directory: note that the session owns this container from now on, instead of an earlier one. An empty name: it owns none. */
+/** Directory: note that the session owns this container, and no other, from now on. own->container "": it owns no container. */
 void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct psd_own *own);
 void psd_own_leave(struct psd_task *t, struct psd_record *record);
 /** Note that the session of c has proved by the secret key that it may use this container. From then on it may use handles in it.
@@ -38,9 +39,9 @@ ps_status psd_own_show(struct psd_task *t, struct psd_conn *c, const struct psd_
 ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- claim.c: only one process at a time trains as a given worker task ---- */
-/** Directory: check that the session of this HELLO may train as the task that it names, with this default container. A process
- * not heard for a lease must yield. UNAVAILABLE (CONFLICT): another process trains as this task, and may be dead.
- * FAILED_PRECONDITION (CONFLICT): another process does, and has proved that it lives since this session first asked. */
+/** Directory: check that the session of this HELLO may train as the task that it names, with this default container. UNAVAILABLE
+ * (CONFLICT): another process trains as this task, and is connected. FAILED_PRECONDITION (CONFLICT): it has also proved that it
+ * lives since this session first asked. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** Directory: enter the session in the table by job, task and default container of its HELLO (claim.c). */
 void psd_claim_note(struct psd_task *t, struct psd_record *record);
@@ -70,8 +71,8 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
 /** If the whole gradient of push n has come (psd_number_moves()): apply all elements that are left, which finishes the push.
  * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
-/** End the unfinished push n as abandoned: no more of it will come. Elements that it has changed stay changed, and it is counted
- * as torn. But if all of its gradient has come, it is finished. */
+/** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
+ * Elements that an abandoned push has changed stay changed, and it is counted as torn. */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End as abandoned a number of which no frame has come. The session must not have the number yet, and it must be in order. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
@@ -172,7 +173,7 @@ uint64_t psd_queue_moved(const struct psd_wait *w);
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
 /** Free the elements that the request w brought and that are not in the queue. */
 void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
-/** End the request w with err; an ENQUEUE's text also says "(k of n elements inserted)". What w took goes back. */
+/** End w with err; an ENQUEUE's text also says "(k of n elements inserted)". Elements that w took go back to the queue. */
 void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
 /** End the record (attempt) of the elements that w inserted or took. give_back: those that it took go back to the queue. */
 void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back);

@@ -43,7 +43,7 @@ struct psd_wait_kind {
     void (*describe)(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
     /** Called when the deadline passes first: fills w->err, or an error for each item that is missing. Then w is done. */
     void (*expire)(struct psd_task *t, struct psd_wait *w);
-    /** Called when w stops waiting: it is done, given up, or its session has ended. Its needs still hang. NULL: no action. */
+    /** Called when w stops waiting: done, given up, or its session ended. Its needs are still in their lists. NULL: no action. */
     void (*drop)(struct psd_task *t, struct psd_wait *w);
     /** Called before w is freed: the client has confirmed the answer (ACK), has given w up, or is gone. NULL: no action. */
     void (*forget)(struct psd_task *t, struct psd_wait *w);
