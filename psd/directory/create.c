@@ -4,10 +4,10 @@
  * Happy path of CREATE: the name and its owner are recorded, the owner is asked, and the client gets the owner's answer. FIND
  * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered.
  *
- * Failure of CREATE. The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, nothing is recorded, and
- * the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name stays
- * recorded. The client's time is over before the answer: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The
- * owner refuses, other than by UNAVAILABLE: the name is forgotten again, unless the owner is known to have the variable. */
+ * Failure of CREATE. The owner is not connected, a task has not sent its list, or a reset is pending: UNAVAILABLE, nothing is
+ * recorded, and the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name
+ * stays recorded. The client's time is over: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The owner refuses,
+ * other than by UNAVAILABLE: the name is forgotten if the owner is not known to have it. */
 #include "directory.h"
 
 #include "psd/checkpoint/beside.h"
@@ -104,7 +104,8 @@ static ps_status knows_parts(const struct psd_peer *owner, const struct psd_crea
                              item->name, owner->job, owner->task);
 }
 
-/* Find the owner of item's name or, unless `looks`, choose one and record the name there. PS_OK: item->owner is set. */
+/* Find the owner of item's name. If it has no owner, and unless `looks`, choose one and record the name. PS_OK: item->owner is
+ * set. */
 static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
@@ -186,7 +187,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    if (n->life != p->life) { /* as far as is known, this process of the owner does not have the variable: it counts as new */
+    if (n->life != p->life) { /* this process of the owner has not said that it has the variable, which therefore counts as new */
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
@@ -296,7 +297,7 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
         a.status = (uint32_t)item->status;
         a.created = item->created;
         a.retry_after_ms = item->retry_after_ms;
-        /* the owner has the variable, or has not answered yet */
+        /* the owner is known: it has the variable, or has not answered yet */
         if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) {
             a.task = t->peers[item->owner].task;
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */

@@ -29,13 +29,13 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
 /** True if the task at peer has not yet carried out a reset of this container: what it lists of the container does not count. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
-/** Handle peer's answer to TASK_RESET. err NULL: success; otherwise peer's disk failed: asked again. r NULL: connection lost. */
+/** Handle peer's answer to TASK_RESET. err: peer's disk failed, so it is sent again; NULL: success. r NULL: connection lost. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                         const struct psi_err *err);
 /** Call at the end of each event. Once this task has read its disk, continues resets that an earlier directory process began. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
-/** True if all tasks have carried out a reset, but the directory has still names of its container to forget. */
+/** True if the directory still has names to forget of a container that all tasks have reset. */
 bool psd_resets_have_work(const struct psd_task *t);
 void psd_resets_work(struct psd_task *t);
 /** Call when peer begins to send its list of names: first sends TASK_RESET for each reset that peer has not carried out. */
@@ -71,7 +71,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
 /** Append to `names` the tasks of other jobs that may have variables of this session's container and have not sent their lists
  * yet. True: there are such tasks. Always false once this directory process has run for a lease and GRACE_MS. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names);
-/** Call when peer has sent its whole list: removes the names in sessions' containers that peer had before a restart. */
+/** Call when peer has sent its whole list: removes names in sessions' containers that peer owns and its present process lacks. */
 void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
 /** Reset containers whose session has ended. Each call examines at most psd_task_config.tick_looks containers, in turn. */
 void psd_own_tick(struct psd_task *t);

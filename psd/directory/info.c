@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: what a task is, has and has done; at the directory also the missing tasks, and the state of job and checkpoints. */
+/* INFO: who a task is, what it holds, its counters; at the directory also missing tasks, and the state of job and checkpoints. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"

@@ -69,7 +69,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
     return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
 }
 
-/* Tasks of other jobs are waited for as well: a plan's variables, in a session's container, may be pinned to tasks of any job. */
+/* Waits for tasks of all jobs, because variables in a session's container may be pinned to a task of any job. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
 {
     if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {

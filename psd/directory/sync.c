@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SYNC: the chief makes the group of a container, changes it, or ends it (psd/rounds/groups.h).
+/* SYNC: the chief makes the group of a container, changes it, or ends it. A group has the variables that are trained in
+ * synchronous rounds, and the workers that take part (psd/rounds/groups.h).
  *
- * Happy path: names come in one frame or several, and the directory marks its records of these names. The group is SETTING while
- * each owner is told its part. When all owners have answered, SYNC is answered. An equal SYNC changes nothing, unless all members
- * of a used group have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round
- * is being closed: UNAVAILABLE. An owner refuses: the group is ended on all owners. */
+ * Happy path: names come in one frame or several, and the directory marks its records of these names. Each owner is told its
+ * part, and SYNC is answered when all owners have answered. An equal SYNC changes nothing, unless all members of a used group
+ * have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round is being closed:
+ * UNAVAILABLE. An owner refuses: the group is ended on all owners. */
 #include "directory.h"
 
 #include "psd/checkpoint/loader.h"
@@ -21,7 +22,7 @@ enum { RETRY_MS = 100 };
 /* The variables that a SYNC names, all in one container. */
 struct set {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    const struct psd_name **names; /* the directory's records, first that of the global step; mode_none: NULL for unknown names */
+    const struct psd_name **names; /* records of the names, the global step's first; with mode_none NULL for unknown names */
     uint8_t *roles;                /* enum psd_round_role */
     uint32_t count;
     bool mode_none;

@@ -177,8 +177,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         p->conflict[0] = '\0';
     }
     if (hello->directory_life != 0 && hello->directory_life != t->life) {
-        t->peers[t->self].restarts =
-            1; /* a task that knows an earlier life of this directory shows that the directory was restarted */
+        t->peers[t->self].restarts = 1; /* the task knows an earlier process of this directory, so the directory was restarted */
     }
     p->life = hello->life;
     p->features = hello->features;
@@ -250,7 +249,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         return PS_OK; /* TASK_RESET is being sent to p, and will remove the name there */
     }
     const struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    /* a process that comes back may keep a name only if it was the last to confirm the name, or was asked to create it */
+    /* a process that comes back may keep a name only if it was the last to list the name, or was asked to create it */
     bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
@@ -281,8 +280,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     return st;
 }
 
-/* Handle an entry of p's list about a group of workers (synchronous rounds), its owners or its members. It is ignored if p is
- * about to reset the container. INVALID_ARGUMENT, and errors of psd_groups_list_item(). */
+/* Handle an entry of p's list about a group (synchronous rounds), its owners or its members. It is ignored if p is about to reset
+ * the container. INVALID_ARGUMENT: a wrong container name; also the errors of psd_groups_list_item(). */
 static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];

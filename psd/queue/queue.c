@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ENQUEUE, DEQUEUE, QUEUE_CLOSE: the checks of these requests, and the lines in which they wait. QUEUES: the list of all queues.
  *
- * Happy path: when all bytes of a waiting request (wait.h) have come (queue_parts.c), it joins one of the two lines of its queue
- * (enqueuers, dequeuers) -> queue_turns.c serves it -> it is done, and kept until the client's ACK. Failure: a request that is
+ * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) joins one of the two lines of its queue
+ * (enqueuers, dequeuers). queue_turns.c serves it. Then it is done, and kept until the client's ACK. Failure: a request that is
  * refused before it joins a line has inserted nothing. session/queue_ends.c ends requests that fail later. */
 #include "queue.h"
 
