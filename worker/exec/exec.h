@@ -56,13 +56,12 @@ struct psi_exec_transfer {
     uint32_t result_bytes; /* ADD: bytes of the new value in result; 0: the value does not fit there. Other kinds: 0 */
     /* used by the run only: */
     struct psi_exec_run *run;
-    uint32_t value;    /* number of the value in the run */
-    bool own_task;     /* the variable is of this task: READ uses psd_call_functions.read, ASSIGN first asks for a draft */
-    void *room;        /* ASSIGN: the draft, memory of the server for the new value, which psd_call_functions.publish makes the
-                        * variable's value. NULL: `reach` carries the value */
+    uint32_t value; /* number of the value in the run */
+    bool own_task;  /* the variable is of this task: READ uses psd_call_functions.read, ASSIGN first asks for a draft */
+    void *room; /* ASSIGN: the draft, server memory that a publish makes the variable's value; NULL: `reach` carries the value */
     bool begun, ended; /* begun: start() returned PS_OK, or the draft was published */
     /* for a READ of the own task: */
-    struct psi_exec_kept *kept; /* copy made by an earlier run, which counts this run as a user; NULL: none */
+    struct psi_exec_kept *kept; /* copy that an earlier run made, with this run counted among its users; NULL: none */
     uint64_t creation, version; /* creation number of the variable, and version of its value; creation 0: it changed while read */
     bool same;                  /* the variable still has the value of `kept` */
     /* used by the carrier only: */
@@ -85,7 +84,7 @@ enum psi_exec_stage { PSI_EXEC_READING, PSI_EXEC_COMPUTING, PSI_EXEC_DELIVERING,
 struct psi_exec_slot {
     void *memory;     /* owned by the run, from the executor's budget; NULL: none, or the value is in the call's input */
     uint64_t bytes;   /* bytes of a numeric value; strings: 0 until the value exists */
-    int64_t last_row; /* index of the last row (operation) with this value as an input, or a constant above */
+    int64_t last_row; /* index of the last row (operation) with this value as an input, or PSI_EXEC_NO_ROW, PSI_EXEC_RUN_END */
     bool own;         /* the value is in memory that rows may overwrite; false: in the call's input, or in a kept copy */
     void *room;       /* the draft, memory of the server, into which the row writes the value; NULL: none */
     bool live;        /* the value exists in memory that the run must free */
@@ -165,7 +164,8 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
-/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none. psi_exec_memory_free() needs `bytes` too. Any thread. */
+/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed. NULL: no memory. psi_exec_memory_free() needs `bytes`. Any thread.
+ */
 void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
 /** Free memory of psi_exec_memory_new(); large memory is kept as a spare instead (memory.c). NULL: fine. Any thread. */
 void psi_exec_memory_free(ps_ops *ops, void *memory, uint64_t bytes);
@@ -222,7 +222,7 @@ void psi_exec_call_cancel(void *ctx, psd_call *call);
 /* ---- reach.c ---- */
 /** Make the carrier of transfers; its session is opened at the first transfer. RESOURCE_EXHAUSTED: no memory. */
 PSI_MUST ps_status psi_exec_carrier_new(ps_ops *ops, struct psi_err *err);
-/** End a carrier none of whose transfers is in progress. Blocks for at most a second. NULL is fine. */
+/** End a carrier without transfers in progress. Blocks for at most a second. NULL is fine. */
 void psi_exec_carrier_free(struct psi_exec_carrier *carrier);
 
 #endif

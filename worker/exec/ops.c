@@ -30,7 +30,7 @@ static void attach(void *ctx, const psd_call_functions *functions, const psd_cal
     (void)snprintf(ops->name, sizeof(ops->name), "%s", task->name);
     ops->task = task->task_index;
     psi_free(ops->devices);
-    /* NULL for lack of memory: only CPU:0 can then be used, which needs no entry */
+    /* NULL: no memory; rows can then use CPU:0 only, which needs no entry */
     ops->devices = psi_strndup(task->devices, strlen(task->devices));
     if (task->struct_bytes >= sizeof(*task)) {
         const char *const files[] = {task->key_file, task->tls_cert, task->tls_key, task->tls_ca};

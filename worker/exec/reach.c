@@ -230,7 +230,7 @@ static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *e
         return st;
     }
     e->known->users++;
-    /* this errand, or an earlier one whose variable was gone too, has started a look-up, for whose end e waits */
+    /* the look-up, whose end e waits for, was started just now, or by an earlier errand whose variable was gone, too */
     psi_list_push_back(&e->known->waiting, &e->link);
     old->users--;
     if (old->users == 0) {
@@ -254,8 +254,7 @@ static void on_done(void *ctx, ps_request *req, const ps_result *result)
     const bool gone = result->status == PS_ABORTED && result->reason == PS_REASON_LOST && result->applied == PS_NOTHING_APPLIED;
     psi_err_none(&t->err);
     if (result->status != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* only the code is ignored: t->err
-                                                                                               * has the error */
+        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* t->err has the error */
         t->err.applied = result->applied;
     } else if (t->kind == PSI_EXEC_READ && t->type->dtype == PS_STRING) {
         const uint64_t count = (uint64_t)ps_shape_elements(&t->type->shape);
@@ -337,7 +336,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     }
 }
 
-/* Under the lock: ask whether the client has the right; on_answer() continues. Other status than PS_OK: no question was sent. */
+/* Under the lock: ask whether the client has the right; on_answer() continues. An error: no question was sent. */
 static ps_status ask(struct errand *e, struct psi_err *err)
 {
     const struct psi_exec_transfer *t = e->t;

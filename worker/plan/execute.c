@@ -139,8 +139,8 @@ static void rows_ran(struct psi_trip *t)
     }
 }
 
-/* If the session has recovered since the plan last ran (psi_monitor_life() has changed), its own container is another one: forget
- * the old name, and free the records of the plan's variables in it. */
+/* If the session has recovered since the plan last ran (psi_monitor_life() has changed), it has a new container of its own:
+ * forget the old one's name, and free the records of the plan's variables in it. */
 static void keeps_check(ps_plan *p)
 {
     struct psi_list *it = NULL;

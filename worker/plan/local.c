@@ -131,7 +131,7 @@ static ps_status readings_make(struct psi_trip *t, uint32_t run, struct reading 
     return st;
 }
 
-/* Free the values that readings_make() has read, except values of rows that are in a run: the trip frees these. */
+/* Free the values that readings_make() has read, except those of rows that are in a run: psi_trip_fini() frees them. */
 static void readings_end(struct psi_trip *t, struct reading *readings, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -211,8 +211,8 @@ static ps_status rows_place(struct psi_trip *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* Place each assign, add and push where its value is made. A value that the program gives or that is constant has no such place:
- * the client makes the change. For a value that is another variable's, p->home (target or client) makes the change. */
+/* Place each assign, add and push at the place that makes its value. A value that the program gives, or a constant, is made at no
+ * place: then the client makes the change. If the value is another variable's, p->home (target or client) makes the change. */
 static void changes_place(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Encodes and decodes runs and their answers (run.h has the format).
+/* Encodes and decodes runs and their answers (run.h has the format).
  *
- * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder
- * reads the input once. The head has the number of inputs, rows and outputs: their arrays are allocated first. Texts and value
- * numbers are put after the arrays, and into further chunks of memory when a chunk is full. Failure modes: a count, a value
- * number, a size, a text or a dtype that is not allowed is refused, and the error names the part; nothing stays allocated. Memory
- * is bounded by the input, because each counted part has at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes in it.
- */
+ * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder reads
+ * the input once. The head says how many inputs, rows and outputs follow, so their arrays are allocated first. Texts and value
+ * numbers are put behind the arrays, and into further chunks of memory when a chunk is full. Failure modes: a wrong count, value
+ * number, size, text or dtype is refused; the error names the part, and nothing stays allocated. A short input cannot make the
+ * decoder allocate much, because each counted part needs at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes of it. */
 #include "run.h"
 
 #include "common/blob.h"

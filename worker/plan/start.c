@@ -23,7 +23,7 @@
 struct started {
     struct psi_io_work work;
     struct psi_list link; /* in session->plan_runs until a thread takes the run */
-    unsigned interrupts;  /* number of the session's interrupts when the run was started: later interrupts end the run */
+    unsigned interrupts;  /* how often the session was interrupted before this run was started: a later interrupt ends the run */
     struct psi_trip trip; /* points to the copies below */
     ps_feed *feeds;
     ps_value *fetches;
@@ -123,8 +123,8 @@ static int thread_start(ps_session *s)
     return rc;
 }
 
-/* Call when thread_start() has returned an errno, rc: counts the thread no longer. The waiting runs fail with RESOURCE_EXHAUSTED,
- * unless another thread of the session will take them. */
+/* Call when thread_start() has failed with the errno rc: the thread no longer counts. The waiting runs fail with
+ * RESOURCE_EXHAUSTED, unless another thread of the session will take them. */
 static void thread_lacks(ps_session *s, int rc)
 {
     struct psi_list failed;
