@@ -8,7 +8,7 @@
 /* ---- effect.c ---- */
 uint64_t psd_random(struct psd_task *t); /* a random number, never 0 */
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
-/** Log one event: psd_log(t, level, "event_name", PSI_KV("key", value), ...). */
+/** Log one event, for example: psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("name", name), PSI_KV("new", value)). */
 #define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
 /** Queue a zeroed effect (an order to the shell); the caller fills it in. NULL: no memory. */
@@ -24,7 +24,8 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 void psd_part_end(struct psd_conn *c);
 /** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes its link. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** Take the next connection out of task->ended; NULL: none. The caller removes references to it. psd_conns_free() frees it. */
+/** Take the next connection out of task->ended. The caller removes references to it, psd_conns_free() frees it. NULL: none
+ * left. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** Call when the peer of c has identified itself: from now on it may send large bodies, and gets one of the shared buffers. */
@@ -94,11 +95,11 @@ struct psd_request;
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 void psd_peers_free(struct psd_task *t);
-/** The address at which p listens, as far as this task knows; its port is 0 if it is not known. */
+/** The address at which p listens; port 0: this task does not know the port. */
 const char *psd_peer_address(const struct psd_task *t, const struct psd_peer *p);
 /** Fill in what an answer to HELLO or ADDRESSES says about the task p. */
 void psd_peer_item(const struct psd_task *t, const struct psd_peer *p, ps_v1_TaskItem *out);
-/** Write "/job:ps/task:1 (host:port)" into a buffer of the caller. */
+/** Write p's name and address into buf, as "/job:ps/task:1 (host:port)". Returns buf. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
 /** True if `life` (random number of a process) is of an earlier directory process, which this task has left for a later one. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
@@ -117,8 +118,8 @@ void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const 
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
 /* ---- batch.c: one log line for many variables of an event ---- */
-/** Add a variable to the pending log line with this event, peer and detail. A pending line that differs in these is written
- * first. event and the key of detail are string constants; the rest is copied. detail: PSI_KV() of a text. */
+/** Add a variable to the pending log line with this event, peer and detail. A pending line with others of these is written first.
+ * event, and the key of detail, are string constants; the other texts are copied. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
                    struct psi_kv detail);
 void psd_batch_end(struct psd_task *t);
@@ -131,7 +132,7 @@ struct psd_request {
     size_t body_bytes;
     /* filled in by psd_request_admit() */
     const struct psd_variable *variable; /* variable or queue with the header's handle; NULL: none has this handle */
-    const struct psi_err *refusal;       /* why psd_request_admit() refuses the request; NULL: it does not */
+    const struct psi_err *refusal;       /* why psd_request_admit() has refused the request; NULL: it is permitted */
 };
 
 /* ---- reply.c ---- */

@@ -11,7 +11,7 @@
 #include "common/mem.h"
 
 struct psd_disk_ask {
-    struct psi_list link; /* in task->disk_asks, the oldest first */
+    struct psi_list link; /* in task->disk_asks, where the oldest ask is first */
     uint64_t id;
     psd_disk_done_fn done;
     void *ctx;

@@ -17,7 +17,7 @@
 
 struct psd_order {
     uint8_t op;
-    const char *container, *name; /* container and variable that the order is about; NULL: none */
+    const char *container, *name; /* container and variable that the order is about; NULL: it is about none */
     uint64_t number;              /* number of the checkpoint, or of the load (psd_loader.start), that it is about; 0: none */
     const void *what;             /* further data for this kind's encode(); the caller owns them */
 };
@@ -26,7 +26,7 @@ enum psd_order_sort { PSD_ORDER_FOR_CLIENT, PSD_ORDER_FOR_TASKS };
 
 struct psd_order_kind {
     enum psd_order_sort sort;
-    /** Writes the body of the order for p into l. NULL: no body. l->failed: no memory. */
+    /** Writes the body of the order for p into l, or sets l->failed (no memory). NULL: the order has no body. */
     void (*encode)(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
     /** Called with the answer; err NULL: success. r NULL: the connection was lost. Flag MORE: further frames of the answer
      * follow. */
@@ -46,7 +46,7 @@ struct psd_order_kind {
 struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o);
 /** Find the first unanswered order of this kind to p for the container and, unless name is NULL, the variable. NULL: none. */
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
-/** Call when the list of p was read: each kind of order compares it with what p should have, and sends what is missing. */
+/** Call when p's list of names was read: each kind of order compares it with what p should have, and sends what is missing. */
 void psd_orders_listed(struct psd_task *t, struct psd_peer *p);
 /** Call when the connection of p was lost: ends its orders, oldest first. */
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p);

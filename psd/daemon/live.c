@@ -37,8 +37,7 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     return true;
 }
 
-/* Write the value of `row` as it is given to one task: of the memory budget only the task's share. Returns text, which has
- * PSD_ROW_TEXT_BYTES. */
+/* Write the value of `row` for one task (of the memory budget: the task's share) into text [PSD_ROW_TEXT_BYTES]. Returns text. */
 static const char *of_one_task(const struct psd_live *live, enum psd_row row, const psd_server_options *now, char *text)
 {
     psd_server_options one = *now;

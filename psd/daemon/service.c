@@ -65,7 +65,7 @@ void psd_service_ready(struct psd_service *s, uint64_t now_ms)
     }
     s->phase = PSD_SERVICE_READY;
     s->status_ms = now_ms + PSD_STATUS_MS;
-    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager's watchdog time counts from READY=1 */
+    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager expects the first WATCHDOG=1 counted from READY=1 */
     format_status(s, s->status, sizeof(s->status));
     send_status(s, "READY=1\n");
 }

@@ -204,7 +204,7 @@ static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
     PSI_LIST_FOREACH(it, &owner->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
         if (a->id >= made->id) {
-            break; /* this is `made` itself, and later orders are newer */
+            break; /* this is `made` itself, and all that follow were sent later */
         }
         if (a->op == PS_OP_TASK_DELETE && strcmp(a->container, made->container) == 0 && strcmp(a->name, made->name) == 0) {
             a->made_again = true;
@@ -444,7 +444,7 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && (psd_lists_missing(t, &missing) || psd_own_lists_missing(t, container, &missing))) {
-        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err already says what the directory waits for */
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err says already why tasks cannot start */
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                                    "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
                                    name)); /* err is the answer */
@@ -497,7 +497,7 @@ static const struct psd_name *next_to_delete(const struct psd_task *t, const cha
     return n;
 }
 
-/* Add a need to w for the variable or queue of this name, or for each part. Errors: one of them cannot be deleted. */
+/* Add a need to w for the variable or queue of this name, or for each of its parts. An error: one of them cannot be deleted. */
 static ps_status delete_check(struct psd_task *t, struct psd_wait *w, const char *container, const char *name,
                               struct psi_err *err)
 {

@@ -247,7 +247,7 @@ void psd_resets_work(struct psd_task *t)
         struct psd_reset *reset = at_reset(it);
         if (reset->forgetting && !t->forgets_names) {
             forget_some(t, reset->container);
-            t->forgets_names = true;  /* another reset may have names to forget as well */
+            t->forgets_names = true;  /* another reset may have names to forget, too */
             finish_if_done(t, reset); /* may free `reset` */
             return;
         }
@@ -362,7 +362,7 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    bool forgets = false; /* a missing task is of another job: after a lease without it, the reset can begin */
+    bool forgets = false; /* true: a missing task is of another job, and the reset can begin after a lease without it */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
@@ -552,8 +552,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
     }
 }
 
-/* Called when this task's disk has noted that the reset has begun (err NULL), or failed. Carries it out, unless a newer chief
- * came. */
+/* Called when this task's disk has noted that the reset has begun (err NULL), or has failed. If no newer chief has come, and err
+ * is NULL, the reset is carried out. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
@@ -562,7 +562,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     made->noting = false;
     if (err != NULL) {
         PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container,
-                            err->text)); /* the clients that wait get `why` as answer */
+                            err->text)); /* the waiting clients get `why` as their answer */
         why.applied = err->applied;      /* a reset on disk is carried out by the next process */
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
         psd_resets_remove(made);
@@ -580,7 +580,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
         }
     }
     if (err != NULL && err->applied == PS_NOTHING_APPLIED) {
-        psd_reset_free(made); /* the disk does not have the reset */
+        psd_reset_free(made); /* nothing to cancel: the reset is not on the disk */
         return;
     }
     if (err != NULL) {

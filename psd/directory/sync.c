@@ -236,7 +236,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        PSI_IGNORE(is_same_set(t, s, &had)); /* only `had` is used: how many variables the group has */
+        PSI_IGNORE(is_same_set(t, s, &had)); /* only to get `had`, how many variables the group has */
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
@@ -280,7 +280,7 @@ static void drop_list(struct psd_task *t, struct psd_wait *w)
     psi_buf_fini(&w->rounds.list);
 }
 
-/* Keep a frame of a SYNC of several frames. The names are looked up when the last frame has come. */
+/* Keep a frame of a SYNC that has several. The names are looked up when the last frame has come. */
 static ps_status collect(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     struct psi_buf *list = &w->rounds.list;

@@ -49,7 +49,7 @@ static void list_move(struct psd_conn *c, enum psd_list_stage to)
     c->list = to;
 }
 
-/* Note that a frame of the list of names (at the task: of the answer) has come. True: it is the first one. */
+/* Note that a frame of the list of names (at a task: of the answer to its list) has come. True: it is the first frame. */
 static bool list_comes(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
@@ -66,7 +66,7 @@ static void list_drops(struct psd_conn *c)
     }
 }
 
-/* Note that the last frame of the list (at the task: of the answer) has come. True: there was nothing to drop. */
+/* Note that the list's last frame (at a task: the answer's) has come. True: there were no names to drop. */
 static bool list_over(struct psd_conn *c)
 {
     list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
@@ -602,7 +602,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
-    PSI_IGNORE(list_comes(c)); /* here it does not matter whether r is the answer's first frame */
+    PSI_IGNORE(list_comes(c)); /* nothing depends on whether r is the first frame of the answer */
     for (;;) {
         ps_v1_NameItem item;
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -632,7 +632,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     psd_batch_end(t);
     if (!list_over(c)) {
-        send_list(t, c); /* this time without the names that the task has just dropped */
+        send_list(t, c); /* the new list lacks the names that the task has just dropped */
     } else {
         t->fenced = false;
         if (t->twin != PSD_TWIN_NONE) {

@@ -92,7 +92,7 @@ static void drop_wait(struct psd_task *t, struct psd_wait *w)
         psd_queue_attempt_end(t, w, true);
     }
     if (v != NULL) {
-        psd_queue_touch(t, v->queue); /* the next request in the line is now the first, and may be served */
+        psd_queue_touch(t, v->queue); /* the next request in the line is the first one now, and may be served */
     }
 }
 

@@ -24,7 +24,7 @@ struct psd_barrier {
     struct psi_list waiters; /* struct psd_need of the arrivals */
     uint32_t arrivals;       /* number of waiting requests at the barrier */
     uint32_t count;          /* how many arrivals release it; 0: all workers must arrive */
-    bool named;              /* it is in task->barriers; false once it was released */
+    bool named;              /* true: the barrier is in task->barriers; false: it was released */
     uint32_t key_bytes;
     char key[KEY_MAX]; /* container, a NUL byte, name; key_bytes in all */
 };

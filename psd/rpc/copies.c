@@ -81,7 +81,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     return st;
 }
 
-/* Copy at most `room` bytes; after ATTEMPTS_MAX changes of an atomic variable, all of it. Returns how much of `room` is left. */
+/* Copy the next bytes, at most `room`; after ATTEMPTS_MAX changes of an atomic variable, all. Returns what is left of `room`. */
 static uint64_t copy_slice(struct psd_copy *copy, uint64_t room)
 {
     const struct psd_variable *v = copy->variable;

@@ -141,7 +141,7 @@ static ps_status check_again(struct psd_task *t, const struct psd_work *k, const
 static void note_giver(const struct psd_work *k, uint8_t giver[8])
 {
     const struct psd_wait *w = psd_wait_first(&k->waiters);
-    if (w != NULL) { /* NULL: the session has ended, and its call is about to be cancelled */
+    if (w != NULL) { /* w is NULL if the session has ended, and its call is about to be cancelled */
         memcpy(giver, w->record->session, 8);
     }
 }

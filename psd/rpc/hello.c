@@ -280,7 +280,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
-    psd_lease_end(t, record); /* the lease was for the task that this session named in its last HELLO */
+    psd_lease_end(t, record); /* the old lease was for the task that the session's HELLO before this one named */
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));

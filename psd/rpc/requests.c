@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, AT_SOURCE = 8 };
-enum { OBJECT_BYTES = PS_CONTAINER_BYTES_MAX + 2 + PS_NAME_BYTES_MAX + 1 /* "container: name"; longer setting texts are cut */ };
+enum { OBJECT_BYTES = PS_CONTAINER_BYTES_MAX + 2 + PS_NAME_BYTES_MAX + 1 /* room for "container: name"; longer texts are cut */ };
 enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256, AUDITED = 512, EITHER = 1024 };
 
 enum {

@@ -144,7 +144,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
         } else if (w->stage == PSD_WAIT_COLLECTING) {
             psd_wait_free(t, w);
         } else if (w->op == PS_OP_DEQUEUE && w->err.code == PS_OK && w->queue.count > 0) {
-            w->err = err; /* another client may take the elements of w now */
+            w->err = err; /* the kept answer becomes an error: another client may take the elements now */
             w->err.applied = PS_NOTHING_APPLIED;
         }
     }

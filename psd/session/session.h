@@ -32,8 +32,8 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record);
 /** Directory: note that the session owns this container, and no other, from now on. own->container "": it owns no container. */
 void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct psd_own *own);
 void psd_own_leave(struct psd_task *t, struct psd_record *record);
-/** Note that the session of c has proved by the secret key that it may use this container. From then on it may use handles in it.
- * Does nothing for a container without a key. RESOURCE_EXHAUSTED. */
+/** Note that the session of c has shown the secret key of this container, so that it may use handles in it. Does nothing for a
+ * container without a key. RESOURCE_EXHAUSTED: no memory. */
 ps_status psd_own_show(struct psd_task *t, struct psd_conn *c, const struct psd_container *in, struct psi_err *err) PSI_MUST;
 /** Fail with PERMISSION_DENIED: the session has not shown the secret key of v's container. */
 ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
@@ -140,7 +140,7 @@ struct psd_listing {
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
-    void (*end)(struct psd_task *t, struct psd_list *l); /* adds the last entries; NULL: none */
+    void (*end)(struct psd_task *t, struct psd_list *l); /* adds entries behind all others; NULL: there are none */
 };
 /** Begin a list on c, which has no unfinished list. of: must stay valid until the list ends. */
 void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id);
@@ -169,7 +169,7 @@ const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct p
 ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
 /** The number of elements that w has inserted or taken. */
 uint64_t psd_queue_moved(const struct psd_wait *w);
-/** Let psd_queues_turn() examine, at the end of the event, the requests that wait at q. */
+/** Note that q has changed: psd_queues_turn() then examines, at the end of the event, the requests that wait at q. */
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
 /** Free the elements that the request w brought and that are not in the queue. */
 void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);

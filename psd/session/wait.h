@@ -60,10 +60,10 @@ struct psd_queue_wait {
     uint32_t count;
     bool many, up_to, cancel, fill, apply;
     uint8_t head_come; /* ENQUEUE of many elements: bytes of head[] that have come */
-    uint8_t head[8];   /* length of the next element, as it comes */
+    uint8_t head[8];   /* length of the next element, as far as it has come */
     uint64_t fill_hash;
     int64_t local_step;       /* ENQUEUE of a gradient: the global step for which its worker computed it */
-    uint64_t bytes, come;     /* ENQUEUE: bytes of all elements; bytes of them that have come */
+    uint64_t bytes, come;     /* ENQUEUE. bytes: size of all elements; come: how many of these bytes have come */
     uint64_t element_come;    /* ENQUEUE: bytes of the newest element in `elements` that have come */
     uint32_t whole;           /* ENQUEUE: number of elements that have come completely */
     struct psi_list elements; /* ENQUEUE: struct psd_element that have come and are not in the queue yet */
@@ -113,7 +113,7 @@ struct psd_wait {
     union {
         struct psd_queue_wait queue;   /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
         struct psd_rounds_wait rounds; /* SYNC, JOIN, STEP, LEAVE */
-        struct psd_work *work;         /* CALL: the call, until it has ended or nobody waits for it; NULL: none */
+        struct psd_work *work;         /* CALL: the call; NULL: it has ended, or nobody waits for it any more */
         bool deleted;                  /* DELETE: at least one part of the partitioned variable is deleted */
         struct psd_wait *next;
     };

@@ -14,7 +14,7 @@ enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10,
     PSD_LISTEN_BYTES_MAX = 8 << 10,
     PSD_PATH_BYTES_MAX = 767,
-    PSD_ALLOW_BYTES_MAX = 8191,               /* bytes of rows of rights in the setting; a file of rights may be longer */
+    PSD_ALLOW_BYTES_MAX = 8191,               /* longest text of the setting `allow`; a file of rights may be longer */
     PSD_OWN_TASKS_MAX = 256,                  /* tasks in one process */
     PSD_ROW_TEXT_BYTES = sizeof(psd_text) + 1 /* room for any setting as text */
 };
@@ -24,7 +24,7 @@ enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
 /* How many rows the table of settings has: PSD_TEXTS texts, PSD_ROWS of PSD_SERVER_SETTINGS, PSD_FLAGS flags such as --help. */
 enum { PSD_TEXTS = 17, PSD_FLAGS = 4 + PSI_RESOLVER_ROW_COUNT, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
-/* The values, as the table stores them. An empty string: not given. */
+/* The values of all settings. An empty string: the setting is not given. */
 struct psd_settings {
     psd_server_options server; /* only its PSD_SERVER_SETTINGS are used */
     char cluster[PSD_HOSTS_BYTES_MAX + 1];

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum { KEPT_MAX = 64 };                                        /* most records (psi_exec_kept), with or without a copy */
-enum { KEPT_BYTES_MIN = 64 << 10, KEPT_BYTES_MAX = 16 << 20 }; /* bytes of one value; bytes of all copies */
+enum { KEPT_BYTES_MIN = 64 << 10, KEPT_BYTES_MAX = 16 << 20 }; /* least bytes of a value to be copied; most bytes of all copies */
 
 struct psi_exec_kept {
     struct psi_list link; /* ops->kept */

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { SPARE_BYTES_MIN = 64 << 10, SPARE_BYTES_MAX = 16 << 20 }; /* bytes of one spare; bytes of all spares */
+enum { SPARE_BYTES_MIN = 64 << 10, SPARE_BYTES_MAX = 16 << 20 }; /* least bytes of one spare; most bytes of all spares */
 
 ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err)
 {

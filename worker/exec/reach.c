@@ -325,7 +325,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     (void)pthread_mutex_lock(&carrier->lock);
     e->asking = false;
     e->permitted = err->code == PS_OK;
-    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* else t->err keeps the look-up's error */
+    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* otherwise t->err keeps the error of the look-up */
         e->t->err = *err;
         e->t->err.applied = PS_NOTHING_APPLIED;
     }
@@ -436,8 +436,8 @@ static void run_cancel(struct psi_io_work *work, struct psi_client *c)
     e->cancel_ran = true;
     const bool over = e->over, sent = e->sent, asking = e->asking;
     if (!over && !sent && !asking) {
-        psi_list_remove(&e->link);                                 /* take e out of known->waiting */
-        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* only the code is ignored: t->err has the error */
+        psi_list_remove(&e->link);
+        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* t->err has the error */
     }
     (void)pthread_mutex_unlock(&carrier->lock);
     if (!over && asking) {

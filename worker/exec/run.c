@@ -524,7 +524,7 @@ static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_by
     }
     ps_status st = psi_exec_prepare(ops, call, in, in_bytes, come, out, out_capacity, out_run, err);
     if (st != PS_OK) {
-        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is tried again with the whole input */
+        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is called again with all input */
     }
     struct psi_exec_run *r = *out_run;
     r->since_ns = r->run.trace ? now_ns() : 0;
@@ -588,6 +588,6 @@ void psi_exec_call_cancel(void *ctx, psd_call *call)
     }
     (void)pthread_mutex_unlock(&ops->lock);
     if (awaited) {
-        on_ended(r); /* subtracts the 1 of `awaits`: the run does not wait for the rest of its input */
+        on_ended(r); /* `awaits` counted 1 in r->pending: the run no longer waits for input */
     }
 }

@@ -16,9 +16,9 @@
 #include <string.h>
 
 enum {
-    /* most bytes of large values given by the program (feeds) in a call: the task keeps a call's input until the run is over */
+    /* most bytes of large feeds (values given by the program) in a call: the task keeps a call's input until the run is over */
     FEEDS_BYTES_MAX = 1 << 20,
-    FEED_BYTES_MIN = 16 << 10, /* a value given by the program is large from this many bytes on */
+    FEED_BYTES_MIN = 16 << 10, /* a feed is large from this many bytes on */
     ALWAYS_INLINE = 1024,      /* a value of at most this many bytes is always sent in the call, and needs no variable */
     ROW_BYTES = 96,            /* largest encoded row without its texts and inputs */
     INPUT_BYTES = 192,         /* largest encoded input without its value and texts, with the padding before the value */
@@ -53,7 +53,7 @@ static void strings_bound(struct psi_trip *t)
     }
 }
 
-/* Upper bound on the encoded size of a run's call, without the values in it. */
+/* Most bytes that the call of a run can need, without the values in it. */
 static size_t rows_bytes(const struct psi_trip *t, uint32_t run)
 {
     const ps_plan *p = t->plan;

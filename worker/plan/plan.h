@@ -59,7 +59,7 @@ struct psi_plan_row {
     /* where the row runs; valid if `placed`, and then fixed for operations. PSI_CUT_NOWHERE: the row is not executed */
     bool placed;
     uint32_t place;
-    char local[PSI_PLAN_DEVICE_BYTES]; /* device on which its task runs it: "CPU:0" */
+    char local[PSI_PLAN_DEVICE_BYTES]; /* which device of its task runs the row: "CPU:0" */
     bool shown;                        /* the log line about the row's placement is written */
     uint64_t ran;                      /* number of successful runs in which the row was executed */
 };
@@ -88,7 +88,7 @@ struct ps_plan {
     uint32_t number;
     struct psi_list keeps; /* struct psi_plan_keep: keep.c */
     uint64_t keeps_made;
-    uint32_t life; /* the session's recoveries when keeps and container were set; another recovery invalidates them */
+    uint32_t life; /* how many recoveries the session had had when keeps and container were set; one more invalidates them */
     /* container of the session's own variables; "": not asked for yet, or no longer valid after a recovery */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint8_t key[PSI_RUN_KEY_BYTES];
@@ -146,13 +146,13 @@ ps_status psi_plan_fits_check(const ps_variable *v, const struct psi_type *type,
 /* ---- trip.c: a trip is one run of the plan, and has what the run needs ---- */
 struct psi_plan_keep;
 struct psi_trip_value {
-    struct psi_type type;   /* the shape is complete: the program gave the inputs of this run */
+    struct psi_type type;   /* dtype and complete shape: the program has given the inputs of this run */
     struct psi_value value; /* the value in the client's memory; data is NULL and bytes is 0 unless `here` */
     bool here;
     bool owned;          /* the trip frees value.data */
     bool fetched;        /* the client needs the value: for the program, or for a row that the client executes */
     bool wanted;         /* a run at another place, or a later run at this place, uses the value */
-    bool pulled;         /* the client reads the value from the variable of its keep */
+    bool pulled;         /* the client reads the value from the keep's variable */
     bool travels;        /* a large value of the client that only one run uses: that run's call brings it, unless it has a keep */
     bool kept;           /* the keep's variable has this trip's value already */
     uint64_t bytes_most; /* strings that are not `here`: most bytes that they may have */
@@ -161,9 +161,9 @@ struct psi_trip_value {
 };
 /* Which runs get the value of a variable from the client. */
 enum psi_trip_read {
-    PSI_READ_NONE,       /* none: the runs that use the value read the variable */
-    PSI_READ_FOR_CLIENT, /* none, but the client reads the variable too, because the program asks for its value */
-    PSI_READ_FOR_ALL     /* all: the client reads the value first, because a later row of the trip changes the variable */
+    PSI_READ_NONE,       /* no run: each run that uses the value reads the variable */
+    PSI_READ_FOR_CLIENT, /* no run; but the client reads the variable, because the program asks for its value */
+    PSI_READ_FOR_ALL     /* all runs: the client reads the value first, because a later row changes the variable */
 };
 struct psi_trip {
     ps_plan *plan;
@@ -181,7 +181,7 @@ struct psi_trip {
     struct psi_cut_run *runs;      /* [run_count] */
     uint32_t run_count;
     struct psi_trace *trace;
-    bool changed; /* a run that began may have changed variables: a later error of the trip says so (err->applied) */
+    bool changed; /* a run may have changed variables, so later errors of the trip say that (err->applied) */
 };
 /** Find the rows that the fetches need, take the program's inputs, and infer all types. Nothing is sent. */
 ps_status psi_trip_prepare(struct psi_trip *t, struct psi_err *err) PSI_MUST;
@@ -191,12 +191,12 @@ static inline bool psi_trip_reads_itself(const struct psi_trip *t, const struct 
 {
     return row->kind == PSI_PLAN_VARIABLE && t->client_reads[row->number] != PSI_READ_FOR_ALL;
 }
-/** Cut the needed rows into runs: rows at one place that are sent together. Each must have its place. */
+/** Cut the needed rows, which must have their places, into runs: rows at one place that are sent together. */
 ps_status psi_trip_cut(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 void psi_trip_fini(struct psi_trip *t);
 /** Allocate memory for value `number`: `bytes` bytes if it has strings, else the bytes of its dtype and shape. */
 ps_status psi_trip_room(struct psi_trip *t, uint32_t number, size_t bytes, struct psi_err *err) PSI_MUST;
-/** Now in nanoseconds, for spans of the trace; 0: the run is not traced. Any thread. */
+/** The time in ns, for spans (times of parts) of the trace; 0: the run is not traced. Any thread. */
 static inline uint64_t psi_trip_now(const struct psi_trip *t)
 {
     return t->trace != NULL ? psi_io_now_ns() : 0;

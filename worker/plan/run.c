@@ -50,7 +50,7 @@ static ps_status append_message(struct psi_buf *out, const pb_msgdesc_t *d, cons
 {
     size_t bytes = PS_LIST_ITEM_BYTES_MAX;
     if (out->max - out->len < bytes + LENGTH_BYTES_MAX) { /* measure only if the largest message might not fit */
-        PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: every field is bounded */
+        PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: the message has no fields of unlimited size */
     }
     ps_status st = room_check(out, bytes + LENGTH_BYTES_MAX, err);
     st = st == PS_OK ? psi_buf_reserve(out, bytes + LENGTH_BYTES_MAX, err) : st; /* so psi_list_append() need not measure */

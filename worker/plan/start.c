@@ -75,7 +75,7 @@ static void execute(struct started *run)
     }
 }
 
-/* Call at the end of a thread for runs: uncounts it, and wakes ps_session_close(), which may wait. Under the session's lock. */
+/* Call under the session's lock when a thread for runs ends: counts the thread no longer, and wakes ps_session_close(). */
 static void thread_over(ps_session *s)
 {
     s->plan_threads--;
