@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rights of a connection's peer, by the table of rights.
  *
- * Happy path: the connection has a cached answer for the container, and only bits are tested. Otherwise the rows are searched
- * once, and the connection caches the answer until the table is replaced. Failure: a denial is counted. The log has it once a
- * minute for each identity and right, at most PSD_DENIALS_KEPT lines a minute in all, so that nobody fills the log. */
+ * Happy path: the connection has cached the peer's rights on the container, and their bits are tested. If not, the table is
+ * searched once, and the connection caches the answer until the table is replaced. Failure: a denial is counted. The log has it
+ * once a minute for each identity and right, at most PSD_DENIALS_KEPT lines a minute in all, so that nobody fills the log. */
 #include "base.h"
 
 #include "common/hash.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures how long the task takes over requests with flag TIMES (docs/PROTOCOL.md §1).
  *
- * A timed request has a struct psd_timed on its connection, from its first frame to its reply. Each piece of work on it ends an
- * interval, which is added to one of four sums. The reply takes the sums, and the psd_timed is freed. All intervals use the
- * shell's clock (psd_task_config.clock_ns), which is read for timed requests only. Any other request costs two tests. */
+ * A timed request has a struct psd_timed on its connection, from its first frame to its reply. Each step of its handling ends an
+ * interval, which is added to one of four sums (struct ps_times). The reply carries the sums, and the psd_timed is freed. All
+ * intervals use the shell's clock (psd_task_config.clock_ns), which is read for timed requests only. Any other request costs two
+ * tests. */
 #ifndef PSD_TIMES_H
 #define PSD_TIMES_H
 

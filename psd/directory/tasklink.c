@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6, the directory
- * model).
+/* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6).
  *
  * Happy path: the task dials, says HELLO with its life (a random number of the process), and sends a list of its variables'
- * names. The directory records them, and answers which names now belong to other tasks. A process that was away or displaced by
- * another one, and is not new, is also told names whose reset or delete it may have missed (returns(), take_name()). The task
- * drops all these names, and sends its list again. After a list with nothing to drop the task counts as connected, and gets
- * TASK_CREATE, TASK_RESET, TASK_DELETE.
+ * names. The directory records them, and answers which names now belong to other tasks. A process that comes back after it was
+ * away, or after another process ran as its task, is also told names whose reset or delete it may have missed (returns(),
+ * take_name()). The task drops all these names, and sends its list again. After a list with nothing to drop the task counts as
+ * connected, and gets TASK_CREATE, TASK_RESET, TASK_DELETE.
  *
  * Failure: either end closes the connection. The directory then discards frames that it has not read, and the task counts as not
  * connected; the task dials again with back-off, and sends its list on every new connection. It closes a connection to a

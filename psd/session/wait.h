@@ -3,16 +3,16 @@
  * from its first frame until the client confirms the answer (ACK). A client that reconnects repeats the request with its number.
  * It then waits for the request that is there, or gets its result.
  *
- * A request hangs on the things that it waits for. Each such thing has a list `waiters` of struct psd_need, one for each waiting
- * request. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not visited. A
- * request is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap for all
- * deadlines).
+ * A request may wait for several things (needs). Each such thing has a list `waiters` of struct psd_need, one for each request
+ * that waits for it. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not
+ * visited. A request is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap has
+ * all deadlines).
  *
- * A kind of wait is one struct psd_wait_kind: for variables and tasks of the cluster (rpc/wait_for.c), answers of owners
- * (directory/create.c), a reset (directory/reset.c), a barrier (rpc/barrier.c), a call (rpc/call.c), a queue (queue/queue.c), a
- * group and its rounds (directory/sync.c, rounds/groups.c), a checkpoint (checkpoint/saver_ask.c, checkpoint/loader_ask.c). A
- * handler calls, in this order: psd_wait_get(), psd_wait_need() for each thing that the request waits for, psd_wait_hang() for
- * each need that is not met yet, psd_wait_open(). */
+ * Each kind of waiting request is one struct psd_wait_kind: for variables and tasks of the cluster (rpc/wait_for.c), answers of
+ * owners (directory/create.c), a reset (directory/reset.c), a barrier (rpc/barrier.c), a call (rpc/call.c), a queue
+ * (queue/queue.c), a group and its rounds (directory/sync.c, rounds/groups.c), a checkpoint (checkpoint/saver_ask.c,
+ * checkpoint/loader_ask.c). A handler calls, in this order: psd_wait_get(), psd_wait_need() for each thing that the request waits
+ * for, psd_wait_hang() for each need that is not met yet, psd_wait_open(). */
 #ifndef PSD_WAIT_H
 #define PSD_WAIT_H
 

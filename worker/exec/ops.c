@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The executor of one server: its options, its call table, its memory, its devices.
+/* The executor of one server: its options, its call table, its memory, its devices.
  *
  * Happy path: the program calls ps_ops_new() and puts ps_ops_table() into the server's options. The server calls attach() when it
- * has started, the functions of run.c for each call, and detach() at its end. The program calls ps_ops_free(). Failure modes:
- * errors of calls. The program must not free the executor before its server has ended.
- */
+ * has started, the functions of run.c for each call, and detach() at its end. The program calls ps_ops_free(), not before its
+ * server has ended. Failure modes: only calls fail. */
 #include "exec.h"
 
 #include "common/abi.h"

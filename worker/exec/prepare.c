@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes a run of a call: decodes what a client sent, and checks it completely before anything is read or computed.
+/* Makes a run of a call: decodes what a client sent, and checks it completely before anything is read or computed.
  *
- * Happy path: psi_exec_prepare() decodes the call, and finds the operation, the device and the types of each row. It computes
- * which values are in the executor's memory, and reserves the most bytes that these need at the same time. It lists the
- * transfers: reads of inputs, and deliveries of outputs. Failure modes: every error names the row or the variable. Nothing has
- * been read, computed or delivered then.
- */
+ * Happy path: psi_exec_prepare() decodes the call, and finds the operation, the device and the types of each row. It finds out
+ * which values need the executor's memory, and reserves the most bytes that they need at one time. It lists the transfers: reads
+ * of inputs, and deliveries of outputs. Failure modes: every error names the row or the variable; nothing has been read, computed
+ * or delivered. */
 #include "exec.h"
 
 #include "common/blob.h"

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Transfers between runs and variables, carried by a session of the executor's own.
+/* Transfers of values between runs and variables, carried by a session of the executor's own.
  *
  * Happy path: the first transfer opens the session, whose target is the executor's own task. A variable that is not known yet is
- * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the task of the
- * variable is asked whether the client may read or write. Then the transfer is a request of the session, whose end calls done().
- * Each transfer asks again, because rights may change. The VARIABLES_MAX variables that were used last stay known, so that the
- * next run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another
- * variable may have its name now; all other errors are the request's. A cancelled transfer ends on the session's loop thread,
- * like all transfers.
+ * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the variable's
+ * task is asked whether the client may read or write; each transfer asks again, because rights may change. Then the transfer is a
+ * request of the session, whose end calls done(). The VARIABLES_MAX variables that were used last stay known, so that the next
+ * run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another variable
+ * may have its name now; all other errors are those of the requests. A cancelled transfer ends on the session's loop thread, like
+ * all transfers.
  *
  * Locks: carrier->lock may be taken while ps_ops.lock is held, and the session's lock while carrier->lock is held, never the
- * other way round. No function of the run is called with carrier->lock held.
- */
+ * other way round. No function of the run is called with carrier->lock held. */
 #include "exec.h"
 
 #include "common/auth/rights.h"

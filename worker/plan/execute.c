@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs a plan: ps_plan_run(), ps_plan_eval().
+/* Runs a plan: ps_plan_run(), ps_plan_eval().
  *
- * Happy path: execute() finds the rows that the fetches need, and the types of their values (trip.c). It chooses where each row
- * runs (place.c), and cuts the rows into runs (cut.c). It executes one level of runs after the other, by calls to tasks
- * (remote.c) and in the client (local.c), and gives the fetched values to the program. Failure modes: an error before the first
- * level has changed nothing. When a run fails, the other runs of its level still end, and the error says whether variables may
- * have changed. The plan keeps no error of a run.
- */
+ * Happy path: execute() finds the rows (operations) that the fetches need, and the types of their values (trip.c). It chooses
+ * where each row runs (place.c), and cuts the rows into runs: rows that one task executes in one call (cut.c). It executes one
+ * level of runs after the other, by calls to tasks (remote.c) and in the client (local.c), and gives the fetched values to the
+ * program. Failure modes: an error before the first level has changed nothing. When a run fails, the other runs of its level
+ * still end, and the error says whether variables may have changed. The plan keeps no error of a run. */
 #include "keep.h"
 
 #include "worker/api/monitored.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_plan_start(): runs a plan on a thread of the session.
+/* ps_plan_start(): runs a plan on a thread of the session.
  *
  * Happy path: ps_plan_start() copies the arguments, puts the run into the session's queue, and creates a thread for it unless the
  * session has PS_PLAN_THREADS_MAX threads. A thread takes the oldest run and runs the plan as ps_plan_run() does; it ends when
@@ -8,8 +7,7 @@
  * error in the arguments is returned, and the callback is not called; all other errors go to the callback, also if the system
  * creates no thread.
  *
- * Closing the session waits for the threads (ps_session.users) and for the callbacks (ps_session.in_flight).
- */
+ * Closing the session waits for the threads (ps_session.users) and for the callbacks (ps_session.in_flight). */
 #include "plan.h"
 
 #include "worker/api/lock.h"
