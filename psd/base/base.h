@@ -24,8 +24,7 @@ void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
 void psd_part_end(struct psd_conn *c);
 /** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes its link. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** Take the next connection out of task->ended. The caller removes references to it, psd_conns_free() frees it. NULL: none
- * left. */
+/** Take the next connection out of task->ended; NULL: none. The caller removes references to it; psd_conns_free() frees it. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** Call when the peer of c has identified itself: from now on it may send large bodies, and gets one of the shared buffers. */

@@ -27,7 +27,7 @@ PSI_MUST ps_status psd_live_set(struct psd_live *live, psd_server *server, const
                                 char *error, size_t error_bytes);
 /** Call psd_server_reload() for the task. allow: new rows of rights; NULL: the present ones. */
 PSI_MUST ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes);
-/** Read the present drain time in ms. Any thread may call it. */
+/** Read how many ms the drain (orderly end) of the task may take at present. Any thread may call it. */
 int64_t psd_live_drain_ms(struct psd_live *live);
 
 #endif

@@ -121,7 +121,7 @@ static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct p
         refuse(t, w, &err);
         return;
     }
-    /* the cast removes const: a line of waiting requests is no part of the remembered state, so it changes without a commit */
+    /* the cast removes const, which protects what only psd_commit() may change: a line of requests is no part of that */
     psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line);
     psd_wait_open(t, w);
     psd_queue_touch(t, q);

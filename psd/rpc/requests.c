@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of requests, and the checks before a handler sees a request.
  *
- * Happy path: psd_request_row() finds the row of a frame's operation. psd_request_admit() checks: only the directory gets its
- * requests; a fixed meta has its length; the peer has the rights on each container concerned; the session has shown the key of a
- * session's container; a handle is of the right kind. Then dispatch.c calls the row's handler, which checks the items itself.
- * Failure: dispatch.c answers with the refusal; handlers of mutations and waiting requests keep it as the outcome. */
+ * Happy path: psd_request_row() finds the row of a frame's operation. psd_request_admit() checks:
+ * - requests to the directory come to the directory only;
+ * - a fixed meta has its length;
+ * - the peer has the rights on each container concerned;
+ * - the session has shown the key of a session's container;
+ * - a handle is of the right kind.
+ * Then dispatch.c calls the row's handler, which checks the items itself. Failure: dispatch.c answers with the refusal; handlers of
+ * mutations and waiting requests keep it as the outcome. */
 #include "requests.h"
 
 #include "common/form.h"

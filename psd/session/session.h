@@ -16,8 +16,7 @@ const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct
 bool psd_chief_any(const struct psd_task *t);
 /** Call when c is closed or about to be: from then on its session has no connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent from now_ms on.
- */
+/** Call when the clock moves to now_ms: sessions that have lost their connection since the last tick are silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
 /** Answer BEAT `id` of c's session; id 0: no BEAT, only show that this task is alive. The directory also renews the lease. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
