@@ -39,8 +39,8 @@ bool psd_full_has_work(const struct psd_task *t);
 /** Find a connection, the longest waiting first, whose kept bytes can now be processed. Call if psd_full_has_work(). */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** True if all shared segment buffers are in use: then connections without one are not read, except those of unidentified
- * peers. */
+/** True if all shared segment buffers are in use: then connections without one are not read, unless their peer is unidentified.
+ */
 bool psd_buffers_exhausted(const struct psd_task *t);
 /** Lend c a shared segment buffer or, for an unidentified peer, a small one of its own. False: there is no buffer. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
@@ -140,8 +140,7 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result);
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes);
-/** Close c, because its peer broke the protocol. A last frame says why, unless another one is half sent or connections are
- * scarce. */
+/** Close c, because its peer broke the protocol. A last frame says why, unless another is half sent or connections are scarce. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
 /* A message whose body is a list: begin, add ..., end. The list may take several frames; each but the last has flag MORE. */
 struct psd_list {

@@ -28,8 +28,7 @@ struct psd_order_kind {
     enum psd_order_sort sort;
     /** Writes the body of the order for p into l, or sets l->failed (no memory). NULL: the order has no body. */
     void (*encode)(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
-    /** Called with the answer; err NULL: success. r NULL: the connection was lost. Flag MORE: further frames of the answer
-     * follow. */
+    /** Called with the answer; err NULL: success. r NULL: the connection was lost. Flag MORE: the answer has further frames. */
     void (*answered)(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                      const struct psi_err *err);
     /** Called when p has sent its list of what it has: compares that with what p should have, and sends the missing orders, also

@@ -104,8 +104,7 @@ static ps_status knows_parts(const struct psd_peer *owner, const struct psd_crea
                              item->name, owner->job, owner->task);
 }
 
-/* Find the owner of item's name. If it has no owner, and unless `looks`, choose one and record the name. PS_OK: item->owner is
- * set. */
+/* Find the owner of item's name. If it has none, choose one, unless `looks`, and record the name. PS_OK: item->owner is set. */
 static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);

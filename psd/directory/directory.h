@@ -60,8 +60,8 @@ uint32_t psd_parts_span(const struct psd_create *items, uint32_t count, uint32_t
 ps_status psd_parts_complete(const struct psd_create *items, uint32_t span, struct psi_err *err) PSI_MUST;
 /** Check that no variable exists both whole and in parts. SHAPE_MISMATCH: item is a part of a whole variable, or the reverse. */
 ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** Iterate over the recorded parts of the variable `whole`: returns the part with index *at or the next; raises *at. NULL: no
- * more. */
+/** Iterate over the recorded parts of the variable `whole`: returns the part with index *at or the next; raises *at. NULL: end.
+ */
 const struct psd_name *psd_parts_next(const struct psd_task *t, const char *container, const char *whole, uint32_t *at);
 /** If item's container belongs to a session: check that the owner's version of psd knows such containers, so that it hides them
  * and leaves them out of checkpoints. UNIMPLEMENTED: it is too old. Other containers: PS_OK. */

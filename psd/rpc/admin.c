@@ -12,8 +12,7 @@
 
 enum { SHUTDOWN_RETRY_MS = 100 };
 
-/* Variables that one task has lost in a restart: the directory knows their names, and the task's new process has not listed
- * them. */
+/* Variables that a task has lost in a restart: the directory knows their names, but the new process has not listed them. */
 struct lost {
     uint64_t life; /* random number of the task's process when the search began; a restart changes it */
     bool listed;   /* the task had sent its list when the search began; without a list no name counts as lost */
@@ -24,7 +23,7 @@ struct lost {
 
 struct tasks_at {
     bool searching; /* true: the first slices search all names; false: the later slices list the tasks */
-    uint32_t next;  /* peer index of the next task */
+    uint32_t next;  /* index in psd_task.peers of the next task to list */
     struct lost of[];
 };
 

@@ -218,8 +218,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
         }
         copy_values(what, copy, copy_bytes);
     }
-    /* new rows of the last round may lie outside the variable's memory (overlay.h): such values are put together as the frame is
-     * sent */
+    /* new rows of the last round may lie outside the variable's memory (overlay.h): they are merged when the frame is sent */
     const bool composed = copy == NULL && v->part != NULL && v->part->by_rows;
     if ((composed || wire != v->dtype) && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
         if (copy != NULL) {
@@ -269,7 +268,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     return PS_OK;
 }
 
-/* Send a frame with new values for push `number`, elements or rows from `offset` on. */
+/* Send a frame with new values, `what`, of push `number`; the first is element or row `offset` of the push. */
 static void send_frame(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t number, ps_dtype wire, uint64_t offset,
                        const struct values *what)
 {

@@ -227,8 +227,7 @@ static struct asked parse(const struct psd_request *r)
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
 
-/* Check a contribution to a synchronous round. PS_OK also if it is too late, or its member has left: then it is read and
- * dropped. */
+/* Check a contribution to a synchronous round. PS_OK also if it is too late or its member has left: then it is dropped. */
 static ps_status check_contribution(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                                     const struct asked *m, struct psi_err *err)
 {

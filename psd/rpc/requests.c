@@ -7,8 +7,8 @@
  * - the peer has the rights on each container concerned;
  * - the session has shown the key of a session's container;
  * - a handle is of the right kind.
- * Then dispatch.c calls the row's handler, which checks the items itself. Failure: dispatch.c answers with the refusal; handlers of
- * mutations and waiting requests keep it as the outcome. */
+ * Then dispatch.c calls the row's handler, which checks the items itself. Failure: dispatch.c answers with the refusal; handlers
+ * of mutations and waiting requests keep it as the outcome. */
 #include "requests.h"
 
 #include "common/form.h"

@@ -96,8 +96,7 @@ void psd_slow_tick(struct psd_task *t);
 /* ---- call.c: CALL; copies.c: copies of variables for calls ---- */
 /** Add the next n bytes to the input of the CALL request w; the last ones start it. p NULL: the bytes are there already. */
 void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, uint32_t n);
-/** Call when the head of a PUT_PART frame has come. If its body is the next input of a CALL, it is read straight into the call.
- */
+/** Call when the head of a PUT_PART frame has come: if its body is the next input of a CALL, the call gets it directly. */
 void psd_part_head(const struct psd_task *t, struct psd_conn *c);
 /** True if no compute thread runs a call: a task that is to end waits for this. Calls whose input is incomplete do not count. */
 bool psd_calls_drained(const struct psd_task *t);

@@ -43,8 +43,8 @@ static bool runs(const struct psd_task *t, const struct psd_request *r, struct p
     return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
 }
 
-/* True if changing v must wait: a checkpoint would have to copy v's value first and has no memory for it, or a push is changing v
- * in slices. */
+/* True if v must not change now: a checkpoint would have to copy its value first, without memory, or a push changes it in
+ * slices. */
 static bool is_held(const struct psd_task *t, const struct psd_variable *v)
 {
     return (psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) || psd_moves_value(t, v);

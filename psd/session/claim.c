@@ -32,8 +32,7 @@ struct claim {
     char process[sizeof(((struct psd_record *)NULL)->rival)]; /* text about the claiming process */
 };
 
-/* The list in which sessions with this job, task and container are. A hash selects the list, so it may have other sessions,
- * too. */
+/* The list that has the sessions with this job, task and container. A hash selects the list: it may have others, too. */
 static struct psi_list *records_of(struct psd_task *t, const char *job, uint32_t task, const char *container)
 {
     char place[sizeof(((struct psd_record *)NULL)->container) + PSI_TASK_NAME_MAX];

@@ -73,7 +73,7 @@ bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const str
 /** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
  * Elements that an abandoned push has changed stay changed, and it is counted as torn. */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
-/** End as abandoned a number of which no frame has come. The session must not have the number yet, and it must be in order. */
+/** End as abandoned a number of which no frame has come: the record lacks the number, and no number before it is missing. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
 /** End every unfinished push to v as ABORTED, because v is about to be freed. This function and the next two finish a push
  * instead if its whole gradient has come. */
@@ -84,7 +84,7 @@ void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
 /** Fail with FAILED_PRECONDITION: v is trained in synchronous rounds, and only their workers change it. */
 ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
-/** Check that v may be changed outside synchronous rounds. FAILED_PRECONDITION: a worker is in v's rounds. UNAVAILABLE: a round
+/** Check that v may change outside of synchronous rounds. FAILED_PRECONDITION: v's rounds have a worker; UNAVAILABLE: a round
  * closes. */
 ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
@@ -134,8 +134,7 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the entry of the next object, if the list has it; false: no object is left. NULL: add() for all variables and
-     * queues */
+    /* adds the next object's entry, if the list has it; false: no object is left. NULL: add() for all variables and queues */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
@@ -146,8 +145,8 @@ void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of an unfinished list. Returns a connection whose list has ended: its kept requests come next. NULL: none
- * has. */
+/** Send the next slice of an unfinished list. Returns a connection whose list has ended, to handle its kept requests; NULL:
+ * none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);

@@ -10,7 +10,7 @@
 #define PSD_STEP_SAID_MAX ((uint64_t)INT64_MAX + 1) /* highest stored step (+ 1) */
 
 struct psd_step_of {
-    /* highest step that was found at the last examination, in sessions that were connected, alive, or newly ended (`ended`) */
+    /* highest step at the last examination, among sessions that were connected, alive, or newly ended (`ended`) */
     uint64_t said;
     uint64_t ended; /* highest step of the sessions that have ended since the last examination */
     /* step from which checkpoint_steps counts: the step when the last checkpoint began or, if unknown, the step saved in it */

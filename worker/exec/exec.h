@@ -164,7 +164,7 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
-/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed. NULL: no memory. psi_exec_memory_free() needs `bytes`. Any thread.
+/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none left. psi_exec_memory_free() needs `bytes`. Any thread.
  */
 void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
 /** Free memory of psi_exec_memory_new(); large memory is kept as a spare instead (memory.c). NULL: fine. Any thread. */

@@ -65,8 +65,7 @@ void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes)
     return memory != NULL ? memory : psi_aligned_malloc(PSI_CACHE_LINE, bytes);
 }
 
-/* Under ops->lock: if one more spare of `bytes` bytes exceeds the limits, take out the oldest, for the caller to free; else
- * NULL. */
+/* Under ops->lock: if one more spare of `bytes` bytes exceeds the limits, take out the oldest, to be freed; else NULL. */
 static void *take_surplus(ps_ops *ops, uint64_t bytes)
 {
     const bool full = ops->spare_count == PSI_EXEC_SPARES_MAX || ops->spare_bytes + bytes > spare_bytes_max(ops);

@@ -514,8 +514,7 @@ static bool is_whole(const ps_ops *ops, psd_call *call, size_t in_bytes, size_t 
     return *out_come == in_bytes;
 }
 
-/* Make the run, in the first call of run(). PENDING: too little input has come; the server calls run() again when all has
- * come. */
+/* Make the run, in the first call of run(). PENDING: too little input has come; the server calls run() again when all has. */
 static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, size_t come, void *out, size_t out_capacity,
                        struct psi_exec_run **out_run, struct psi_err *err)
 {

@@ -93,8 +93,7 @@ static ps_status fetch_give(struct psi_trip *t, size_t index, struct psi_err *er
     return text ? offsets_give(p, v->value.data, elements, out, err) : PS_OK;
 }
 
-/* Copy the fetched values to the program. If one does not fit its buffer, the others are still copied. Returns the first
- * error. */
+/* Copy the fetched values to the program. If one does not fit its buffer, the others are copied. Returns the first error. */
 static ps_status fetches_give(struct psi_trip *t, struct psi_err *err)
 {
     ps_status first = PS_OK;

@@ -215,8 +215,7 @@ int64_t psi_trip_left_ms(const struct psi_trip *t); /* milliseconds until t->unt
 ps_status psi_trip_carry(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 /** Before the runs [first, end) of a level: assign values that the client has to the keeps' variables that these runs read. */
 ps_status psi_trip_give(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
-/** After the runs [first, end) of a level: read the values that the client needs from the keeps' variables where these runs put
- * them. */
+/** After the runs [first, end) of a level: read the values that the client needs from the keeps' variables that got them. */
 ps_status psi_trip_fetch(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
 
 /* ---- place.c ---- */
