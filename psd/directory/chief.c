@@ -3,8 +3,8 @@
  *
  * Happy path: a session claims the container's lease, which no session holds. It gets a number above all numbers given before,
  * and holds the lease while it is heard. Its INITs and SEALs carry the number; an owner refuses numbers below the highest that it
- * has seen. A CHIEF request without `claim` gets a number although another session holds the lease; owners refuse that session
- * from then on.
+ * has seen. A CHIEF request without `claim` gets a number although another session holds the lease; that session is refused from
+ * then on.
  *
  * Failure: while a session of another task holds the lease, a new session does not get it, and a former chief, which sends its
  * number, gets ABORTED. UNAVAILABLE while a task has not sent its list, because it may know a higher number.

@@ -91,7 +91,7 @@ static ps_status check_task(struct psd_task *t, const struct psd_conn *c, const 
     return hello->job.size == 0 ? PS_OK : psd_rights_member(t, c, job, hello->task, err);
 }
 
-/* True if one more session fits into sessions_max + reserve and the memory budget. First drops sessions past their lease. */
+/* True if one more session fits into sessions_max + reserve and the memory budget. May drop sessions past their lease for it. */
 static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
     for (;;) {

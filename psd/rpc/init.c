@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INIT gives a variable its first value, and SEAL declares variables ready. A chief, the session that may initialise a container,
- * sends them.
+/* INIT gives a variable its first value or, with `force`, another one; SEAL declares variables ready. A chief, the session that
+ * may initialise a container, sends them.
  *
  * INIT is a mutation like a push: it has a sequence number, and its outcome is kept. It is carried out in one step; slow.c
- * prepares the values of large variables. INIT and SEAL carry the chief's number, which each new chief has higher. A number below
+ * prepares the values of large variables. INIT and SEAL carry the chief's number; each new chief has a higher one. A number below
  * the highest that this task has seen for the container is refused, so that a former chief that was stopped for a while changes
  * nothing. A SEAL with `fence` only raises the highest number. */
 #include "rpc.h"

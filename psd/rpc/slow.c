@@ -7,10 +7,13 @@
  * slice in each turn of the shell's loop, for the oldest INIT that need not wait. When all values are made, the INIT is carried
  * out in one step, with all checks. The bytes that have come behind it are handled, and the connection is read again.
  *
- * Failure. If the connection ends, nothing has happened, and the client repeats the INIT. If the INIT would be refused by now, or
- * an ASSIGN gave the first value, the slices end, and the INIT is answered with the reason. Without memory for the values the
- * INIT is carried out at once: a first value is refused, a forced value is made in the old value's memory. Without memory for
- * psd_slow, a push to the variable is finished first, then the INIT is carried out. */
+ * Failure:
+ * - The connection ends: nothing has happened, and the client repeats the INIT.
+ * - The INIT would be refused by now, or has nothing to do because an ASSIGN gave the first value: the slices end, and the INIT is
+ *   carried out at once, and answered with the reason.
+ * - No memory for the values: the INIT is carried out at once. A first value is refused, a forced value is made in the old value's
+ *   memory.
+ * - No memory for psd_slow: a push to the variable is finished first, then the INIT is carried out. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
@@ -43,8 +46,7 @@ static bool runs(const struct psd_task *t, const struct psd_request *r, struct p
     return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
 }
 
-/* True if v must not change now: a checkpoint would have to copy its value first, without memory, or a push changes it in
- * slices. */
+/* True if v must not change now: a checkpoint lacks the memory to copy its value first, or a push is changing it in slices. */
 static bool is_held(const struct psd_task *t, const struct psd_variable *v)
 {
     return (psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) || psd_moves_value(t, v);

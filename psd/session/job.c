@@ -27,7 +27,7 @@ bool psd_job_trains(const char *job)
     return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
 }
 
-/* True if p, a task of the cluster spec, counts as a trainer: it has trained, or has sent no list of names, as ps tasks do. */
+/* True if p, a task of the cluster spec, counts as a trainer: it has trained, or does not serve (has sent no list of names). */
 static bool counts(const struct psd_peer *p)
 {
     return psd_job_trains(p->job) && (p->trained || !p->heard);

@@ -71,7 +71,7 @@ void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struc
  * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
- * Elements that an abandoned push has changed stay changed, and it is counted as torn. */
+ * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn. */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
 /** End as abandoned a number of which no frame has come: the record lacks the number, and no number before it is missing. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
@@ -120,8 +120,8 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
 bool psd_room_session(struct psd_task *t);
 
 /* ---- follow.c: the numbers of chiefs (sessions that may initialise a container) ---- */
-/** Check that `number`, with which the sender of a request is the container's chief (0: it is no chief), is the highest known.
- * ABORTED: this task knows a higher number. */
+/** Check the number with which the sender of a request is the container's chief (0: it is no chief). ABORTED: this task knows a
+ * higher number, of a newer chief. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
 /** Note the number of a chief that psd_chief_check() accepted, and its name `text`. number 0: do nothing. RESOURCE_EXHAUSTED. */
 ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,
