@@ -521,7 +521,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "", where[64];
-    /* in a wire dtype smaller than the variable's, the value may have become infinite: the error names it */
+    /* in a wire dtype smaller than the variable's, the value may have become infinite: the error names this dtype */
     bool shorter = g->wire != g->variable->dtype;
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */

@@ -9,10 +9,10 @@
  *
  * Failure:
  * - The connection ends: nothing has happened, and the client repeats the INIT.
- * - The INIT would be refused by now, or has nothing to do because an ASSIGN gave the first value: the slices end, and the INIT is
- *   carried out at once, and answered with the reason.
- * - No memory for the values: the INIT is carried out at once. A first value is refused, a forced value is made in the old value's
- *   memory.
+ * - The INIT would be refused by now, or has nothing to do because an ASSIGN gave the first value: the slices end, and the INIT
+ *   is carried out at once, and answered with the reason.
+ * - No memory for the values: the INIT is carried out at once. A first value is refused, a forced value is made in the old
+ *   value's memory.
  * - No memory for psd_slow: a push to the variable is finished first, then the INIT is carried out. */
 #include "rpc.h"
 

@@ -18,7 +18,8 @@ bool psd_chief_any(const struct psd_task *t);
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
 /** Call when the clock moves to now_ms: sessions that have lost their connection since the last tick are silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
-/** Answer BEAT `id` of c's session; id 0: no BEAT, only show that this task is alive. The directory also renews the lease. */
+/** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: there was no BEAT, the frame only shows that
+ * this task is alive. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** The bytes of the memory budget that unfinished pushes and calls of the session use. */
 uint64_t psd_session_staged_bytes(const struct psd_record *r);

@@ -20,7 +20,7 @@
 
 /* One thing that a waiting request waits for. */
 struct psd_need {
-    struct psi_list at; /* link in the list `of`; unlinked before psd_wait_hang() and after psd_wait_over() */
+    struct psi_list at; /* link in the list `of`, from psd_wait_hang() until psd_wait_over() */
     /* the awaited object's list: `waiters` of a psd_variable, psd_presence, psd_ask, psd_reset or psd_work; or enqueuers or
      * dequeuers of a psd_queue */
     struct psi_list *of;
@@ -107,7 +107,7 @@ struct psd_wait {
     uint32_t out_bytes, out_staged;
     /* CALL: bytes allocated for its input and result; ENQUEUE: bytes of the elements that are not in the queue yet */
     uint64_t working_bytes;
-    uint64_t result; /* if has_result: number to send in a reply without a body, also with an error */
+    uint64_t result; /* if has_result: number to send in a reply that has no body, even if the reply is an error */
     bool has_result, acknowledged;
     struct psd_need own; /* memory of the first need */
     union {
@@ -130,7 +130,8 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
                               const struct psd_wait_kind *kind, bool *out_old);
 /** Read the deadline and the condition from the request's meta, a message `Wait`. */
 ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
-/** Add a need to w before any is in a list; the array may move. NULL (err filled): the memory for waiting requests is full. */
+/** Add a need to w. Call before psd_wait_hang() puts a need of w into a list, because the array of needs may move. NULL (err
+ * filled): the memory for waiting requests is full. */
 struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err);
 /** Double the capacity of an array of w. NULL (err filled, the old array stays): the memory for waiting requests is full. */
 void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,

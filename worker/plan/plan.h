@@ -44,7 +44,7 @@ struct psi_plan_row {
     const struct psi_op *op;     /* set for OP */
     struct psi_op_attrs attrs;   /* set for OP and PLACEHOLDER */
     char *message;               /* owns the text of attrs.message; NULL: none */
-    struct psi_value value;      /* set for CONST: owned by the row */
+    struct psi_value value;      /* CONST: the value; the row owns it */
     ps_variable *variable;       /* set for VARIABLE (which it reads), ASSIGN, ADD, PUSH (which change it) */
     float scale;                 /* set for PUSH */
     /* PART, WEIGHT: input 0 is a batch, whose data rows are divided into `parts` parts; the row is about part `part`. Input 1 is
