@@ -29,7 +29,8 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
 /** True if peer has not yet carried out a reset of this container: then what its list says about the container does not count. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
-/** Handle peer's answer to TASK_RESET. err: peer's disk failed, so it is sent again; NULL: success. r NULL: connection lost. */
+/** Handle peer's answer to TASK_RESET. err NULL: success; else peer's disk failed, and it gets the order again. r NULL:
+ * connection lost. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                         const struct psi_err *err);
 /** Call at the end of each event. Once this task has read its disk, continues resets that an earlier directory process began. */

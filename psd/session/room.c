@@ -59,7 +59,7 @@ static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n
     return 0;
 }
 
-/* How many pushes or bytes (`what`) dropping r would free. */
+/* How many pushes or bytes (`what`) become free if r is dropped. */
 static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
 {
     switch (what) {
@@ -73,7 +73,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     return 0;
 }
 
-/* How many pushes or bytes (`what`) dropping all sessions past their lease would free. */
+/* How many pushes or bytes (`what`) become free if all sessions past their lease are dropped. */
 static uint64_t could_give(const struct psd_task *t, enum psd_room what)
 {
     uint64_t sum = 0;
