@@ -8,23 +8,23 @@
 /* ---- effect.c ---- */
 uint64_t psd_random(struct psd_task *t); /* a random number, never 0 */
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
-/** Log one event: psd_log(t, level, "event_name", PSI_KV("key", value), ...). */
+/** Log one event, for example: psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("name", name), PSI_KV("new", value)). */
 #define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
 /** Queue a zeroed effect (an order to the shell); the caller fills it in. NULL: no memory. */
 struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
-/** Ask the shell to connect to this task. False: no memory; ask again at a later tick. */
+/** Ask the shell to connect to the task `peer`. False: no memory; ask again at a later tick. */
 bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer) PSI_MUST;
 
 /* ---- conn.c ---- */
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
 /** Close c. flush true: first send the replies in its queue; false: drop them. */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
-/** If c is just receiving a frame with input of a CALL: the frame's further bytes are read and dropped. */
+/** If c is receiving a frame with input of a CALL: read and drop the bytes of the frame that are still to come. */
 void psd_part_end(struct psd_conn *c);
 /** Stop reading from c for good, and put it into task->ended, to be freed. The caller or the shell closes its link. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** Take the next connection out of task->ended; NULL: none. The caller removes references to it. psd_conns_free() frees it. */
+/** Take the next connection out of task->ended; NULL: none. The caller removes references to it; psd_conns_free() frees it. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** Call when the peer of c has identified itself: from now on it may send large bodies, and gets one of the shared buffers. */
@@ -39,7 +39,8 @@ bool psd_full_has_work(const struct psd_task *t);
 /** Find a connection, the longest waiting first, whose kept bytes can now be processed. Call if psd_full_has_work(). */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** True if all shared segment buffers are in use: then connections without one are not read, unless their peer is unknown. */
+/** True if all shared segment buffers are in use: then connections without one are not read, unless their peer is unidentified.
+ */
 bool psd_buffers_exhausted(const struct psd_task *t);
 /** Lend c a shared segment buffer or, for an unidentified peer, a small one of its own. False: there is no buffer. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
@@ -56,7 +57,7 @@ static inline bool psd_rights_are_known(const struct psd_conn *c, const struct p
 unsigned psd_rights_in(const struct psd_task *t, struct psd_conn *c, const struct psd_container *container);
 /** The rights of c's peer on the container of this name, which need not exist here. container NULL: on the cluster. */
 unsigned psd_rights_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
-/** Take over `rights` as the new table. Closes connections of peers that act as a task which the new table forbids them. */
+/** Take over `rights` as the new table. Closes the connections of peers that may no longer act as their task. */
 void psd_rights_set(struct psd_task *t, struct psi_rights *rights);
 /** Check by psi_rights_member() that the identity of c's peer may act as /job:JOB/task:TASK, whether the cluster spec lists that
  * task or not. For the HELLO of a task, or of a session that names a job. PERMISSION_DENIED (IDENTITY): counted and audited. */
@@ -67,11 +68,11 @@ bool psd_rights_read_in(const struct psd_task *t, struct psd_conn *c, const stru
 bool psd_rights_read_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
 /** True if c's peer may read every container, also those that are not here yet. */
 bool psd_rights_read_all(const struct psd_task *t, const struct psd_conn *c);
-/** The rights in a session's container that its key gives to anybody, whatever the table of rights says; 0: it is no session's
+/** The rights in a session's container that its key gives to anybody, whatever the table of rights says; 0: no session's
  * container. The key is checked elsewhere: each request about a name or handle in such a container must show it. */
 unsigned psd_rights_keyed(const char *container);
-/** Check that c's peer may read files of checkpoints, which have values of all containers. A task of the directory's job may, an
- * administrator, and a peer that may read every container. Others are denied as by psd_rights_denied(). */
+/** Check that c's peer may read files of checkpoints, which have values of all containers. Allowed: tasks of the directory's job,
+ * administrators, and peers that may read every container. Others are denied as by psd_rights_denied(). */
 ps_status psd_rights_saved(struct psd_task *t, const struct psd_conn *c, const char *what, struct psi_err *err) PSI_MUST;
 /** Check that the table of rights has a row for c's peer. PERMISSION_DENIED, reason IDENTITY: counted and logged as a denial. */
 ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct psi_err *err) PSI_MUST;
@@ -93,19 +94,18 @@ struct psd_request;
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 void psd_peers_free(struct psd_task *t);
-/** The address at which p listens, as far as this task knows; its port is 0 if it is not known. */
+/** The address at which p listens; port 0: this task does not know the port. */
 const char *psd_peer_address(const struct psd_task *t, const struct psd_peer *p);
 /** Fill in what an answer to HELLO or ADDRESSES says about the task p. */
 void psd_peer_item(const struct psd_task *t, const struct psd_peer *p, ps_v1_TaskItem *out);
-/** Write "/job:ps/task:1 (host:port)" into a buffer of the caller. */
+/** Write p's name and address into buf, as "/job:ps/task:1 (host:port)". Returns buf. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** True if `life` is of an earlier directory process, which this task has left for a later one. */
+/** True if `life` (random number of a process) is of an earlier directory process, which this task has left for a later one. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
-/** Check that no task still waits for the checkpoint with which it starts, or loads it; otherwise UNAVAILABLE. The directory
- * checks all tasks of its job, any other task only itself. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
+/** Check that all tasks of the directory's job (at another task: this task) have their start checkpoint or need none.
+ * UNAVAILABLE: one waits for it or loads it. FAILED_PRECONDITION, at the directory only: the tasks cannot start. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** While psd_peers_begun() fails and this task has nothing to list yet: refuse the listing request r, because an empty list would
- * mean that there is nothing. True: refused. */
+/** While psd_peers_begun() fails, refuse to list an empty store: it may be filled from the checkpoint. True: r is refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** True if p is another task that is connected and has sent its list of names: requests can be sent to it. */
 static inline bool psd_peer_hears(const struct psd_peer *p)
@@ -113,12 +113,12 @@ static inline bool psd_peer_hears(const struct psd_peer *p)
     return p->listed && p->conn != NULL && !p->conn->closing;
 }
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
-/** Which second process has tried to be the task p lately, as psd_peer_note_conflict() has noted it; "": none has. */
+/** Text about another process that has lately tried to be the task p (psd_peer_note_conflict()); "": no process has. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
 /* ---- batch.c: one log line for many variables of an event ---- */
-/** Add a variable to the pending log line with this event, peer and detail. A pending line that differs in these is written
- * first. event and the key of detail are string constants; the rest is copied. detail: PSI_KV() of a text. */
+/** Add a variable to the pending log line with this event, peer and detail. A pending line with others of these is written first.
+ * event, and the key of detail, are string constants; the other texts are copied. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
                    struct psi_kv detail);
 void psd_batch_end(struct psd_task *t);
@@ -130,8 +130,8 @@ struct psd_request {
     const uint8_t *body;
     size_t body_bytes;
     /* filled in by psd_request_admit() */
-    const struct psd_variable *variable; /* the variable with the header's handle; NULL: there is none, or none any more */
-    const struct psi_err *refusal;       /* why psd_request_admit() refuses the request; NULL: it does not */
+    const struct psd_variable *variable; /* variable or queue with the header's handle; NULL: none has this handle */
+    const struct psi_err *refusal;       /* why psd_request_admit() has refused the request; NULL: it is permitted */
 };
 
 /* ---- reply.c ---- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One log line for what one call of a program does to many variables, such as new optimizers for a million of them. The line has
- * the name of the first variable and their number.
+ * the name of the first variable, and how many there are.
  *
- * Happy path: the first variable is kept; further variables of the same event, peer and detail are counted. The line is written
- * when no variable has come for QUIET_MS, at the end of a session, or before a variable of another event, peer or detail.
- * Failure: an event that continues is logged every MOST_MS. */
+ * The first variable is kept; further variables of the same event, peer and detail are counted. The line is written when no
+ * variable has come for QUIET_MS, at the end of a session, or before a variable of another event, peer or detail. While variables
+ * keep coming, a line is written every MOST_MS. */
 #include "base.h"
 
 #include <stdio.h>

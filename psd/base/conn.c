@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, and the segment buffers that they share.
  *
- * Happy path: a new connection is read, except while its queue is long or no buffer is free. The shell or the task closes it. At
- * the end of that event its session, its peer and an unfinished INIT give up their references to the connection
- * (psd_conn_next_ended(), task.c), and it is freed. Failure: without memory a connection is refused. */
+ * Happy path: a connection is read, except while its send queue is long or no buffer is free. The shell or the task closes it. At
+ * the end of that event its session, its peer and an unfinished INIT give up their references to it (psd_conn_next_ended(),
+ * task.c), and it is freed. Failure: without memory a connection is refused. */
 #include "base.h"
 #include "times.h"
 

@@ -2,7 +2,8 @@
 /* The core's side of its disk (psd/disk.h): operations that the core has asked for and that are not answered.
  *
  * Happy path: psd_disk_ask() emits an effect DISK, the shell carries the operation out, and psd_disk_done() calls the asker's
- * callback. Failure: no directory, too many operations, no memory: nothing is asked for, and the callback is never called. */
+ * callback. psd_disk_ask() fails, and the callback is not called, without a directory on disk, memory, or room for one more
+ * operation. */
 #include "disk.h"
 
 #include "base.h"
@@ -10,7 +11,7 @@
 #include "common/mem.h"
 
 struct psd_disk_ask {
-    struct psi_list link; /* in task->disk_asks, the oldest first */
+    struct psi_list link; /* in task->disk_asks, where the oldest ask is first */
     uint64_t id;
     psd_disk_done_fn done;
     void *ctx;

@@ -30,7 +30,7 @@ static const char *const names[] = {
     /* checkpoints */
     "checkpoint_asked", "checkpoint_saved", "checkpoint_failed", "checkpoint_deleted", "checkpoint_gives_way",
     "checkpoint_unusable", "checkpoint_refused",
-    /* what was emptied, and other changes by operators */
+    /* containers that were emptied, and other changes by operators */
     "container_reset", "reset_again", "reset_taken_back", "reset_not_noted", "delete_asked", "config_set",
     /* denials */
     "denied", "hello_refused"};
@@ -52,7 +52,7 @@ struct psd_events {
     bool news;     /* an entry was added since the last psd_events_turn() */
     struct {
         uint64_t until_ms;       /* end of the second in which `said` counts */
-        uint32_t said, left_out; /* entries noted in this second; events left out since the last entry */
+        uint32_t said, left_out; /* said: entries noted in this second; left_out: events left out since the last entry */
     } of[NAMES];
 };
 
@@ -175,7 +175,6 @@ static void answer(struct psd_task *t, struct psd_conn *c, uint64_t id, uint64_t
     psd_list_end(&l);
 }
 
-/* True if there is an event with number `next` or a higher one. */
 static bool has(const struct psd_task *t, uint64_t next)
 {
     const struct psd_events *e = t->events;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of the directory to its own task, and the answers, as frames in memory.
  *
- * Happy path: the directory's task has one psd_conn of role PSD_ROLE_SELF, t->loop, which has no link. psd_order() and the
- * handlers write frames to it as to any connection. At the end of the event each frame goes to its handler, until none is left:
- * so an order to the own task is carried out in its event. Failure: without memory for a frame the connection counts as lost
- * (t->loop->closing): its orders end, and it is open again at once. */
+ * Happy path: at the directory, t->loop is a psd_conn of role PSD_ROLE_SELF, without a socket. psd_order() and the handlers write
+ * frames to it as to any connection. At the end of the event each frame goes to its handler, until none is left: the order is
+ * carried out in the event that gave it. Failure: without memory for a frame the connection counts as lost (t->loop->closing):
+ * its orders end, and it is open again at once. */
 #ifndef PSD_LOOP_H
 #define PSD_LOOP_H
 

@@ -6,8 +6,8 @@
  * order that an answer belongs to, and psd_orders_lost() ends the orders of a task whose connection was lost.
  *
  * An order FOR_CLIENT is sent once, for a client that waits; if the connection is lost, the client's request ends. An order
- * FOR_TASKS follows from what the directory remembers: it is sent again if the task's next list shows that it is still needed.
- * TASK_SAVED, TASK_CUT, TASK_LOAD and TASK_PLACE are not: when one task is lost, the directory decides anew for all tasks.
+ * FOR_TASKS is sent again if the task's next list shows that it is still needed. TASK_SAVED, TASK_CUT, TASK_LOAD and TASK_PLACE
+ * are not sent again: the directory decides anew for all tasks.
  *
  * A task answers orders in the sequence in which they were sent. Answers of kinds that take time may come later. */
 #ifndef PSD_ORDERS_H
@@ -17,18 +17,18 @@
 
 struct psd_order {
     uint8_t op;
-    const char *container, *name; /* container and variable that the order is about; NULL: none */
+    const char *container, *name; /* container and variable that the order is about; NULL: it is about none */
     uint64_t number;              /* number of the checkpoint, or of the load (psd_loader.start), that it is about; 0: none */
-    const void *what;             /* what else `encode` of this kind needs; borrows */
+    const void *what;             /* further data for this kind's encode(); the caller owns them */
 };
 
 enum psd_order_sort { PSD_ORDER_FOR_CLIENT, PSD_ORDER_FOR_TASKS };
 
 struct psd_order_kind {
     enum psd_order_sort sort;
-    /** Writes the body of the order for p into l. NULL: no body. l->failed: no memory. */
+    /** Writes the body of the order for p into l, or sets l->failed (no memory). NULL: the order has no body. */
     void (*encode)(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
-    /** Called with the answer; err NULL: success. r NULL: the connection was lost. All frames but the last have flag MORE. */
+    /** Called with the answer; err NULL: success. r NULL: the connection was lost. Flag MORE: the answer has further frames. */
     void (*answered)(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                      const struct psi_err *err);
     /** Called when p has sent its list of what it has: compares that with what p should have, and sends the missing orders, also
@@ -39,13 +39,13 @@ struct psd_order_kind {
     ps_applied lost; /* what the order may have changed, if the connection was lost before its answer */
 };
 
-/** Send an order to p, and append it to p->asks. An order of the directory to itself is carried out at the end of the event
- * (loop.h). NULL: no memory. Then the connection of p is closed, so that p sends its list again; but for an order FOR_CLIENT the
- * connection stays, and the caller refuses the client. */
+/** Send an order to p, and append it to p->asks. The directory carries an order to itself out at the end of the event (loop.h).
+ * NULL: no memory. Then, if the order is FOR_CLIENT, the caller refuses the client. Otherwise p's connection is closed, so that p
+ * connects and sends its list again. */
 struct psd_ask *psd_order(struct psd_task *t, struct psd_peer *p, const struct psd_order *o);
 /** Find the first unanswered order of this kind to p for the container and, unless name is NULL, the variable. NULL: none. */
 struct psd_ask *psd_order_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
-/** Call when the list of p was read: each kind of order compares it with what p should have, and sends what is missing. */
+/** Call when p's list of names was read: each kind of order compares it with what p should have, and sends what is missing. */
 void psd_orders_listed(struct psd_task *t, struct psd_peer *p);
 /** Call when the connection of p was lost: ends its orders, oldest first. */
 void psd_orders_lost(struct psd_task *t, struct psd_peer *p);

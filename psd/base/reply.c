@@ -11,7 +11,7 @@ enum {
     TEXT_ON_WIRE_MAX =
         PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - (int)sizeof(struct ps_times) - 8
 };
-enum { LIST_RETRY_MS = 100 }; /* after this time the client asks for the list again */
+enum { LIST_RETRY_MS = 100 }; /* the client asks for a refused list again after this time */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
 /* Queue a frame. Without memory the connection is closed. */

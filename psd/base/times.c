@@ -15,7 +15,7 @@ enum { STAMP_MS = 1000 }; /* after a request that asks for times, the arrival of
 struct psd_timed {
     struct psi_list link; /* in conn->timed */
     uint64_t id;
-    uint64_t last_ns; /* the request's time before this instant is in `times` already */
+    uint64_t last_ns; /* the time before this instant is counted in `times` already */
     bool seq;
     bool working; /* the task's thread has been working at the request since last_ns */
     bool waits;   /* the request has been waiting since last_ns */

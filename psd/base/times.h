@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures how long the task takes over requests with flag TIMES (docs/PROTOCOL.md §1).
  *
- * A timed request has a struct psd_timed on its connection, from its first frame to its reply. Each piece of work on it ends an
- * interval, which is added to one of four sums. The reply takes the sums, and the psd_timed is freed. All intervals use the
- * shell's clock (psd_task_config.clock_ns), which is read for timed requests only. Any other request costs two tests. */
+ * A timed request has a struct psd_timed on its connection, from its first frame to its reply. Each step of its handling ends an
+ * interval, which is added to one of four sums (struct ps_times). The reply carries the sums, and the psd_timed is freed. All
+ * intervals use the shell's clock (psd_task_config.clock_ns), which is read for timed requests only. Any other request costs two
+ * tests. */
 #ifndef PSD_TIMES_H
 #define PSD_TIMES_H
 
@@ -15,8 +16,7 @@ enum { PSD_TIMED_MAX = 512 }; /* timed requests of one connection at a time; mor
 void psd_times_ask(struct psd_task *t, struct psd_conn *c);
 /** Find the timed request to which a later frame of c (without flag TIMES) belongs. NULL: its request is not timed. */
 struct psd_timed *psd_times_find(const struct psd_conn *c, uint64_t id, bool seq);
-/** Call when the task's thread begins to work on c->timing, which is not NULL: the time until now counts as waiting in the queue.
- */
+/** Call when the task's thread begins to work on c->timing, which is not NULL: the time until now counts as queue time. */
 void psd_times_begin(struct psd_task *t, const struct psd_conn *c);
 /** Call when the task's thread stops working on c->timing. Does nothing if the request was answered. waits: it will be answered
  * later, and its time until then is not the thread's work. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
- * Happy path: the text is read as the command line's would be, converted to the value for one task, given to
- * psd_server_set_text(), and kept for `psctl config`. The configuration file is not written, so a restart has the old value.
- * Failure: nothing has changed. */
+ * Happy path: the text is parsed as on the command line, and turned into the value for one task. psd_server_set_text() gets it,
+ * and live->now keeps it for `psctl config`. The configuration file is not written, so a restart has the old value. Failure:
+ * nothing has changed. */
 #include "live.h"
 
 #include <stdio.h>
@@ -37,8 +37,7 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     return true;
 }
 
-/* Write the value of `row` as it is given to one task: of the memory budget only the task's share. Returns text, which has
- * PSD_ROW_TEXT_BYTES. */
+/* Write the value of `row` for one task (of the memory budget: the task's share) into text [PSD_ROW_TEXT_BYTES]. Returns text. */
 static const char *of_one_task(const struct psd_live *live, enum psd_row row, const psd_server_options *now, char *text)
 {
     psd_server_options one = *now;
@@ -64,7 +63,7 @@ static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row
     return PS_OK;
 }
 
-/* psd_live_reload() that also writes the old rows of rights to before [PSD_ROW_TEXT_BYTES], cut if too long; NULL: not wanted. */
+/* psd_live_reload(). before [PSD_ROW_TEXT_BYTES]: gets the old rows of rights, cut if they are too long; NULL: not wanted. */
 static ps_status reload_rights(struct psd_live *live, psd_server *server, const char *allow, char *before, char *error,
                                size_t error_bytes)
 {

@@ -13,7 +13,7 @@ struct psd_live {
     pthread_mutex_t lock;   /* protects `now` and `allow`; also held while the server gets a new value, so that both agree */
     psd_server_options now; /* present values of PSD_SERVER_SETTINGS; the memory budget is that of all tasks together */
     char allow[PSD_ALLOW_BYTES_MAX + 1];
-    char shown[PSD_ALLOW_BYTES_MAX + 1]; /* text that the last psd_live_row() returned; task's thread only */
+    char shown[PSD_ALLOW_BYTES_MAX + 1]; /* the text that psd_live_row() returned last; used on the task's thread only */
 };
 
 /** Start with the values of settings. Call before the task starts. settings and live must outlive the task. */
@@ -27,7 +27,7 @@ PSI_MUST ps_status psd_live_set(struct psd_live *live, psd_server *server, const
                                 char *error, size_t error_bytes);
 /** Call psd_server_reload() for the task. allow: new rows of rights; NULL: the present ones. */
 PSI_MUST ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes);
-/** Read the drain time in force. Any thread may call it. */
+/** Read how many ms the drain (orderly end) of the task may take at present. Any thread may call it. */
 int64_t psd_live_drain_ms(struct psd_live *live);
 
 #endif

@@ -29,7 +29,7 @@ bool psd_notify_wanted(const struct psd_notify *n);
 /** Send assignments, one a line ("READY=1\nSTATUS=serving"). Never blocks or fails: what cannot be delivered is lost. */
 void psd_notify_send(const struct psd_notify *n, const char *lines);
 void psd_notify_close(struct psd_notify *n);
-/** True if fd goes to the journal, by JOURNAL_STREAM (may be NULL). Lines may then begin with a priority, "<4>". */
+/** True if fd goes to systemd's journal, by JOURNAL_STREAM (NULL: not set). Log lines may then begin with a priority, "<4>". */
 bool psd_notify_journal(const char *journal_stream, int fd);
 /** The journal's prefix, "<3>" to "<7>", for an enum psi_log_level. */
 const char *psd_notify_priority(int level);

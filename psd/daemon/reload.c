@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIGHUP: read the file of --config again. The flags and the TF_CONFIG of the start have precedence.
  *
- * Happy path: everything is read and checked as at the start. For each row that the file changes, a live setting is set at
- * every task; a setting from a flag or TF_CONFIG keeps its value; a setting that needs a restart is named in the log. One log
- * line sums up. What `psctl config set` changed stays if the file's row is unchanged. Key files, certificates and rights are
- * read again too. Failure modes: no --config, a pipe, a missing file, or one wrong row, also of keys and rights: a log line
+ * Happy path: everything is read and checked as at the start. A setting whose row in the file has changed is set at every task,
+ * if it may change while tasks run; otherwise the log says that it needs a restart. A setting from a flag or TF_CONFIG, or one
+ * that `psctl config set` changed and whose row is unchanged, keeps its value. Key files, certificates and rights are read again,
+ * too. One log line sums up. Failure: no --config, a pipe, a missing file, or one wrong row, also of keys and rights: a log line
  * says why, and nothing has changed. */
 #include "reload.h"
 
@@ -28,7 +28,7 @@ static void set_row(const struct psd_reload *r, const char *name, const char *va
         if (psd_live_set(r->lives[i], r->servers[i], name, value, old, error, sizeof(error)) == PS_OK) {
             psi_log_event(&r->log, PSI_LOG_INFO, "config_set", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("file", r->settings->config), PSI_KV("name", name), PSI_KV("old", old), PSI_KV("new", value));
-        } else { /* never happens, because the value was checked before */
+        } else { /* cannot happen: the value was checked before */
             psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("name", name), PSI_KV("msg", error));
         }
@@ -43,7 +43,7 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     for (uint32_t i = 0; psd_settings_row(fresh, i, &name, &value, &rest, &rest, &reloadable); i++) {
         bool changed = strcmp(fresh->in_file[i], s->in_file[i]) != 0;
         if (psd_settings_is_allow(i) && fresh->from[i] <= PSI_FROM_FILE) {
-            counts->set += changed ? 1 : 0; /* read_keys() has already put the setting `allow` into force */
+            counts->set += changed ? 1 : 0; /* read_keys() has set `allow` at the tasks already */
         } else if (fresh->from[i] > PSI_FROM_FILE) {
             if (changed) {
                 counts->kept++;

@@ -2,8 +2,8 @@
 /* What the service manager hears from the daemon.
  *
  * Happy path: READY=1 is sent when all tasks are ready; STATUS when counts have changed, at most every 5 s; WATCHDOG=1 while
- * every task's loop turns; RELOADING=1 and READY=1 around a SIGHUP; STOPPING=1 with the time that the drain may take. Failure:
- * while a task's loop stands still, no WATCHDOG=1 is sent, and the status names the task. The manager restarts the daemon. */
+ * every task's loop runs; RELOADING=1 and READY=1 around a SIGHUP; STOPPING=1 with the time that the drain may take. Failure:
+ * while a task's loop stands still, no WATCHDOG=1 is sent, so the manager restarts the daemon; the status names it. */
 #include "service.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ void psd_service_ready(struct psd_service *s, uint64_t now_ms)
     }
     s->phase = PSD_SERVICE_READY;
     s->status_ms = now_ms + PSD_STATUS_MS;
-    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager's watchdog time counts from READY=1 */
+    s->watchdog_ms = now_ms + (uint64_t)s->notify.watchdog_ms; /* the manager expects the first WATCHDOG=1 counted from READY=1 */
     format_status(s, s->status, sizeof(s->status));
     send_status(s, "READY=1\n");
 }

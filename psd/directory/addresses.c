@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of tasks that listen at any free port (docs/PROTOCOL.md §6, the model of addresses).
  *
- * Happy path: a task to which the cluster gives port 0 says in HELLO where it listens. The directory keeps the address with the
- * task's life, and counts the change. Answers to HELLO have all addresses; answers to BEAT have the count, and a client that
- * knows another count asks for newer addresses (ADDRESSES). Addresses are volatile: after a restart of the directory each task
- * says its own again. A task with port 0 that is not connected loses its address to a task that says it now. Failure: a HELLO
- * without an address, with one that the cluster gives to another task, or with that of a connected task is refused. */
+ * Happy path: a task whose port is 0 in the cluster spec says in HELLO where it listens. The directory keeps the address with the
+ * task's life (random number of its process), and counts the change. Answers to HELLO have all addresses; answers to BEAT have
+ * the count, and a client that knows another count asks for newer addresses (ADDRESSES). After a restart of the directory each
+ * task says its address again. If a task says the address of a task with port 0 that is not connected, the latter loses it.
+ * Failure: a HELLO is refused if it has no address, an address of the cluster spec, or the address of a connected task. */
 #include "directory.h"
 
 #include "common/form.h"
@@ -29,7 +29,7 @@ ps_status psd_address_take(struct psd_task *t, struct psd_peer *p, const ps_v1_H
     char text[PS_ADDRESS_BYTES_MAX + 1], name[PSI_TASK_NAME_MAX];
     struct psi_address address;
     if (!p->any_port || (p->address != NULL && p->address_life == hello->life)) {
-        return PS_OK; /* a process (life) listens at one address, and this one's is known */
+        return PS_OK; /* this process (life) has said before where it listens, and does not move */
     }
     PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* fits */
     ps_status st = PSI_BYTES_TEXT(hello->address, text, sizeof(text)) == PS_OK
@@ -57,7 +57,7 @@ ps_status psd_address_take(struct psd_task *t, struct psd_peer *p, const ps_v1_H
     if (copy == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for the address of %s", name);
     }
-    if (other != NULL) { /* the other task's process is gone, or the system would not have given its port again */
+    if (other != NULL) { /* the other task's process must be gone, because the system has given its port to this one */
         psi_free(other->address);
         other->address = NULL;
         other->address_life = 0;

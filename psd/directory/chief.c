@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CHIEF: who may make the variables of a container ready.
+/* CHIEF: which session may make the variables of a container ready.
  *
- * Happy path: a session claims the lease of the container, which no session holds. It gets a number above all numbers given
- * before, and holds the lease while it is heard. Its INITs and SEALs carry the number; an owner refuses lower numbers than the
- * highest that it has seen. A CHIEF request without `claim` gets a number although another session holds the lease; that session
- * is refused from then on.
+ * Happy path: a session claims the container's lease, which no session holds. It gets a number above all numbers given before,
+ * and holds the lease while it is heard. Its INITs and SEALs carry the number; an owner refuses numbers below the highest that it
+ * has seen. A CHIEF request without `claim` gets a number although another session holds the lease; that session is refused from
+ * then on.
  *
- * Failure: while a session of another task holds the lease, a new session is not granted it, and a former chief, which says its
- * number, gets ABORTED. UNAVAILABLE while a task has not listed, because that task may know a higher number.
+ * Failure: while a session of another task holds the lease, a new session does not get it, and a former chief, which sends its
+ * number, gets ABORTED. UNAVAILABLE while a task has not sent its list, because it may know a higher number.
  *
- * After a start of the directory, the lease of a container that has had a chief is first granted when one lease is over: until
- * then a chief of an earlier directory process can say its number. Where there was no chief, or only a checkpoint tells of one
- * (psd_chief.saved), a session with `preferred` gets the lease at once, and another session one lease time after the first
- * claim. */
+ * A started directory does not know the chief of the process before it. If the container has had a chief, the lease is first
+ * granted one lease time after the start: until then that chief can send its number. If it has had none, or only a checkpoint
+ * tells of one (psd_chief.saved), a session with `preferred` gets the lease at once, another session one lease time after the
+ * first claim. */
 #include "directory.h"
 
 #include "common/mem.h"
@@ -30,8 +30,8 @@ static bool is_same(const struct psd_record *a, const struct psd_record *b)
 }
 
 /* Set *out to a number above `floor` and all known ones: the wall-clock time in ms, so that *out is also above numbers of earlier
- * directory processes of which this one has not heard. If the clock is behind the highest known number, *out is that number + 1,
- * plus a random count if an earlier process gave that number, because that process may have given the next ones, too. */
+ * directory processes that are not known here. If the clock is behind the highest known number, *out is that number + 1. If an
+ * earlier process gave that number, a random count is added, because it may have given the next numbers, too. */
 static ps_status next_number(struct psd_task *t, uint64_t floor, uint64_t *out, struct psi_err *err)
 {
     uint64_t highest = floor > t->chief_number ? floor : t->chief_number;
@@ -104,7 +104,7 @@ static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char 
 static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *chief, bool preferred)
 {
     bool first = chief == NULL || chief->number == 0 || chief->saved;
-    if (chief != NULL && psd_chief_is_given(chief)) { /* this process has named a chief, so older ones are refused already */
+    if (chief != NULL && psd_chief_is_given(chief)) { /* this process has granted the lease before: older chiefs are refused */
         return 0;
     }
     if (first && preferred) {

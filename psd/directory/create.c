@@ -4,10 +4,10 @@
  * Happy path of CREATE: the name and its owner are recorded, the owner is asked, and the client gets the owner's answer. FIND
  * answers from the names alone. DELETE asks the owners, and forgets the name when they have answered.
  *
- * Failure of CREATE. The owner is not connected, a list is missing, or a reset is pending: UNAVAILABLE, nothing is recorded, and
- * the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name stays
- * recorded. The client's time is over before the answer: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The
- * owner refuses, other than by UNAVAILABLE: the name is forgotten again, unless the owner is known to have the variable. */
+ * Failure of CREATE. The owner is not connected, a task has not sent its list, or a reset is pending: UNAVAILABLE, nothing is
+ * recorded, and the client library repeats the request. The owner's connection drops before its answer: UNAVAILABLE, but the name
+ * stays recorded. The client's time is over: DEADLINE_EXCEEDED, which names the owner; the creation goes on. The owner refuses,
+ * other than by UNAVAILABLE: the name is forgotten if the owner is not known to have it. */
 #include "directory.h"
 
 #include "psd/checkpoint/beside.h"
@@ -104,7 +104,7 @@ static ps_status knows_parts(const struct psd_peer *owner, const struct psd_crea
                              item->name, owner->job, owner->task);
 }
 
-/* Find the owner of item's name or, unless `looks`, choose one and record the name there. PS_OK: item->owner is set. */
+/* Find the owner of item's name. If it has none, choose one, unless `looks`, and record the name. PS_OK: item->owner is set. */
 static ps_status place(struct psd_task *t, struct psd_create *item, bool looks, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
@@ -186,7 +186,7 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
-    if (n->life != p->life) { /* as far as is known, this process of the owner does not have the variable: it counts as new */
+    if (n->life != p->life) { /* this process of the owner has not said that it has the variable, which therefore counts as new */
         t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
         item->order = t->next_order++;
     }
@@ -203,7 +203,7 @@ static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
     PSI_LIST_FOREACH(it, &owner->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
         if (a->id >= made->id) {
-            break; /* this is `made` itself, and later orders are newer */
+            break; /* this is `made` itself, and all that follow were sent later */
         }
         if (a->op == PS_OP_TASK_DELETE && strcmp(a->container, made->container) == 0 && strcmp(a->name, made->name) == 0) {
             a->made_again = true;
@@ -296,7 +296,7 @@ static void send_creates(struct psd_task *t, struct psd_conn *c, const struct ps
         a.status = (uint32_t)item->status;
         a.created = item->created;
         a.retry_after_ms = item->retry_after_ms;
-        /* the owner has the variable, or has not answered yet */
+        /* the owner is known: it has the variable, or has not answered yet */
         if (item->status == PS_OK || item->status == PS_DEADLINE_EXCEEDED) {
             a.task = t->peers[item->owner].task;
             PSI_IGNORE(PSI_BYTES_SET(a.job, t->peers[item->owner].job)); /* fits: checked name */
@@ -443,7 +443,7 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && (psd_lists_missing(t, &missing) || psd_own_lists_missing(t, container, &missing))) {
-        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err already says what the directory waits for */
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* otherwise err says already why tasks cannot start */
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                                    "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
                                    name)); /* err is the answer */
@@ -496,7 +496,7 @@ static const struct psd_name *next_to_delete(const struct psd_task *t, const cha
     return n;
 }
 
-/* Add a need to w for the variable or queue of this name, or for each part. Errors: one of them cannot be deleted. */
+/* Add a need to w for the variable or queue of this name, or for each of its parts. An error: one of them cannot be deleted. */
 static ps_status delete_check(struct psd_task *t, struct psd_wait *w, const char *container, const char *name,
                               struct psi_err *err)
 {

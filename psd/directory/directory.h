@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory (the first ps task) records which task has which variable. Here: its work, and what other tasks do for it. */
+/* The directory (the first ps task) records which task has which variable. Its work, and what other tasks do for it. */
 #ifndef PSD_DIRECTORY_H
 #define PSD_DIRECTORY_H
 
@@ -23,19 +23,20 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
                           struct psi_err *err) PSI_MUST;
 
 /* ---- reset.c (directory) ---- */
-/** Check that no reset of the container is going on. UNAVAILABLE: one is, or may be, because this task has not read its disk. */
+/** Check that no reset of the container goes on. UNAVAILABLE: one does, or may, because this task has not read its disk yet. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
 /** Write into buf [n] why a disk could not note a reset, as psd_reset_check() says it; "": no disk has failed. */
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
-/** True if the task at peer has not yet carried out a reset of this container: what it lists of the container does not count. */
+/** True if peer has not yet carried out a reset of this container: then what its list says about the container does not count. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
-/** Handle peer's answer to TASK_RESET. err NULL: success; otherwise peer's disk failed: asked again. r NULL: connection lost. */
+/** Handle peer's answer to TASK_RESET. err NULL: success; else peer's disk failed, and it gets the order again. r NULL:
+ * connection lost. */
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                         const struct psi_err *err);
 /** Call at the end of each event. Once this task has read its disk, continues resets that an earlier directory process began. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
-/** True if all tasks have carried out a reset, but the directory has still names of its container to forget. */
+/** True if the directory still has names to forget of a container that all tasks have reset. */
 bool psd_resets_have_work(const struct psd_task *t);
 void psd_resets_work(struct psd_task *t);
 /** Call when peer begins to send its list of names: first sends TASK_RESET for each reset that peer has not carried out. */
@@ -51,7 +52,7 @@ void psd_reset_own(struct psd_task *t, const char *container);
 /* ---- own.c, parts.c (directory): containers that belong to sessions, partitioned variables ---- */
 /** True if a session that was heard within its lease owns this container with this key. */
 bool psd_own_lives(const struct psd_task *t, const char *container, const uint8_t key[PSI_KEY_BYTES]);
-/** If the container belongs to a session: check that item has its key, and that the session is alive. PERMISSION_DENIED. */
+/** If the container belongs to a session: check that item has its key, and that the session is alive. PERMISSION_DENIED: no. */
 ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
 /** Count the items, from items[0] on, that are parts of one variable, refused ones included. *out_parts: number of parts that the
  * variable has, as the first item says; 0: the first item is no part. */
@@ -60,7 +61,8 @@ uint32_t psd_parts_span(const struct psd_create *items, uint32_t count, uint32_t
 ps_status psd_parts_complete(const struct psd_create *items, uint32_t span, struct psi_err *err) PSI_MUST;
 /** Check that no variable exists both whole and in parts. SHAPE_MISMATCH: item is a part of a whole variable, or the reverse. */
 ps_status psd_parts_whole_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
-/** Iterate over the recorded parts of the variable `whole`: returns the first at *at or above, sets *at behind it. NULL: end. */
+/** Iterate over the recorded parts of the variable `whole`: returns the part with index *at or the next; raises *at. NULL: end.
+ */
 const struct psd_name *psd_parts_next(const struct psd_task *t, const char *container, const char *whole, uint32_t *at);
 /** If item's container belongs to a session: check that the owner's version of psd knows such containers, so that it hides them
  * and leaves them out of checkpoints. UNIMPLEMENTED: it is too old. Other containers: PS_OK. */
@@ -71,7 +73,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
 /** Append to `names` the tasks of other jobs that may have variables of this session's container and have not sent their lists
  * yet. True: there are such tasks. Always false once this directory process has run for a lease and GRACE_MS. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names);
-/** Call when peer has sent its whole list: removes the names in sessions' containers that peer had before a restart. */
+/** Call when peer has sent its whole list: removes names in sessions' containers that peer owns and its present process lacks. */
 void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
 /** Reset containers whose session has ended. Each call examines at most psd_task_config.tick_looks containers, in turn. */
 void psd_own_tick(struct psd_task *t);

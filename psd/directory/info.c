@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INFO: what a task is, has and has done; at the directory also the missing tasks, and the state of job and checkpoints. */
+/* INFO: who a task is, what it holds, its counters; at the directory also missing tasks, and the state of job and checkpoints. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -30,7 +30,7 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
     a->in_progress = t->progress_count;
 }
 
-/* Put into *a sums over all containers, of what they have and what was done there. If c's peer may not read all containers, only
+/* Put into *a the sums of all containers: what they hold, and what was done there. If c's peer may not read all containers, only
  * a->in_part is set. */
 static void describe_content(const struct psd_task *t, const struct psd_conn *c, ps_v1_InfoAnswer *a)
 {

@@ -5,9 +5,9 @@
  * When the session has said GOODBYE, or its lease is over, the next tick that examines the container resets it on the connected
  * tasks, and waits for no other task. Then the container's names are forgotten.
  *
- * Failure. A task that was away lists a container whose session has ended: no session claims the container, and a later tick
- * resets it. A restarted directory knows no session yet: a container that no session has claimed is kept for a lease and
- * GRACE_MS. A restarted task: its names in sessions' containers are forgotten, because no checkpoint has them. */
+ * Failure. A task that was away sends a list that has a container whose session has ended: a later tick resets it, because no
+ * session claims it. A restarted directory knows no session yet: a container that no session claims is kept for a lease and
+ * GRACE_MS. A task was restarted: its names in sessions' containers are forgotten, because no checkpoint has them. */
 #include "directory.h"
 
 #include "common/name.h"
@@ -69,7 +69,7 @@ ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *ite
     return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
 }
 
-/* Tasks of other jobs are waited for as well: a plan's variables, in a session's container, may be pinned to tasks of any job. */
+/* Waits for tasks of all jobs, because variables in a session's container may be pinned to a task of any job. */
 bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
 {
     if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {

@@ -23,7 +23,7 @@ static bool follows(const struct psd_create *a, const struct psd_create *b)
     psi_part_whole_name(&b->definition.part, b->name, y);
     same.part.index = a->definition.part.index;
     same.shape.dims[same.part.axis] =
-        a->definition.shape.dims[same.part.axis]; /* parts may differ in size along the axis of the cut */
+        a->definition.shape.dims[same.part.axis]; /* parts may differ in size along the axis at which the variable is cut */
     return strcmp(x, y) == 0 && psd_definition_equal(&same, &a->definition);
 }
 

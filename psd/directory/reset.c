@@ -7,18 +7,17 @@
  *
  * Failure modes:
  * - A task is missing before the reset begins: UNAVAILABLE, and nothing is done.
- * - A task drops out later: the reset stays pending until that task lists again; it gets TASK_RESET before its list is answered.
- *   When the client's time is over, the client gets DEADLINE_EXCEEDED with the names of the tasks that have not answered. The
- *   reset goes on.
- * - A task of another job was away for more than a lease: the reset does not wait for it. It gets TASK_RESET when it lists, and
- *   the directory ignores what its list has of the container.
+ * - A task drops out later: the reset stays pending until that task sends its list again, before whose answer it gets TASK_RESET.
+ *   When the client's time is over, the client gets DEADLINE_EXCEEDED with the names of the tasks that have not answered.
+ * - A task of another job was away for more than a lease: the reset does not wait for it. It gets TASK_RESET when it sends its
+ *   list, and the directory ignores what the list has of the container.
  *
  * If tasks have disks (psd/checkpoint/bars.h), the directory's disk notes that the reset is open before it begins, and that it is
- * closed before it ends: a directory that dies between the two begins it again. Each task answers when its own disk has noted the
- * reset. No checkpoint is cut meanwhile. A chief's reset is taken back if a newer chief has come by the time the directory's disk
- * has noted it. If that disk fails before the reset begins, nothing is reset. But the disk may say that the reset is open, and a
- * later directory process would carry it out: so nothing is created in the container until the disk says otherwise. If a disk
- * fails later, the client gets an error, and the disk is asked again each second. */
+ * closed before it ends: a directory that restarts between the two does the reset again. Each task answers when its own disk has
+ * noted the reset. No checkpoint is begun meanwhile. A chief's reset is taken back if a newer chief has come by the time the
+ * directory's disk has noted it. If that disk fails before the reset begins, nothing is reset. But the note may be on the disk,
+ * and a later directory process would carry the reset out: so nothing is created in the container until the disk has noted the
+ * opposite. If a disk fails later, the client gets an error, and the disk is asked again each second. */
 #include "directory.h"
 
 #include "psd/checkpoint/saver.h"
@@ -121,7 +120,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
 
 static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* open again: on the disk the reset is unfinished */
+    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* the disk still says that the reset is open */
     reset->noting = false;
     ask_later(t, reset, err);
     tell_waiters(t, reset, err);
@@ -248,7 +247,7 @@ void psd_resets_work(struct psd_task *t)
         struct psd_reset *reset = at_reset(it);
         if (reset->forgetting && !t->forgets_names) {
             forget_some(t, reset->container);
-            t->forgets_names = true;  /* another reset may have names to forget as well */
+            t->forgets_names = true;  /* another reset may have names to forget, too */
             finish_if_done(t, reset); /* may free `reset` */
             return;
         }
@@ -300,7 +299,7 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
-/* Write what the reset waits for when all others have answered: this task while it drops things, or its disk. Returns buf. */
+/* Write what the reset waits for when all other tasks have answered: this task, which drops content, or its disk. Returns buf. */
 static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */
@@ -363,7 +362,7 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 {
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    bool forgets = false; /* a missing task is of another job: after a lease without it, the reset can begin */
+    bool forgets = false; /* true: a missing task is of another job, and the reset can begin after a lease without it */
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
@@ -543,7 +542,7 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
 {
     struct psi_err err;
     made->again_ms = 0;
-    if (!psd_bars_pending(t)) { /* another write has put this on disk as well */
+    if (!psd_bars_pending(t)) { /* a later write has put the cancelled reset on disk already */
         taken_back(t, made, 0, NULL);
         return;
     }
@@ -553,8 +552,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
     }
 }
 
-/* Called when this task's disk has noted that the reset has begun (err NULL), or failed. Carries it out, unless a newer chief
- * came. */
+/* Called when this task's disk has noted that the reset has begun (err NULL), or has failed. If no newer chief has come, and err
+ * is NULL, the reset is carried out. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
@@ -563,8 +562,8 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     made->noting = false;
     if (err != NULL) {
         PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container,
-                            err->text)); /* the clients that wait get `why` as answer */
-        why.applied = err->applied;      /* a reset that is on disk as unfinished would be carried out by the next process */
+                            err->text)); /* the waiting clients get `why` as their answer */
+        why.applied = err->applied;      /* a reset on disk is carried out by the next process */
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
         psd_resets_remove(made);
         carry_out(t, made);
@@ -581,7 +580,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
         }
     }
     if (err != NULL && err->applied == PS_NOTHING_APPLIED) {
-        psd_reset_free(made); /* the disk does not have the reset */
+        psd_reset_free(made); /* nothing to cancel: the reset is not on the disk */
         return;
     }
     if (err != NULL) {

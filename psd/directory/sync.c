@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SYNC: the chief makes the group of a container, changes it, or ends it (psd/rounds/groups.h).
+/* SYNC: the chief makes the group of a container, changes it, or ends it. A group has the variables that are trained in
+ * synchronous rounds, and the workers that take part (psd/rounds/groups.h).
  *
- * Happy path: names come in one frame or several, and the directory marks its records of these names. The group is SETTING while
- * each owner is told its part. When all owners have answered, SYNC is answered. An equal SYNC changes nothing, unless all members
- * of a used group have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round
- * is being closed: UNAVAILABLE. An owner refuses: the group is ended on all owners. */
+ * Happy path: names come in one frame or several, and the directory marks its records of these names. Each owner is told its
+ * part, and SYNC is answered when all owners have answered. An equal SYNC changes nothing, unless all members of a used group
+ * have gone: then the group begins anew. Failure: other names or options while a member lives: refused. A round is being closed:
+ * UNAVAILABLE. An owner refuses: the group is ended on all owners. */
 #include "directory.h"
 
 #include "psd/checkpoint/loader.h"
@@ -21,7 +22,7 @@ enum { RETRY_MS = 100 };
 /* The variables that a SYNC names, all in one container. */
 struct set {
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    const struct psd_name **names; /* the directory's records, first that of the global step; mode_none: NULL for unknown names */
+    const struct psd_name **names; /* records of the names, the global step's first; with mode_none NULL for unknown names */
     uint8_t *roles;                /* enum psd_round_role */
     uint32_t count;
     bool mode_none;
@@ -235,7 +236,7 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         if (g == NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", s->container);
         }
-        PSI_IGNORE(is_same_set(t, s, &had)); /* only `had` is used: how many variables the group has */
+        PSI_IGNORE(is_same_set(t, s, &had)); /* only to get `had`, how many variables the group has */
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
@@ -279,7 +280,7 @@ static void drop_list(struct psd_task *t, struct psd_wait *w)
     psi_buf_fini(&w->rounds.list);
 }
 
-/* Keep a frame of a SYNC of several frames. The names are looked up when the last frame has come. */
+/* Keep a frame of a SYNC that has several. The names are looked up when the last frame has come. */
 static ps_status collect(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     struct psi_buf *list = &w->rounds.list;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6, the directory
- * model).
+/* The connection between a ps task and the directory (the first ps task), at both ends (docs/PROTOCOL.md §6).
  *
  * Happy path: the task dials, says HELLO with its life (a random number of the process), and sends a list of its variables'
- * names. The directory records them, and answers which names now belong to other tasks. A process that was away or displaced by
- * another one, and is not new, is also told names whose reset or delete it may have missed (returns(), take_name()). The task
- * drops all these names, and sends its list again. After a list with nothing to drop the task counts as connected, and gets
- * TASK_CREATE, TASK_RESET, TASK_DELETE.
+ * names. The directory records them, and answers which names now belong to other tasks. A process that comes back after it was
+ * away, or after another process ran as its task, is also told names whose reset or delete it may have missed (returns(),
+ * take_name()). The task drops all these names, and sends its list again. After a list with nothing to drop the task counts as
+ * connected, and gets TASK_CREATE, TASK_RESET, TASK_DELETE.
  *
  * Failure: either end closes the connection. The directory then discards frames that it has not read, and the task counts as not
  * connected; the task dials again with back-off, and sends its list on every new connection. It closes a connection to a
@@ -49,7 +48,7 @@ static void list_move(struct psd_conn *c, enum psd_list_stage to)
     c->list = to;
 }
 
-/* Note that a frame of the list of names (at the task: of the answer) has come. True: it is the first one. */
+/* Note that a frame of the list of names (at a task: of the answer to its list) has come. True: it is the first frame. */
 static bool list_comes(struct psd_conn *c)
 {
     if (c->list == PSD_LIST_COMES || c->list == PSD_LIST_DROPS) {
@@ -66,7 +65,7 @@ static void list_drops(struct psd_conn *c)
     }
 }
 
-/* Note that the last frame of the list (at the task: of the answer) has come. True: there was nothing to drop. */
+/* Note that the list's last frame (at a task: the answer's) has come. True: there were no names to drop. */
 static bool list_over(struct psd_conn *c)
 {
     list_move(c, c->list == PSD_LIST_DROPS ? PSD_LIST_AGAIN : PSD_LIST_TAKEN);
@@ -177,8 +176,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         p->conflict[0] = '\0';
     }
     if (hello->directory_life != 0 && hello->directory_life != t->life) {
-        t->peers[t->self].restarts =
-            1; /* a task that knows an earlier life of this directory shows that the directory was restarted */
+        t->peers[t->self].restarts = 1; /* the task knows an earlier process of this directory, so the directory was restarted */
     }
     p->life = hello->life;
     p->features = hello->features;
@@ -250,7 +248,7 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         return PS_OK; /* TASK_RESET is being sent to p, and will remove the name there */
     }
     const struct psd_name *n = psd_directory_find(&t->names, named.container, named.name);
-    /* a process that comes back may keep a name only if it was the last to confirm the name, or was asked to create it */
+    /* a process that comes back may keep a name only if it was the last to list the name, or was asked to create it */
     bool stale = returned && (n == NULL || (n->life != p->life && n->asked != p->life));
     *out_drop = (n != NULL && n->owner != p->index) || stale;
     if (*out_drop) {
@@ -281,8 +279,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     return st;
 }
 
-/* Handle an entry of p's list about a group of workers (synchronous rounds), its owners or its members. It is ignored if p is
- * about to reset the container. INVALID_ARGUMENT, and errors of psd_groups_list_item(). */
+/* Handle an entry of p's list about a group (synchronous rounds), its owners or its members. It is ignored if p is about to reset
+ * the container. INVALID_ARGUMENT: a wrong container name; also the errors of psd_groups_list_item(). */
 static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item, struct psi_err *err)
 {
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -603,7 +601,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
-    PSI_IGNORE(list_comes(c)); /* here it does not matter whether r is the answer's first frame */
+    PSI_IGNORE(list_comes(c)); /* nothing depends on whether r is the first frame of the answer */
     for (;;) {
         ps_v1_NameItem item;
         char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
@@ -633,7 +631,7 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     psd_batch_end(t);
     if (!list_over(c)) {
-        send_list(t, c); /* this time without the names that the task has just dropped */
+        send_list(t, c); /* the new list lacks the names that the task has just dropped */
     } else {
         t->fenced = false;
         if (t->twin != PSD_TWIN_NONE) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ENQUEUE, DEQUEUE, QUEUE_CLOSE: the checks of these requests, and the lines in which they wait. QUEUES: the list of all queues.
  *
- * Happy path: when all bytes of a waiting request (wait.h) have come (queue_parts.c), it joins one of the two lines of its queue
- * (enqueuers, dequeuers) -> queue_turns.c serves it -> it is done, and kept until the client's ACK. Failure: a request that is
+ * Happy path: a waiting request (wait.h) whose bytes have all come (queue_parts.c) joins one of the two lines of its queue
+ * (enqueuers, dequeuers). queue_turns.c serves it. Then it is done, and kept until the client's ACK. Failure: a request that is
  * refused before it joins a line has inserted nothing. session/queue_ends.c ends requests that fail later. */
 #include "queue.h"
 
@@ -92,7 +92,7 @@ static void drop_wait(struct psd_task *t, struct psd_wait *w)
         psd_queue_attempt_end(t, w, true);
     }
     if (v != NULL) {
-        psd_queue_touch(t, v->queue); /* the next request in the line is now the first, and may be served */
+        psd_queue_touch(t, v->queue); /* the next request in the line is the first one now, and may be served */
     }
 }
 
@@ -121,7 +121,7 @@ static void stand_in_line(struct psd_task *t, struct psd_wait *w, const struct p
         refuse(t, w, &err);
         return;
     }
-    /* the cast removes const: a line of waiting requests is no part of the remembered state, so it changes without a commit */
+    /* the cast removes const, which protects what only psd_commit() may change: a line of requests is no part of that */
     psd_wait_hang(w, need, (struct psi_list *)(uintptr_t)line);
     psd_wait_open(t, w);
     psd_queue_touch(t, q);

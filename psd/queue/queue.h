@@ -7,8 +7,8 @@
 #include "psd/session/session.h"
 
 /* ---- queue.c ---- */
-/** w is an ENQUEUE request whose elements are still arriving: receive the next n of their bytes, no more than are missing. After
- * the last byte w waits at the queue for its turn. After an error w is refused. */
+/** Receive n more bytes of the elements that w, an ENQUEUE request, brings; n is at most what is missing. After the last byte w
+ * waits at the queue for its turn. After an error w is refused. */
 void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, size_t n);
 
 /* ---- queue_parts.c ---- */

@@ -183,14 +183,15 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find_wait(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
-    /* targeted: the body was not read into r->body. placed: the body was read into the input of a call (psd_part_head()) */
+    /* targeted: the body was not read into r->body. placed: it was read into the input of a call that goes on
+     * (psd_part_head()) */
     const bool targeted = c->link->in.targeted, placed = c->brings != NULL;
     psd_part_end(c);
     const size_t bytes = targeted ? psi_pad8(m.bytes) : r->body_bytes;
     if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != bytes)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, bytes);
     }
-    /* targeted, but not placed: the body was read into the input of a call that has ended meanwhile, so it is dropped */
+    /* targeted, but not placed: the call, into whose input the body was read, has ended meanwhile, so the body is dropped */
     bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING && targeted == placed;
     const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
     const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;

@@ -4,9 +4,9 @@
  * Requests wait in two lines, in order of arrival: ENQUEUEs and QUEUE_CLOSEs in one, DEQUEUEs in the other. The first line is
  * served until its first request must wait, then the second line, in turn, until no element moves. While the first request of a
  * line waits, all behind it wait. Elements move one by one, so a request may be half done: elements that it has inserted stay in
- * the queue, elements that it has taken are in its attempt. While a cut holds as much memory as it may, a move for which the cut
- * must encode more waits. Failure: the queue is closed: an ENQUEUE ends as CANCELLED, a DEQUEUE that wants more elements than are
- * left as OUT_OF_RANGE. No memory: the request ends as RESOURCE_EXHAUSTED. */
+ * the queue, elements that it has taken are in its attempt. A move that would make a checkpoint copy more than it has memory for
+ * waits. Failure: the queue is closed: an ENQUEUE ends as CANCELLED, a DEQUEUE that wants more elements than are left as
+ * OUT_OF_RANGE. No memory: the request ends as RESOURCE_EXHAUSTED. */
 #include "queue.h"
 
 #include "psd/store/cut.h"
@@ -25,7 +25,7 @@ static ps_status fail_closed(const struct psd_task *t, const struct psd_variable
     return psi_fail(err, PS_CANCELLED, "queue '%s' at %s is %s", v->name, t->name, how);
 }
 
-/* Apply the change c, which moves one element for request w. The first change makes w's attempt, the list of what w has moved. */
+/* Commit c, which moves one element for request w. The first such change makes w's attempt: the record of what w has moved. */
 static ps_status move_element(struct psd_task *t, struct psd_wait *w, struct psd_change *c, struct psi_err *err)
 {
     ps_status st = psd_change_reserve(t, c, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to work queues only. A work queue is filled once, by the first client; a later fill with equal items does nothing, a
- * later fill with other items is refused. WORK_END, a mutation, ends an item that was handed out: the item is done, or goes back
- * to the queue. Failure: FAILED_PRECONDITION if the session no longer holds the item, because its lease has ended; the error says
- * which session has the item now, if any. For an item that is done already, WORK_END is OK, and its result says so. */
+/* Requests to work queues. The first client fills the queue with items; a later fill with equal items does nothing, with other
+ * items it is refused. A session takes items by DEQUEUE and ends each by WORK_END, a mutation: the item is done, or goes back to
+ * the queue. Failure: FAILED_PRECONDITION if the session no longer holds the item, because its lease has ended; the error says
+ * which session has it now. For an item that is done already, WORK_END is OK, and its result says so. */
 #include "queue.h"
 
 #include "psd/rpc/handlers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHUTDOWN, and TASKS at the directory, a list in slices (listing.c). If a task has restarted, the first slices search all names
- * for those that its new process has not confirmed; later slices list the tasks. No memory: RESOURCE_EXHAUSTED. */
+/* SHUTDOWN and, at the directory, TASKS: the list of tasks, in slices (listing.c). If a task has restarted, the first slices
+ * search all names for variables that it has lost; later slices list the tasks. No memory: RESOURCE_EXHAUSTED. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -12,9 +12,9 @@
 
 enum { SHUTDOWN_RETRY_MS = 100 };
 
-/* Names whose variables a task has lost: its present process has not confirmed them. */
+/* Variables that a task has lost in a restart: the directory knows their names, but the new process has not listed them. */
 struct lost {
-    uint64_t life; /* life of the task when the search began */
+    uint64_t life; /* random number of the task's process when the search began; a restart changes it */
     bool listed;   /* the task had sent its list when the search began; without a list no name counts as lost */
     uint32_t count;
     char text[PSD_NAMES_HALF];
@@ -23,7 +23,7 @@ struct lost {
 
 struct tasks_at {
     bool searching; /* true: the first slices search all names; false: the later slices list the tasks */
-    uint32_t next;  /* peer index of the next task */
+    uint32_t next;  /* index in psd_task.peers of the next task to list */
     struct lost of[];
 };
 
@@ -50,7 +50,7 @@ static bool search_holds(const struct psd_task *t, const struct tasks_at *at)
     return holds;
 }
 
-/* Examine the next name, and count it if its variable is lost. Only if c's peer may read the container, the name is listed. */
+/* Examine the next name, and count it if its variable is lost. The name is noted only if c's peer may read its container. */
 static void search_step(const struct psd_task *t, const struct psd_conn *c, struct tasks_at *at, uint64_t *cursor)
 {
     void *value = NULL;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BARRIER: sessions wait for each other by a name, at the directory, which has their leases.
+/* BARRIER, at the directory: sessions wait at a named barrier until enough sessions have arrived there.
  *
- * A barrier exists while a session waits at it. The first BARRIER request with a name makes it, and sets how many must arrive;
- * the last arrival releases all and frees the name. Each arrival is a waiting request (wait.h), so a client that reconnects
- * continues its own arrival, and a release is kept for a client that is away. A restarted directory knows no barriers: a client
- * that had arrived is told that the outcome is unknown, because others may have been released before.
+ * The first BARRIER request with a name makes the barrier, and says how many must arrive. The last arrival releases all and frees
+ * the name. Each arrival is a waiting request (wait.h): a client that reconnects finds its arrival or its answer again. A
+ * restarted directory knows no barriers: it tells a client that had arrived that the outcome is unknown.
  *
- * Barriers are checked at each arrival, and at the end of each event in which a session began or ended to be a member of the
- * cluster. A session that sends HELLO again is no member for a part of that event, in which nothing is checked, so nobody is
- * released. Failure: a count other than that of the first request: INVALID_ARGUMENT. No memory: RESOURCE_EXHAUSTED, and the
- * client may repeat the request. An expired deadline: DEADLINE_EXCEEDED, with the names of missing sessions. */
+ * Barriers are checked at each arrival, and at the end of each event in which a session became a member of the cluster or ceased
+ * to be one; not within the event, because a session that sends HELLO again is no member for a part of it. Failure: another count
+ * than in the first request: INVALID_ARGUMENT. No memory: RESOURCE_EXHAUSTED. Deadline over: DEADLINE_EXCEEDED, with the names of
+ * missing sessions. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -25,7 +24,7 @@ struct psd_barrier {
     struct psi_list waiters; /* struct psd_need of the arrivals */
     uint32_t arrivals;       /* number of waiting requests at the barrier */
     uint32_t count;          /* how many arrivals release it; 0: all workers must arrive */
-    bool named;              /* it is in task->barriers; false once it was released */
+    bool named;              /* true: the barrier is in task->barriers; false: it was released */
     uint32_t key_bytes;
     char key[KEY_MAX]; /* container, a NUL byte, name; key_bytes in all */
 };
@@ -75,7 +74,7 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     }
     struct psd_barrier *b = barrier_of(w);
     psi_list_remove(&w->needs[0].at);
-    /* w may be the first waiting worker, whose program says how many must arrive: without it the barrier may be complete */
+    /* without w, the first waiting worker may be another one (program_of()), and b complete */
     t->barriers_stale = t->barriers_stale || b->named;
     if (--b->arrivals == 0) {
         unname(t, b);
@@ -89,7 +88,7 @@ static bool is_worker(const struct psd_record *r)
     return r->member && strcmp(r->job, WORKERS) == 0;
 }
 
-/* The default container of the first waiting worker: all workers with this container must arrive. NULL: no worker waits. */
+/* The default container of the first waiting worker; all workers that have it must arrive. NULL: no worker waits. */
 static const char *program_of(const struct psd_barrier *b)
 {
     struct psi_list *it = NULL;
@@ -119,7 +118,7 @@ static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
         if (later && other->member && same) {
             return true;
         }
-        later = later || other == r; /* the map keeps records in the order in which the sessions began */
+        later = later || other == r; /* the map has the records in the order in which their sessions began */
     }
     return false;
 }
@@ -137,7 +136,7 @@ static bool has_come(const struct psd_barrier *b, const struct psd_record *r)
     return false;
 }
 
-/* Count the sessions that have arrived at b, except replaced ones. *out_of: how many arrivals release b. */
+/* Count the sessions that have arrived at b, except replaced ones (is_replaced()). *out_of: how many arrivals release b. */
 static uint32_t come(const struct psd_task *t, const struct psd_barrier *b, uint32_t *out_of)
 {
     uint32_t count = 0;
@@ -217,7 +216,7 @@ void psd_barriers_check_invariants(const struct psd_task *t)
             arrivals++;
         }
         PSI_ASSERT(b->named && arrivals == b->arrivals && arrivals > 0);
-        PSI_ASSERT(!is_complete(t, b)); /* otherwise a session has come or gone without a check */
+        PSI_ASSERT(!is_complete(t, b)); /* a complete barrier is released in the event that completes it */
     }
 }
 

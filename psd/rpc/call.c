@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CALL: run a function (a row) of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
+/* CALL: a client has a function of this program's call table run on a compute thread (docs/PROTOCOL.md, section 3).
  *
- * Happy path: a CALL becomes a waiting request (wait.c). Memory for input and output is reserved within the task's budget. The
- * input comes in the first frame and in PUT_PARTs (queue_parts.c), and the row's check accepts it. The effect CALL gives the call
- * to the shell. psd_task_call_finished() brings the result, which is kept until the client's ACK. The answer has as much of it as
- * fits into a frame; GET_PARTs read the rest. A row that takes calls early gets the call when the first bytes of its input have
- * come (effect CALL_EARLY). A client that reconnects joins its call; a call with incomplete input begins again.
+ * Happy path: a CALL becomes a waiting request (wait.c), with memory for input and output from the task's budget. Input that does
+ * not fit into the first frame comes in PUT_PARTs (queue_parts.c). When the input is complete and the function's check accepts
+ * it, the effect CALL tells the shell to run the function. psd_task_call_finished() brings the result, which is kept until the
+ * client's ACK. The answer has its beginning; GET_PARTs read the rest. A function that takes calls early is started with its
+ * first bytes (effect CALL_EARLY). A client that reconnects finds its call again; a call with incomplete input begins anew.
  *
  * Failure: a call that is refused before it runs has had no effect. Deadline, ACK, GOODBYE and the end of the session cancel a
- * call, whose memory the shell uses until it reports the end. After a call has run, errors say that it may have had an effect. */
+ * call; the shell uses its memory until it reports the end. After a call has run, errors say that it may have had an effect. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -127,7 +127,7 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_
     return PS_OK;
 }
 
-/* Tell the shell to run the call. False: no memory. */
+/* Queue the effect by which the shell runs the call of w. False: no memory. */
 static bool give_to_shell(struct psd_task *t, const struct psd_wait *w, enum psd_effect_kind kind)
 {
     const struct psd_work *k = w->work;
@@ -149,7 +149,7 @@ static bool give_to_shell(struct psd_task *t, const struct psd_wait *w, enum psd
     return true;
 }
 
-/* The input of w is complete: check it, and tell the shell to run the call. */
+/* The input of w is complete: check it, and have the shell run the call. */
 static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
 {
     struct psd_work *k = w->work;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: CONFIG lists those that the shell has rows for, CONFIG_SET changes one.
+/* Settings: CONFIG lists them, CONFIG_SET changes one.
  *
- * Happy path of CONFIG_SET: the row is found, and may change; the shell checks the value and puts it into force; the log says who
- * changed the setting. Failure, which changes nothing: for an unknown name the error names the nearest one; for a setting that
- * needs a restart the error lists the settings that do not; for a bad value the error is the shell's text. */
+ * Happy path of CONFIG_SET: the setting may change while the task runs. The shell checks and applies the value. The log says who
+ * changed the setting. Failure changes nothing. The error has for an unknown name the nearest one, for a setting that needs a
+ * restart the settings that do not, for a bad value the shell's text. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -117,7 +117,7 @@ static ps_status set(struct psd_task *t, const struct psd_conn *c, const char *n
     if (st != PS_OK) {
         return psi_fail(err, st, "%s", text);
     }
-    PSI_IGNORE(setting(t, index, &row)); /* row.value becomes the new value; the row exists, find_row() has found it */
+    PSI_IGNORE(setting(t, index, &row)); /* row.value becomes the new value; the row exists */
     psd_log(t, PSI_LOG_INFO, "config_set", PSI_KV("peer", c->text), PSI_KV("name", row.name), PSI_KV("old", old),
             PSI_KV("new", row.value));
     return PS_OK;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CONTAINERS: what a task has in each container, and at the directory the number of names in each. The list is made in slices
- * (listing.c), each of a limited number of variables, because one container may have a million.
+/* CONTAINERS: what a task has in each container, and at the directory also the number of names in each. The list is made in
+ * slices (listing.c), because one container may have a million variables.
  *
- * Happy path: the first pass lists the containers of the store, in the order in which they were made, with sums over their
- * variables. At the directory a second pass lists containers of which it only has names. A container that exists when the request
- * comes is listed once; a variable counts as it is when its slice is made. A container that is reset meanwhile is counted anew.
- * Failure: without memory the list is refused (RESOURCE_EXHAUSTED). */
+ * Happy path: the first pass lists the containers of the store, oldest first, with sums over their variables. At the directory a
+ * second pass lists containers of which the store has nothing and the directory knows names. A variable counts as it is in its
+ * slice; a container that is reset during the list is counted anew. Failure: no memory: RESOURCE_EXHAUSTED. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -13,10 +12,10 @@
 #include <string.h>
 
 struct containers_at {
-    /* outer: cursor over containers (second pass: over psd_directory.in); inner: cursor over variables */
+    /* cursors; outer: over the store's containers, then over psd_directory.in; inner: over one container's variables */
     uint64_t outer, inner;
-    bool known;                                 /* true: the second pass, over the containers of the directory's names */
-    uint64_t made;                              /* psd_store.containers_made at the end of the first pass */
+    bool known;    /* true: the second pass, over containers of which the directory knows names */
+    uint64_t made; /* number of containers ever made, after the first pass (psd_store.containers_made) */
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* container whose variables are being counted; "": begin the next one */
     ps_v1_ContainerAnswer sum;                  /* sums over the variables of `container` so far */
 };
@@ -31,7 +30,7 @@ static void describe_chief(const struct psd_task *t, const struct psd_chief *chi
     }
 }
 
-/* Fill in *a, except its sums over variables. c NULL: this task, the directory, has only names of the container. */
+/* Fill in *a, except its sums over variables. c NULL: this task has no variables of the container, only the directory's names. */
 static void describe_container(const struct psd_task *t, const char *name, const struct psd_container *c,
                                ps_v1_ContainerAnswer *a)
 {

@@ -2,15 +2,15 @@
 /* Copies of this task's variables for its calls: a call reads a variable of its own task by a copy, without a connection
  * (psd_call_functions.read in common/ps_calls.h).
  *
- * Happy path: psd_task_copy() is called; psd_copies_work() copies about psd_task_config.copy_slice_bytes in each turn of the
- * loop, serving the copies round-robin; when a copy ends, psd_copy.done() is called. A copy is exact if its first and its last
- * byte have one version, and no push is in progress at either. A copy of an atomic variable must be exact: a change between two
- * slices makes the copy begin anew, and after ATTEMPTS_MAX changes it is made in one turn. Nothing is copied if the caller has
- * the present version already, and no push is in progress: each change of a value raises the version, at its end at the latest,
- * and a restored variable has another creation number.
+ * Happy path: psd_task_copy() begins a copy. psd_copies_work() copies about psd_task_config.copy_slice_bytes in each turn of the
+ * loop; the copies take turns. psd_copy.done() is called at the end. If the caller has the present version already, and no push
+ * is in progress, nothing is copied.
  *
- * Failure modes: what a pull is refused for (no such variable, no value yet, other dtype); LOST if the variable is dropped;
- * CANCELLED if the call is cancelled or has ended. */
+ * A copy is exact if its first and its last byte have one version, and no push is in progress at either. A copy of an atomic
+ * variable must be exact: after a change it begins anew, and after ATTEMPTS_MAX changes it is made in one turn.
+ *
+ * Failure: the errors of a pull (no such variable, no value yet, other dtype); LOST: the variable was dropped; CANCELLED: the
+ * call is cancelled or has ended. */
 #include "rpc.h"
 
 #include "psd/store/overlay.h"
@@ -81,7 +81,7 @@ static ps_status copy_find(struct psd_task *t, struct psd_copy *copy, struct psi
     return st;
 }
 
-/* Copy at most `room` bytes; after ATTEMPTS_MAX changes of an atomic variable, all of it. Returns how much of `room` is left. */
+/* Copy the next bytes, at most `room`; after ATTEMPTS_MAX changes of an atomic variable, all. Returns what is left of `room`. */
 static uint64_t copy_slice(struct psd_copy *copy, uint64_t room)
 {
     const struct psd_variable *v = copy->variable;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns bytes into frames, and frames into requests.
+/* Turns received bytes into frames, and frames into requests.
  *
- * Happy path: the head of a frame is read, and its row found (requests.c). Segments of a push go to push.c; other bodies are
- * gathered. At the end of the frame the row's handler is called.
+ * Happy path: when the head of a frame has come, its operation is looked up in the table of requests (requests.c). The body of a
+ * push goes to push.c in segments; other bodies are gathered. At the end of the frame the handler is called.
  *
- * Failure: a frame that the reader rejects, or that this connection may not send now, closes the connection. An unknown operation
- * is answered UNIMPLEMENTED, and the next frame is read. */
+ * Failure: a malformed frame, or one that this connection may not send now, closes the connection. An unknown operation is
+ * answered UNIMPLEMENTED, and the next frame is read. */
 #include "requests.h"
 
 #include "common/form.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 enum {
-    WARM_VARIABLES = 256, /* with fewer variables, all their memory stays in the cache anyway */
-    WARM_BYTES = 512      /* of each value and slot; the processor itself prefetches what follows */
+    WARM_VARIABLES = 256, /* with fewer variables nothing is prefetched: all their memory stays in the cache */
+    WARM_BYTES = 512      /* bytes to prefetch of each value and slot; the processor itself prefetches what follows */
 };
 
 static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why)
@@ -68,7 +68,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     t->served = t->served || (row != NULL && row->target != PSD_TARGET_NONE);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
-        reject(t, c, "flag VALUE on a frame to a task"); /* with VALUE the reader has taken 16 bytes, a trailer, off the body */
+        reject(t, c, "flag VALUE on a frame to a task"); /* the reader has cut a trailer of 16 bytes off the body */
         return;
     }
     if (greeting == c->hello_done && (row == NULL || h->op != PS_OP_CLOSE)) {
@@ -169,7 +169,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     }
     r.refusal = refused ? &err : NULL;
     row->handle(t, c, &r);
-    psd_dispatch_loop(t); /* orders of r to this task itself are carried out before c's next request, which may undo them */
+    psd_dispatch_loop(t); /* carry out the orders of r to this task itself before c's next request, which may undo them */
     if (c->timing != NULL) {
         psd_times_worked(t, c, true);
     }

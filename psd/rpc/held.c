@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pushes that wait. A push waits for a cut if the cut would have to copy what the push changes, and already holds as much
- * unwritten memory as it may (psd_cut_is_full()). A push waits for slices (moves.c) while the value of its variable is updated
- * in slices, by this push or by another one. The connection of a push that waits is not read; other connections and pulls go on.
+/* Pushes that wait, for one of two reasons. A checkpoint that is being written (a cut) would have to copy the values that the
+ * push changes, but holds as much memory as it may (psd_cut_is_full()). Or the value is being updated in slices (moves.c), by
+ * this push or by another one. The connection of such a push is not read; other connections and pulls go on.
  *
- * Happy path: psd_held_begins() is true before a segment, or behind the last one of a push that updates in slices: the bytes from
- * there on are kept, and the connection is not read. When the disk has written some of the cut, or the last slice is made,
- * psd_held_work() returns the connection that has waited longest, and its kept bytes are dispatched. Failure: if the connection
- * ends, the segment is not applied, and the push stays in progress at its offset; slices go on. */
+ * Happy path: psd_held_begins() is called before each piece of a frame; if it returns true, the bytes that have come are kept.
+ * When the reason is gone, psd_held_work() returns the connection that has waited longest, and its kept bytes are processed.
+ * Failure: if the connection ends, the kept bytes are dropped, and the push stays in progress at its offset; slices go on. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
 
-/* Bytes of the variable that a checkpoint being written must copy before the next segment of n is applied. */
+/* How many bytes of the variable a checkpoint that is being written must copy before the next segment of n is applied. */
 static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
 {
     const struct psd_progress *p = n->progress;
@@ -21,10 +20,10 @@ static uint64_t missing(const struct psd_task *t, const struct psd_number *n)
     const struct psd_variable *v = p->variable;
     const bool ends = (p->total - n->offset) * p->unit <= PS_SEGMENT_BYTES, slices = psd_move_is_long(t, p);
     if (psd_progress_stages(p) && (!ends || slices)) {
-        return 0; /* collected first: the variable changes with the last segment, or in slices after it */
+        return 0; /* this segment is only collected in memory: the value changes with the last segment, or in slices after it */
     }
     const bool moves_all = psd_progress_moves_last(p) && !slices && ends;
-    if (!psd_progress_streams(p) || moves_all || psd_push_is_rows(p->kind)) { /* the next segment may change any row */
+    if (!psd_progress_streams(p) || moves_all || psd_push_is_rows(p->kind)) { /* any part of the value may change */
         return psd_cut_missing(&t->store, v, 0, v->bytes);
     }
     return psd_cut_missing(&t->store, v, n->offset * v->element_bytes, PS_SEGMENT_BYTES / p->unit * v->element_bytes);
@@ -41,8 +40,8 @@ static bool waits_for_cut(const struct psd_task *t, const struct psd_number *n)
     return psd_cut_is_full(&t->store) && missing(t, n) > 0;
 }
 
-/* True if c must not be read now. For a checkpoint's memory c waits only between two segments: with half a segment it would keep
- * a buffer that others need. For slices, which need no buffer, c waits at any place. */
+/* True if c must not be read now. If a checkpoint lacks memory, c waits only between two segments: with half a segment it would
+ * keep a buffer that others need. For slices, which need no buffer, c waits at any place. */
 static bool waits(const struct psd_task *t, const struct psd_conn *c)
 {
     const struct psd_number *n = c->number;
@@ -59,7 +58,7 @@ bool psd_held_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* The longest waiting connection that need not wait any longer, and that needs no segment buffer. NULL: none. */
+/* Find the connection that has waited longest, among those that may be read again and need no segment buffer. NULL: none may. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;

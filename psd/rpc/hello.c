@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HELLO of a client, GOODBYE, BEAT, CLOSE. The answer to a BEAT is made in session.c. A record is what a task remembers of a
- * session; a number is the sequence number of one of its mutations.
+ * session; a number is the sequence number of one of its mutations (pushes and other changes).
  *
- * Happy path: HELLO names the session. Its record is found or made, and its older connection is closed. Mutations of which no
- * further frame will come end as torn. The reply tells the outcome of each number whose reply the client has not got.
+ * Happy path: HELLO names the session. Its record is found or made, and its older connection is closed. Unfinished mutations that
+ * the client will not continue are ended. The reply tells the outcome of each number whose reply the client has not got.
  * docs/PROTOCOL.md §2 is the contract; tests/models/session_model.py checks it. Failure: a refused HELLO is answered, then the
  * connection is closed. */
 #include "rpc.h"
@@ -26,7 +26,7 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_beside_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    /* these two are logged where they are detected */
+    /* refusals for CONFLICT and IDENTITY have been logged where they were detected */
     if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) {
         psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
                 PSI_KV("msg", err->text));
@@ -69,7 +69,7 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
-/* If there is a table of rights: check that c has the identity that began the session. The error does not say which one did. */
+/* If there is a table of rights: check that c has the identity that began the session. The error does not name that identity. */
 static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
 {
     char who[PSI_IDENTITY_TEXT_BYTES];
@@ -91,7 +91,7 @@ static ps_status check_task(struct psd_task *t, const struct psd_conn *c, const 
     return hello->job.size == 0 ? PS_OK : psd_rights_member(t, c, job, hello->task, err);
 }
 
-/* True if another session fits into sessions_max + reserve and the memory budget. First forgets sessions past their lease. */
+/* True if one more session fits into sessions_max + reserve and the memory budget. May drop sessions past their lease for it. */
 static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
     for (;;) {
@@ -113,7 +113,7 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
     }
 }
 
-/* Find the session's record, or make one. Without room only a session without a job gets one, such as an operator's: a guest. */
+/* Find the session's record, or make one. If has_room() is false, only a session without a job gets a record, as a guest. */
 static struct psd_record *record_get(struct psd_task *t, const struct psd_conn *conn, const ps_v1_Hello *hello, bool *out_fresh,
                                      struct psi_err *err)
 {
@@ -184,8 +184,8 @@ static bool listed(const struct unresolved *u, uint64_t number, bool *out_abando
     return false;
 }
 
-/* End as abandoned the mutations of which no frame will come: those that the client does not list in its HELLO, or has abandoned.
- * known false: HELLO does not name this record, so the listed ones are abandoned as well. */
+/* End, as abandoned, each unfinished mutation that the client will not continue: its HELLO does not list it, or lists it as
+ * abandoned. known false: HELLO names another record, so listed mutations end as well. */
 static void settle(struct psd_task *t, struct psd_record *record, const struct unresolved *u, uint64_t next, bool known)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -279,7 +279,7 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
-    psd_lease_end(t, record); /* the lease was for the task that this session named in its last HELLO */
+    psd_lease_end(t, record); /* the old lease was for the task that the session's HELLO before this one named */
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));

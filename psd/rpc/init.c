@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a chief makes variables ready: INIT, carried out in one step (slow.c prepares large ones), and SEAL.
+/* INIT gives a variable its first value or, with `force`, another one; SEAL declares variables ready. A chief, the session that
+ * may initialise a container, sends them.
  *
- * INIT is a mutation like a push: it has a sequence number, and its outcome is kept. INIT and SEAL carry a chief's number. A
- * number below the highest that this task has seen for the container is refused, so that a former chief that was stopped for a
- * while changes nothing. A SEAL with `fence` only raises the highest number, after which no older chief changes the model. */
+ * INIT is a mutation like a push: it has a sequence number, and its outcome is kept. It is carried out in one step; slow.c
+ * prepares the values of large variables. INIT and SEAL carry the chief's number; each new chief has a higher one. A number below
+ * the highest that this task has seen for the container is refused, so that a former chief that was stopped for a while changes
+ * nothing. A SEAL with `fence` only raises the highest number. */
 #include "rpc.h"
 
 #include "common/optimizer.h"
@@ -64,7 +66,7 @@ static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struc
 {
     struct psd_init m;
     ps_status st = psd_init_check(t, r, &m, err);
-    if (m.chief_number != 0) { /* the number is noted even if the INIT is refused */
+    if (m.chief_number != 0) { /* the chief's number is noted even if the INIT is refused */
         struct psi_err own;
         ps_status followed = psd_chief_follow(t, m.variable->container->name, m.chief_number, c->text, st == PS_OK ? err : &own);
         st = st == PS_OK ? followed : st;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A push that updates a large value after its last byte (LAMB, LARS): the value is updated in slices, between which others are
- * served. The norm of a staged gradient is computed first, in slices that change nothing and wait for no cut.
+ * served. For a gradient collected in memory the norm is computed first, in slices that change nothing.
  *
  * Happy path: psd_push_segment() takes the last segment, and psd_move_begin() puts the push into psd_task.moves. From then on its
  * connection is not read (held.c), nor is one that brings a mutation of the same variable. psd_moves_work() does one slice in
- * each turn of the shell's loop, for the oldest push that need not wait for a cut. The last slice finishes the push, which is
- * answered (psd_push_answer()), and the connections are read again.
+ * each turn of the shell's loop, for the oldest push that need not wait for a checkpoint's memory. The last slice finishes the
+ * push, which is answered (psd_push_answer()), and the connections are read again.
  *
- * Failure: if the connection ends, the slices go on. HELLO of the session, and whatever else would end the push, makes the slices
- * that are left at once (psd_outcome_finish()): all of the gradient has come, so the push cannot fail any more. */
+ * Failure: if the connection ends, the slices go on. When the push must end early, for example at the session's next HELLO, all
+ * slices that are left are made at once (psd_outcome_finish()): its whole gradient has come, so the push cannot fail. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
@@ -51,7 +51,7 @@ bool psd_moves_value(const struct psd_task *t, const struct psd_variable *v)
 }
 
 /* True if all segment buffers are lent, one of them to a connection that waits for the slices of v (held.c). Then the slices must
- * not wait for a cut, because until they are done no connection without a buffer is read. */
+ * not wait for a checkpoint's memory, because no connection without a buffer is read until they are done. */
 static bool must_go_on(const struct psd_task *t, const struct psd_variable *v)
 {
     struct psi_list *it = NULL;
@@ -64,7 +64,7 @@ static bool must_go_on(const struct psd_task *t, const struct psd_variable *v)
     return must && psd_buffers_exhausted(t);
 }
 
-/* The oldest push whose next slice need not wait for the memory of a cut; NULL: none. */
+/* The oldest push whose next slice need not wait for a checkpoint's memory. NULL: there is no such push. */
 static struct psd_progress *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;

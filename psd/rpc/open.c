@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OPEN gives handles and definitions of variables and queues at their owner. Failure: each item has its own error. */
+/* OPEN: the owner of variables and queues tells a client their handles and definitions. Each item has its own error. */
 #include "rpc.h"
 
 #include "common/optimizer.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PULL, GATHER and the frames with new values for PUSHPULL and PUSHPULL_ROWS. Values are read from the variable's memory when the
- * frame is sent. A frame carries the variable's version, and the number of unfinished mutations, at its first and at its last
- * byte, so the client knows whether all is of one version. float32 values that are asked for as float16 or bfloat16 are converted
- * on the way. A slot is read like the value, in the variable's dtype. Strings, rows, and atomic variables of several segments are
- * copied when the request comes, within the memory budget, so that their frame has one version. In steady state nothing is
- * allocated: objects come from a free list. Failure: no memory for the copy: RESOURCE_EXHAUSTED for a PULL or GATHER, no frame
- * with values for a push. */
+/* PULL and GATHER, and the frames with new values for PUSHPULL and PUSHPULL_ROWS.
+ *
+ * Values are read from the variable's memory when the frame is sent. A frame has the variable's version, and the number of
+ * unfinished mutations, at its first and at its last byte, so the client knows whether all is of one version. Strings, rows, and
+ * atomic variables of several segments are copied when the request comes, within the memory budget, so that their frame has one
+ * version. float32 values are converted on the way if the client asks for float16 or bfloat16. Failure: no memory for the copy:
+ * RESOURCE_EXHAUSTED for a PULL or GATHER; no frame with values for a push. */
 #include "rpc.h"
 
 #include "psd/store/overlay.h"
@@ -73,7 +73,8 @@ static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
     }
     const uint64_t unit = p->variable->element_bytes;
     PSI_ASSERT(p->first * unit + offset + bytes <= psd_variable_bytes_of(p->variable, p->slot));
-    psd_overlay_settle(p->variable); /* needed if synchronous rounds by rows began in the container after this request */
+    /* move new rows of a synchronous round, which may lie outside the variable's memory (overlay.h), into it before it is read */
+    psd_overlay_settle(p->variable);
     return memory_of(p->variable, p->slot) + p->first * unit + offset;
 }
 
@@ -104,7 +105,7 @@ static void narrow(const struct psd_pull_out *p, uint64_t first, uint64_t count,
 }
 
 /* Write `bytes` of the frame's values, from `offset` on, to dst. If the wire dtype differs, they are converted to float16 or
- * bfloat16. Otherwise they include the newest rows, which may still lie beside the variable (overlay.h). */
+ * bfloat16. Otherwise they include new rows of a synchronous round that are not in the variable's memory yet (overlay.h). */
 static void convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
 {
     const struct psd_pull_out *p = pull_of(out);
@@ -217,7 +218,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
         }
         copy_values(what, copy, copy_bytes);
     }
-    /* rows are collected when the frame is sent: new rows of the last round may still lie beside the variable (overlay.h) */
+    /* new rows of the last round may lie outside the variable's memory (overlay.h): they are merged when the frame is sent */
     const bool composed = copy == NULL && v->part != NULL && v->part->by_rows;
     if ((composed || wire != v->dtype) && psi_out_scratch_prepare(&t->scratch) != PS_OK) {
         if (copy != NULL) {
@@ -247,7 +248,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->out.ops = composed || wire != v->dtype ? &convert_ops : &pull_ops;
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
     p->out.payload_bytes = (uint32_t)bytes;
-    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* the reply has CRCs if the request has */
+    p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0;
     struct ps_frame_header head = *h;
     if ((h->flags & PS_FLAG_VALUE) == 0 && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
         head.flags |= PS_FLAG_TIMES;
@@ -267,7 +268,7 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     return PS_OK;
 }
 
-/* Send a frame with new values for push `number`, elements or rows from `offset` on. */
+/* Send a frame with new values, `what`, of push `number`; the first is element or row `offset` of the push. */
 static void send_frame(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t number, ps_dtype wire, uint64_t offset,
                        const struct values *what)
 {

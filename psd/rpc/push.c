@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and the mutations of rows, PUSH_ROWS,
- * PUSHPULL_ROWS, SCATTER and CONTRIBUTE_ROWS (push_rows.c). This file, outcome.c and store/record.c apply each mutation exactly
- * once.
+/* Mutations with a body: PUSH, PUSHPULL, ASSIGN, ADD, CONTRIBUTE, and those of rows: PUSH_ROWS, PUSHPULL_ROWS, SCATTER and
+ * CONTRIBUTE_ROWS (push_rows.c). This file, outcome.c and store/record.c apply each mutation exactly once.
  *
- * Happy path: at the head of the FIRST frame all checks are made that can refuse the mutation, and the optimizer's
- * scalars are captured. Each segment is applied while it is in the cache (apply.c), and counted in psd_number.offset. At the end
- * of the LAST frame version, powers and position are set, the outcome is kept, and the reply is sent. A push that updates a large
- * value after its last byte is finished by moves.c, which also answers it. Failure: a refusal is an outcome like any other, and
- * is kept; the rest of the mutation's frames is read and dropped. A frame that does not continue its number at the expected
- * offset is a GAP: the connection is closed, and the client resumes by HELLO. */
+ * Happy path: at the head of the FIRST frame all checks are made that can refuse the mutation, and the optimizer's scalars are
+ * captured. Each segment is applied while it is in the cache (apply.c), and counted in psd_number.offset. At the end of the LAST
+ * frame the version rises, the outcome is kept, and the reply is sent. A push that updates a large value after its last byte is
+ * finished and answered by moves.c.
+ *
+ * Failure: a refusal is an outcome like any other, and is kept; the other frames of the mutation are read and dropped. A frame
+ * that does not continue its mutation at the expected offset is a GAP: the connection is closed, and the client resumes by
+ * HELLO. */
 #include "push_rows.h"
 
 #include "psd/rounds/rounds.h"
@@ -50,8 +51,7 @@ void psd_progress_free_all(struct psd_task *t)
     }
 }
 
-/* Check that v has this optimizer slot, and that the power is possible (struct psi_slot): 0 to 1 in v's dtype, or 0 if the slot
- * has none. */
+/* Check that v has this optimizer slot, and that its power (struct psi_slot) is 0 to 1 in v's dtype, or 0 if it has no power. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
     const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
@@ -159,14 +159,14 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 struct asked {
     uint8_t kind; /* enum psd_push_kind */
     uint64_t total_elements;
-    uint64_t highest; /* rows: index of the last row */
+    uint64_t highest; /* mutations of rows: the highest row index */
     float scale;
     uint32_t assign_flags;
     uint64_t from; /* pushes: 1 + version of the values from which the gradient was computed; 0: not known */
     uint64_t step; /* pushes: 1 + global step that the session knows; 0: not known */
     /* ASSIGN: number of the sender as chief (session that may initialise the container); 0: not sent as chief */
     uint64_t chief_number;
-    uint64_t power_bits;    /* ASSIGN to a slot: its power */
+    uint64_t power_bits;    /* ASSIGN to a slot: the slot's power (struct psi_slot) */
     uint64_t member, round; /* CONTRIBUTE, CONTRIBUTE_ROWS */
 };
 
@@ -227,7 +227,7 @@ static struct asked parse(const struct psd_request *r)
                           .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
 
-/* Check a contribution to a synchronous round. PS_OK also if it is too late or its member has left: it is read, and dropped. */
+/* Check a contribution to a synchronous round. PS_OK also if it is too late or its member has left: then it is dropped. */
 static ps_status check_contribution(const struct psd_task *t, const struct psd_record *record, const struct psd_variable *v,
                                     const struct asked *m, struct psi_err *err)
 {
@@ -302,7 +302,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     const struct ps_frame_header *h = &r->header;
     uint8_t kind = m->kind;
     const struct psd_variable *v = r->variable;
-    if (v == NULL) { /* checked first: after other refusals the client would try again in vain */
+    if (v == NULL) { /* checked first: if the variable is gone, trying again is in vain, whatever else is wrong */
         return psd_fail_gone(t, h->handle, err);
     }
     if (t->draining) {
@@ -408,7 +408,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     }
     /* only assigns of sessions without a job are logged: those are an operator's, while workers assign during training */
     if (p->kind == PSD_ASSIGN && record->job[0] == '\0') {
-        const struct psd_conn *conn = record->conn; /* it has brought the request */
+        const struct psd_conn *conn = record->conn; /* the connection on which the request came */
         psd_log_batch(t, PSI_LOG_INFO, "assign_asked", conn->text, v->name, PSI_KV("container", v->container->name));
     }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};
@@ -521,7 +521,7 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "", where[64];
-    /* the wire dtype is smaller than the variable's: the value may have been too large for it, so the error names it */
+    /* in a wire dtype smaller than the variable's, the value may have become infinite: the error names this dtype */
     bool shorter = g->wire != g->variable->dtype;
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */

@@ -2,12 +2,12 @@
 /* PUSH_ROWS, PUSHPULL_ROWS and SCATTER: the checks of push.c for mutations of rows (common/rows.h).
  *
  * Happy path: the first frame says how many rows will come, and their highest index, which psd_push_rows_admit() checks. Each
- * segment is checked as a whole before psd_commit() changes a row. Failure: rows that the variable does not have; an optimizer
- * that would move all rows of a large variable; frames of a wrong length.
+ * segment is checked as a whole before psd_commit() changes a row. Refused are rows that the variable does not have, an optimizer
+ * that would change all rows of a large variable, and frames of a wrong length.
  *
- * PUSHPULL_ROWS: when rows have taken effect, their new values are sent, a value frame for each segment. A staged push takes
- * effect at its end, so its values are sent then, from a list of all indices. Failure: without memory there is no value frame,
- * and the client gathers. */
+ * PUSHPULL_ROWS: when rows have taken effect, their new values are sent, a frame for each segment. A push that is collected in
+ * memory takes effect at its end, so its values are sent then, from a list of all indices. Without memory no values are sent, and
+ * the client asks by GATHER. */
 #include "push_rows.h"
 
 #include "common/optimizer.h"

@@ -9,8 +9,9 @@
 
 /** The kind of mutation that PUSH_ROWS, PUSHPULL_ROWS or SCATTER (op) begins. how: ps_rows_meta.how of a SCATTER. */
 enum psd_push_kind psd_push_rows_kind(uint8_t op, uint32_t how);
-/** Check that a mutation of this kind may change `total` rows with indices up to `highest` of v. OUT_OF_RANGE; INVALID_ARGUMENT:
- * v has no rows, or too large ones; UNIMPLEMENTED: v's optimizer needs the whole gradient, or would change too many rows. */
+/** Check that a mutation of this kind may change `total` rows of v with indices up to `highest`. OUT_OF_RANGE: v has fewer rows;
+ * INVALID_ARGUMENT: no rows, or too large ones; UNIMPLEMENTED: v's optimizer needs the whole gradient, or changes too many
+ * rows. */
 ps_status psd_push_rows_admit(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, uint64_t total,
                               uint64_t highest, struct psi_err *err) PSI_MUST;
 /** Bytes of a row of v with its index in a frame whose values have dtype `wire`. v has rows. */
@@ -34,7 +35,7 @@ struct psd_rows_shown {
 /** Note which rows of n get new values when this segment of `count` rows is applied. Without memory none are noted. */
 struct psd_rows_shown psd_push_rows_note(struct psd_task *t, const struct psd_number *n, const uint8_t *segment, uint64_t count,
                                          bool last);
-/** After the segment is applied: send the noted rows, a frame for each segment of the push. */
+/** Call after the segment is applied: sends the new values of the noted rows, a frame for each segment of the push. */
 void psd_push_rows_show(struct psd_task *t, struct psd_conn *c, uint64_t number, const struct psd_variable *v, ps_dtype wire,
                         const struct psd_rows_shown *shown);
 

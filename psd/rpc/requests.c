@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of requests, and the checks before a handler sees a request.
  *
- * Happy path: psd_request_row() finds the row of a frame. psd_request_admit() checks that only the directory gets its requests,
- * that a fixed meta has its length, that the peer has the right to each container concerned, that the session has shown the key
- * of a session's container, and that a handle is of the right kind. dispatch.c calls the row's handler. Failure: dispatch.c
- * answers with the refusal; handlers of mutations and waiting requests keep it as the outcome. Handlers refuse wrong items. */
+ * Happy path: psd_request_row() finds the row of a frame's operation. psd_request_admit() checks:
+ * - requests to the directory come to the directory only;
+ * - a fixed meta has its length;
+ * - the peer has the rights on each container concerned;
+ * - the session has shown the key of a session's container;
+ * - a handle is of the right kind.
+ * Then dispatch.c calls the row's handler, which checks the items itself. Failure: dispatch.c answers with the refusal; handlers
+ * of mutations and waiting requests keep it as the outcome. */
 #include "requests.h"
 
 #include "common/form.h"
@@ -16,7 +20,7 @@
 #include <string.h>
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, AT_SOURCE = 8 };
-enum { OBJECT_BYTES = PS_CONTAINER_BYTES_MAX + 2 + PS_NAME_BYTES_MAX + 1 /* "container: name"; longer setting texts are cut */ };
+enum { OBJECT_BYTES = PS_CONTAINER_BYTES_MAX + 2 + PS_NAME_BYTES_MAX + 1 /* room for "container: name"; longer texts are cut */ };
 enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256, AUDITED = 512, EITHER = 1024 };
 
 enum {
@@ -92,8 +96,8 @@ static bool is_own(const struct psd_task *t, const struct psd_conn *c, const cha
            (in == NULL || memcmp(in->key, own->key, sizeof(in->key)) == 0);
 }
 
-/* The rights of c's peer in a container of a session. has: its rights by the table of rights. Requests show the container's key,
- * and need no other right (psd_rights_keyed()). RESET shows no key: only administrators and the session itself have rights. */
+/* The rights of c's peer in a session's container. has: its rights by the table of rights. A request that shows the container's
+ * key needs no other right (psd_rights_keyed()). RESET shows no key: only administrators and the session itself may do it. */
 static unsigned rights_of_session(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
                                   const char *container, unsigned has)
 {
@@ -103,8 +107,8 @@ static unsigned rights_of_session(const struct psd_task *t, const struct psd_con
     return (has & PSI_RIGHT_ADMINISTER) != 0 ? PSI_RIGHTS_ALL : is_own(t, c, container) ? psd_rights_keyed(container) : 0;
 }
 
-/* Check that c's peer has the rights of the row: all of them or, with EITHER, one. has: the peer's rights on the container or, if
- * that is NULL, on the cluster. If the row is AUDITED, the audit notes what was permitted. object: what the request concerns. */
+/* Check that c's peer has all rights of the row or, with EITHER, one of them. has: the peer's rights on the container or, if
+ * container is NULL, on the cluster. With AUDITED the audit notes the permission. object: what the request concerns. */
 static ps_status permit(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, unsigned has,
                         const char *container, const char *object, struct psi_err *err)
 {
@@ -146,7 +150,6 @@ static const char *object_of(const struct psd_request *r, char buf[OBJECT_BYTES]
     return buf;
 }
 
-/* The variable of a handle; NULL: it no longer exists. */
 static const struct psd_variable *variable_of(const struct psd_task *t, const struct psd_row *row, uint32_t handle)
 {
     PSI_ASSERT(row->target != PSD_TARGET_NONE); /* a row without a target has no handles */

@@ -9,7 +9,7 @@
 enum psd_place {
     PSD_PLACE_NONE,      /* none: the request concerns only its connection or session */
     PSD_PLACE_CLUSTER,   /* the cluster's rights */
-    PSD_PLACE_SAVED,     /* the cluster's rights, and also the check psd_rights_saved() */
+    PSD_PLACE_SAVED,     /* the cluster's rights; the check psd_rights_saved() follows */
     PSD_PLACE_HANDLE,    /* the container of the header's handle; r->variable gets the variable or queue */
     PSD_PLACE_HANDLES,   /* the containers of the variables or queues in the list of HandleItem */
     PSD_PLACE_NAMES,     /* the container of each NameItem */
@@ -26,7 +26,7 @@ struct psd_row {
     enum psd_place place;
     enum psd_target target;
     uint16_t rights; /* bits of enum psi_right: all of them are needed, or with rule EITHER one of them; 0: no right */
-    /* bytes of the meta in a first frame, if it is a fixed structure; 0: a message or empty, which psi_form_check() checks */
+    /* size of the meta in a first frame, if it is a C structure; 0: a protobuf message or empty, which psi_form_check() checks */
     uint16_t meta_bytes;
     void (*handle)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 };

@@ -7,14 +7,20 @@
 /* clang-format off */
 /* ROW(operation, which connection may send it, place, target and right, handler)
  *
- * Role of the peer: AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE. REPLIES: a reply, not a request. ONLY_DIRECTORY: served by the
- * directory only. NUMBERED: a mutation with a sequence number. WAITS: a waiting request (wait.h). IN_PARTS: the handler is called
- * at the head of a frame, and rpc/push.c gets the body in segments. AUDITED: the audit notes who was permitted to do it.
+ * Connection: the role of the peer (AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE), and what holds for the operation:
+ *   REPLIES          a reply, not a request
+ *   ONLY_DIRECTORY   served by the directory only
+ *   NUMBERED         a mutation with a sequence number
+ *   WAITS            a waiting request (wait.h)
+ *   IN_PARTS         the handler is called at the head of a frame, and rpc/push.c gets the body in segments
+ *   AUDITED          the audit notes who was permitted to do it
  *
- * Right: NONE, or READ, WRITE ... of enum psi_right, joined by |: all of them or, with EITHER, one. CLUSTER(right): on the
- * cluster. SAVED(right): CLUSTER(right), and psd_rights_saved(). CONTAINERS(right): on the containers named. OF(place, target,
- * right): on containers named at `place` (enum psd_place), where a name or handle is of a `target`. FIXED(target, right, meta):
- * OF(HANDLE, target, right), and the meta of a first frame is the structure `meta`. */
+ * Right: NONE, or READ, WRITE ... of enum psi_right, joined by |. All of them are needed or, with EITHER, one. They are needed on
+ *   CLUSTER(right)               the cluster
+ *   SAVED(right)                 the cluster; psd_rights_saved() must permit the request, too
+ *   CONTAINERS(right)            the containers named
+ *   OF(place, target, right)     the containers named at `place` (enum psd_place), where a name or handle is of a `target`
+ *   FIXED(target, right, meta)   as OF(HANDLE, target, right); the meta of a first frame is the structure `meta` */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \
     ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_hello_answer) \

@@ -96,12 +96,11 @@ void psd_slow_tick(struct psd_task *t);
 /* ---- call.c: CALL; copies.c: copies of variables for calls ---- */
 /** Add the next n bytes to the input of the CALL request w; the last ones start it. p NULL: the bytes are there already. */
 void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, uint32_t n);
-/** Call when the head of a PUT_PART frame has come: a body that is the next input of a CALL is read straight into the call. */
+/** Call when the head of a PUT_PART frame has come: if its body is the next input of a CALL, the call gets it directly. */
 void psd_part_head(const struct psd_task *t, struct psd_conn *c);
-/** True if no compute thread runs a call: only then a task that is to end does. Calls whose input is incomplete do not count. */
+/** True if no compute thread runs a call: a task that is to end waits for this. Calls whose input is incomplete do not count. */
 bool psd_calls_drained(const struct psd_task *t);
 void psd_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns);
-/** psd_task_call_finished(): a compute thread has ended the call. */
 void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes, const char *error);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
@@ -118,7 +117,7 @@ void psd_copies_work(struct psd_task *t);
 /** psd_task_draft(): give a call memory for a variable's new value. */
 ps_status psd_draft_new(struct psd_task *t, uint64_t call, const struct psd_draft_spec *what, void **out_room,
                         struct psi_err *err) PSI_MUST;
-/** psd_task_publish(): make a draft the value of its variable, now or when nothing is in the way. */
+/** psd_task_publish(): make a draft its variable's value, now or when no checkpoint and no push is in the way. */
 void psd_publish_begin(struct psd_task *t, struct psd_publish *p);
 /** True if the oldest waiting publish can be done: neither a checkpoint's memory nor a push (moves.c) holds it up. */
 bool psd_publishes_have_work(const struct psd_task *t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SESSIONS lists client sessions, WAITS their waiting requests; STOP tells sessions to stop.
  *
- * Happy path: all sessions, or all waits, are gathered and sorted, and each becomes a message of the list. A wait is described in
- * words: what is missing, and what would end the wait, as far as this task knows (only the directory knows which chiefs are
- * alive). Names that do not fit into the text are counted. Failure: no memory. */
+ * Happy path: all sessions, or all waiting requests, are gathered and sorted, and each becomes a message of the list. A request
+ * is described in words: what it lacks, and what would end its wait, as far as this task knows (only the directory knows which
+ * chiefs are alive). Names that do not fit into the text are counted. Failure: no memory. */
 #include "rpc.h"
 
 #include "common/mem.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    WAITS_LISTED_MAX = 4096 /* a longer list would delay all other connections */
+    WAITS_LISTED_MAX = 4096 /* most waits in one list, because a longer one would delay all other connections */
 };
 
 /* ---- SESSIONS ---- */
@@ -63,15 +63,15 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         ps_v1_SessionAnswer a = ps_v1_SessionAnswer_init_zero;
         a.session.size = sizeof(a.session.bytes);
         memcpy(a.session.bytes, record->session, sizeof(a.session.bytes));
-        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits: HELLO's field is as long */
-        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits: HELLO's field is as long */
-        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits: HELLO's field is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits, as in HELLO */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits, as in HELLO */
+        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits, as in HELLO */
         PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* fits: both hold 95 bytes */
         if (t->rights != NULL) {
             PSI_IGNORE(PSI_BYTES_SET(a.who, record->who));                             /* fits: both hold 133 bytes */
             PSI_IGNORE(PSI_BYTES_SET(a.key_id, conn != NULL ? conn->who.key_id : "")); /* fits: both hold 8 bytes */
         }
-        PSI_IGNORE(PSI_BYTES_SET(a.said, record->said)); /* fits: BEAT's field is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.said, record->said)); /* fits, as in BEAT */
         a.task = record->task;
         a.pid = record->pid;
         a.connected = conn != NULL;
@@ -123,9 +123,9 @@ static void tell(const struct psd_task *t, const struct psd_conn *c, const struc
     const struct psd_record *record = w->record;
     a->session.size = sizeof(a->session.bytes);
     memcpy(a->session.bytes, record->session, sizeof(a->session.bytes));
-    PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits: HELLO's field is as long */
-    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* fits: HELLO's field is as long */
-    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* fits: HELLO's field is as long */
+    PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits, as in HELLO */
+    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* fits, as in HELLO */
+    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* fits, as in HELLO */
     a->task = record->task;
     a->pid = record->pid;
     a->op = w->op;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An INIT of a large variable: its values are made in slices, so that other connections are served meanwhile. An INIT
- * that replaces a value waits while the cut is full (psd_cut_is_full()) and would have to keep a copy of that value, and while a
- * push is updating that value in slices (moves.c).
+/* An INIT of a large variable: its values are made in slices, so that other connections are served meanwhile. An INIT that
+ * replaces a value waits while a push updates that value in slices (moves.c), and while a checkpoint would have to copy that
+ * value and has no memory left (psd_cut_is_full()).
  *
  * Happy path: psd_rpc_init() keeps the INIT, which has no effect yet, and its connection is not read. psd_slow_work() makes one
  * slice in each turn of the shell's loop, for the oldest INIT that need not wait. When all values are made, the INIT is carried
  * out in one step, with all checks. The bytes that have come behind it are handled, and the connection is read again.
  *
- * Failure. If the connection ends, nothing has happened, and the client repeats the INIT. If the INIT would be refused by now, or
- * has nothing to do because an ASSIGN gave the first value, the slices end: it is carried out at once, and answered with the
- * reason. Without memory for the values the INIT is carried out at once, too: a first value is refused, a forced value is made in
- * the old value's memory. Without memory for psd_slow, a push to the variable is finished first, then the INIT is carried out. */
+ * Failure:
+ * - The connection ends: nothing has happened, and the client repeats the INIT.
+ * - The INIT would be refused by now, or has nothing to do because an ASSIGN gave the first value: the slices end, and the INIT
+ *   is carried out at once, and answered with the reason.
+ * - No memory for the values: the INIT is carried out at once. A first value is refused, a forced value is made in the old
+ *   value's memory.
+ * - No memory for psd_slow: a push to the variable is finished first, then the INIT is carried out. */
 #include "rpc.h"
 
 #include "psd/store/cut.h"
@@ -43,8 +46,7 @@ static bool runs(const struct psd_task *t, const struct psd_request *r, struct p
     return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
 }
 
-/* True if changing v must wait: a checkpoint would have to copy v's value first without memory for it, or a push is changing v in
- * slices. */
+/* True if v must not change now: a checkpoint lacks the memory to copy its value first, or a push is changing it in slices. */
 static bool is_held(const struct psd_task *t, const struct psd_variable *v)
 {
     return (psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) || psd_moves_value(t, v);
@@ -189,7 +191,7 @@ struct psd_conn *psd_slow_work(struct psd_task *t)
     leave(s);
     struct psd_request r = request_of(s);
     if (!made) {
-        psd_variable_make_end(&t->store, s->variable, &s->making); /* frees memory, which the INIT, done at once, may need */
+        psd_variable_make_end(&t->store, s->variable, &s->making); /* the INIT, which is done at once, may need this memory */
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
     release(t, s);

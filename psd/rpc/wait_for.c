@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two requests that wait for a condition: WAIT for the value or the seal of variables, WAIT_CLUSTER for tasks.
+/* The two requests that wait for a condition: WAIT until variables have a value, or are sealed; WAIT_CLUSTER until tasks are up.
  *
- * Happy path: when the whole list has come, each item waits at its variable, or at its task's struct psd_presence; code that
- * changes one of these examines its waiters. Failure: a variable that is reset or deleted ends a WAIT at once with ABORTED,
- * whatever else is missing. A task that goes down is missing again: all must be up at one time. */
+ * Happy path: when all items of the request have come, each item waits in the list of its variable, or of its task (struct
+ * psd_presence). Code that changes the variable or the task examines this list. Failure: a variable that is reset or deleted ends
+ * a WAIT at once with ABORTED, whatever else is missing. A task that goes down is missing again: all must be up at one time. */
 #include "rpc.h"
 
 #include "common/mem.h"

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which process may train as a trainer (a task of job worker, chief or master). A trainer with its default container is a place,
- * and the directory gives each place to one process at a time. Programs with models in different containers never conflict.
+/* Which process may train as a trainer: a task of job worker, chief or master. A trainer is identified by job, task and default
+ * container. The directory accepts one process at a time as each trainer; programs with other containers never conflict.
  *
- * Happy path: HELLO names the session's task and process (host and pid). If no session of another process with this place is
+ * Happy path: HELLO names the session's task and process (host and pid). If no session of another process of this trainer is
  * connected, the session is accepted. A process that was killed and started again is accepted at once, because the system has
  * closed the connection of the old process. Several sessions of one process do not conflict.
  *
  * Failure: a session of another process (the holder) is connected. If this task reads the holder's connection and heard nothing
  * for a lease, the connection is closed and the new process is accepted. Otherwise the new process is refused with UNAVAILABLE,
- * and asks again. Once the holder has proved that it lives, the new process is refused for good, FAILED_PRECONDITION. The proof
- * is a challenge number, made when the new session first asks: the answers to the holder's BEATs carry the newest number, and the
- * holder's next BEATs return it. A BEAT without the number proves nothing, because it may have been delivered late. A holder with
- * an older client never returns a number: the new process then waits and is never refused for good. The directory forgets all
- * holders in a restart: the first process that says HELLO is accepted. */
+ * and asks again. When the holder has proved that it lives, the new process is refused for good, FAILED_PRECONDITION. The proof
+ * is a challenge number, made when the new session first asks: the answers to the holder's BEATs carry the newest number, and its
+ * next BEATs return it. A BEAT without the number proves nothing, because it may be late. A holder with an older client returns
+ * no number: then the new process waits. A restarted directory has forgotten all holders. */
 
 #include "session.h"
 
@@ -33,7 +32,7 @@ struct claim {
     char process[sizeof(((struct psd_record *)NULL)->rival)]; /* text about the claiming process */
 };
 
-/* The list of sessions by hash of job, task and container. Sessions with another job, task or container may be in it, too. */
+/* The list that has the sessions with this job, task and container. A hash selects the list: it may have others, too. */
 static struct psi_list *records_of(struct psd_task *t, const char *job, uint32_t task, const char *container)
 {
     char place[sizeof(((struct psd_record *)NULL)->container) + PSI_TASK_NAME_MAX];
@@ -91,7 +90,7 @@ static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct
     return false;
 }
 
-/* Call when the session of c was accepted: it and its process are no longer rivals of other sessions with its place. */
+/* Call when the session of c was accepted: it and its process are no longer rivals of other sessions of this trainer. */
 static void forget_rival(struct psd_task *t, const struct claim *c)
 {
     struct psi_list *it = NULL;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and the exit of a task (exit_when_done).
  *
- * A trainer is a task of job worker, chief or master; a task of the cluster spec that only serves is none. A trainer is done
- * after the JOB_DONE of one of its sessions, until it opens another session. Of two processes that are one trainer, the newer
- * one's JOB_DONE counts. If programs with models in different containers have a trainer in common, each of them has to be done. A
- * session that names no job cannot send JOB_DONE; it counts as a trainer while it holds a lease and its BEATs carry a global
- * step.
+ * A trainer is a task of job worker, chief or master, except one that only serves. A trainer is done when one of its sessions has
+ * sent JOB_DONE, until it opens another session. If two processes run as one trainer, the JOB_DONE of the newer one counts. If
+ * programs with models in different containers run as one trainer, each of them has to be done. A session without a job cannot
+ * send JOB_DONE; it counts as a trainer while it holds a lease and its BEATs carry a global step.
  *
- * The job is done when all listed trainers, and all other trainers that hold a lease, are done. If the cluster lists no trainer,
- * at least one must have sent JOB_DONE, and the directory must have run for a lease. When a trainer opens a session, the job is
- * not done any more; with exit_when_done it stays done.
+ * The job is done when all trainers in the cluster spec, and all other trainers that hold a lease, are done. If the spec has no
+ * trainer, at least one must have sent JOB_DONE, and the directory must have run for a lease. When a trainer opens a session, the
+ * job is not done any more; with exit_when_done it stays done.
  *
- * Happy path: after the JOB_DONE of the last trainer the directory tells the other tasks by TASK_DONE, and the sessions in the
- * answers to their BEATs. With exit_when_done a task exits when no session is connected to it; the directory also waits until
- * the other tasks know. No task waits longer than a lease. Failure: a restarted directory has forgotten all JOB_DONEs. A session
- * that is still open repeats its JOB_DONE. If a session has ended, the job is not done until its trainer sends JOB_DONE again. */
+ * Happy path: after the last JOB_DONE the directory tells the other tasks by TASK_DONE, and the sessions in the answers to their
+ * BEATs. With exit_when_done a task exits when no session is connected to it; the directory also waits until the other tasks
+ * know. No task waits longer than a lease. Failure: a restarted directory has forgotten all JOB_DONEs. A session that is open
+ * repeats its JOB_DONE; a trainer whose session has ended must send JOB_DONE again. */
 
 #include "session.h"
 
@@ -28,7 +27,7 @@ bool psd_job_trains(const char *job)
     return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
 }
 
-/* True if p, a task that the cluster lists, is a trainer: it has trained, or has never sent a list of names, as ps tasks do. */
+/* True if p, a task of the cluster spec, counts as a trainer: it has trained, or does not serve (has sent no list of names). */
 static bool counts(const struct psd_peer *p)
 {
     return psd_job_trains(p->job) && (p->trained || !p->heard);
@@ -51,8 +50,8 @@ static bool trains(const struct psd_task *t, const struct psd_record *r)
     return trainer && !r->done && r->lease_until_ms > t->now_ms;
 }
 
-/* True if the session trains and is not counted by its task's psd_peer: the cluster does not list its task, or the task serves
- * and has never trained (!counts()), or the newest session of the task has another default container. */
+/* True if the session trains and is counted apart from the trainers of the cluster spec: the spec does not list its task, or the
+ * task only serves (!counts()), or the newest session of the task has another default container. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
@@ -93,7 +92,7 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
     }
 }
 
-/* For a cluster that lists no trainer: true if a trainer has sent JOB_DONE, and each trainer that is alive has. */
+/* For a cluster spec without trainers: true if a JOB_DONE has come, and each trainer that is alive has sent its JOB_DONE. */
 static bool unlisted_are_done(const struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -155,7 +154,7 @@ static void begin_anew(struct psd_task *t)
     uint64_t cursor = 0;
     void *value = NULL;
     uint32_t trainers = 0;
-    t->job_done = is_done(t, &trainers);  /* still true if the new session is not a trainer's */
+    t->job_done = is_done(t, &trainers);  /* still true if the new session is of no trainer */
     if (!t->job_done && !any_listed(t)) { /* a new job may have begun, for which earlier JOB_DONEs do not count */
         t->dones = 0;
         while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {

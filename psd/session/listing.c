@@ -25,7 +25,7 @@ static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_lis
     return true;
 }
 
-/* Make one slice. False: it was the last slice. */
+/* Send the next slice of c's list. False: it was the last slice. */
 static bool go_on(struct psd_task *t, struct psd_conn *c)
 {
     const struct psd_listing *of = c->listing_of;

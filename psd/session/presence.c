@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tasks of the cluster are up, for requests that wait for tasks. A task is up when the directory has its list
- * (psd_peer.listed). A task of another job than the directory's is also up while a session that names this task holds a lease. */
+/* Which tasks of the cluster are up, for requests that wait for tasks. A task is up when the directory has its list of names
+ * (psd_peer.listed). A task of another job than the directory's is also up while a session with its job and task holds a
+ * lease. */
 
 #include "wait.h"
 
@@ -15,7 +16,7 @@ static bool is_up(const struct psd_task *t, const struct psd_presence *p)
         return true;
     }
     if (peer != NULL && peer->own_job) {
-        return false; /* a task of the directory's job is up only by its own list: a session in its name has no variables */
+        return false; /* a task of the directory's job must have sent its list of names: only then it can serve variables */
     }
     uint64_t cursor = 0;
     void *value = NULL;

@@ -27,7 +27,7 @@ uint64_t psd_queue_moved(const struct psd_wait *w)
 
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q)
 {
-    /* the cast is allowed: `dirty` is volatile, so any code may write it */
+    /* `dirty` is not part of the queue's contents, which only psd_commit() changes, so this cast is allowed */
     struct psi_list *dirty = (struct psi_list *)(uintptr_t)&q->dirty;
     if (!psi_list_linked(dirty)) {
         psi_list_push_back(&t->moved_queues, dirty);
@@ -144,7 +144,7 @@ void psd_queue_session_away(struct psd_task *t, struct psd_record *r)
         } else if (w->stage == PSD_WAIT_COLLECTING) {
             psd_wait_free(t, w);
         } else if (w->op == PS_OP_DEQUEUE && w->err.code == PS_OK && w->queue.count > 0) {
-            w->err = err; /* another client may take the elements of w now */
+            w->err = err; /* the kept answer becomes an error: another client may take the elements now */
             w->err.applied = PS_NOTHING_APPLIED;
         }
     }

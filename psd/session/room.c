@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes room when memory or records of sessions run short: ends what sessions hold that have had no connection for a lease.
  *
- * Happy path: nothing is short. A session that loses its connection is appended to a list, so that the session that is silent
- * longest is first. If pushes in progress, memory or lists run short, the first step ends what these sessions have staged or
- * begun (outcome ABANDONED, kept in the record). The second step drops their records, those with nothing to remember first. If
- * records run short, records are dropped. A session without a connection for less than a lease loses nothing, unless it is a
- * guest (psd_record.guest). A session that comes back and whose record is gone is told *unknown* (docs/PROTOCOL.md §2). Failure:
- * all of this would not be enough. Then nothing is ended, and the caller refuses. */
+ * A session that loses its connection is appended to a list, so the longest silent one is first. If pushes in progress, memory or
+ * lists run short, the first step ends what these sessions have staged or begun (outcome ABANDONED, kept in the record). The
+ * second step drops their records, those with nothing to remember first. If records run short, only the second step is done. A
+ * session without a connection for less than a lease loses nothing, unless it is a guest (psd_record.guest). A session that comes
+ * back without a record is told *unknown* (docs/PROTOCOL.md §2). Failure: if all of this would not be enough, nothing is ended,
+ * and the caller refuses. */
 
 #include "session.h"
 
@@ -44,7 +44,7 @@ bool psd_room_session(struct psd_task *t)
     return false;
 }
 
-/* By how much the room for n more of `what` (pushes, bytes of memory, bytes of lists) is too small; 0: there is room. */
+/* How many pushes, or bytes of memory or of lists (`what`), are lacking for n more of them; 0: there is room. */
 static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n)
 {
     uint64_t most = t->config.pushes_in_progress_max;
@@ -59,7 +59,7 @@ static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n
     return 0;
 }
 
-/* How much dropping r would free, in the unit of `what`. */
+/* How many pushes or bytes (`what`) become free if r is dropped. */
 static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
 {
     switch (what) {
@@ -73,7 +73,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     return 0;
 }
 
-/* How much dropping all sessions past their lease would free, in the unit of `what`. */
+/* How many pushes or bytes (`what`) become free if all sessions past their lease are dropped. */
 static uint64_t could_give(const struct psd_task *t, enum psd_room what)
 {
     uint64_t sum = 0;

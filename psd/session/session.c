@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session at a task: its lease, its time without a connection, its end.
  *
- * Happy path: HELLO makes or finds the session's record (hello.c). Each beat renews the lease, which makes the session a member
- * of the cluster. When its connection has ended, the session is silent, and its resources may be taken after a lease (room.c).
- * GOODBYE, or the end of session_keep, ends in psd_session_drop(). Nothing here can fail. */
+ * Happy path: HELLO makes or finds the session's record (hello.c). Each BEAT renews the lease; with a lease the session is a
+ * member of the cluster. A session without a connection is silent, and its resources may be taken after a lease (room.c).
+ * GOODBYE, or the time session_keep without a connection, ends the session by psd_session_drop(). Nothing here can fail. */
 #include "session.h"
 #include "steps.h"
 

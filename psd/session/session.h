@@ -14,11 +14,12 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record);
 const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct psd_chief *chief);
 /** Directory: true if any container has a chief. */
 bool psd_chief_any(const struct psd_task *t);
-/** Call before or when c is closed: its session has no connection from now on. */
+/** Call when c is closed or about to be: from then on its session has no connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
-/** Call when the clock moves to now_ms: sessions that lost their connection since the last tick count as silent since now_ms. */
+/** Call when the clock moves to now_ms: sessions that have lost their connection since the last tick are silent since now_ms. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
-/** Answer BEAT `id` of c's session; id 0: no BEAT, only show that this task is alive. The directory also renews the lease. */
+/** Answer the BEAT `id` of c's session; the directory also renews the lease. id 0: there was no BEAT, the frame only shows that
+ * this task is alive. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** The bytes of the memory budget that unfinished pushes and calls of the session use. */
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
@@ -28,24 +29,24 @@ void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool c
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
 
 /* ---- own.c: containers of sessions ---- */
-/** Directory: note that the session owns this container from now on, instead of an earlier one. An empty name: it owns none. */
+/** Directory: note that the session owns this container, and no other, from now on. own->container "": it owns no container. */
 void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct psd_own *own);
 void psd_own_leave(struct psd_task *t, struct psd_record *record);
-/** Note that the session of c has proved by the secret key that it may use this container. From then on it may use handles in it.
- * Does nothing for a container without a key. RESOURCE_EXHAUSTED. */
+/** Note that the session of c has shown the secret key of this container, so that it may use handles in it. Does nothing for a
+ * container without a key. RESOURCE_EXHAUSTED: no memory. */
 ps_status psd_own_show(struct psd_task *t, struct psd_conn *c, const struct psd_container *in, struct psi_err *err) PSI_MUST;
 /** Fail with PERMISSION_DENIED: the session has not shown the secret key of v's container. */
 ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- claim.c: only one process at a time trains as a given worker task ---- */
-/** Directory: check that the session of this HELLO may train as the task that it names, with this default container. A process
- * not heard for a lease must yield. UNAVAILABLE (CONFLICT): another process trains as this task, and may be dead.
- * FAILED_PRECONDITION (CONFLICT): another process does, and has proved that it lives since this session first asked. */
+/** Directory: check that the session of this HELLO may train as the task that it names, with this default container. UNAVAILABLE
+ * (CONFLICT): another process trains as this task, and is connected. FAILED_PRECONDITION (CONFLICT): it has also proved that it
+ * lives since this session first asked. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** Directory: enter the session in the table by job, task and default container of its HELLO (claim.c). */
 void psd_claim_note(struct psd_task *t, struct psd_record *record);
-/** The last process that was refused in the last five minutes because this session trains as the task. "": there was none, or it
- * has been accepted since, or the session has no connection. */
+/** The last process that was refused because this session trains as the task, if that was in the last five minutes. "": there was
+ * none, or it has been accepted since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
 /** Directory: call when a BEAT of this session returns `number`. If the directory sent this number, the session is alive. */
 void psd_claim_proved(struct psd_record *record, uint64_t number);
@@ -61,21 +62,19 @@ bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct 
 uint8_t psd_push_op(uint8_t kind);
 /** Refuse the mutation with this number with *err. If a part of it was applied, sets err->applied to PS_MAYBE_PARTLY_APPLIED. */
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
-/** As psd_outcome_refuse() for a mutation with a body. Also counts the refusal, and answers c (NULL: nobody) with op and handle.
- */
+/** psd_outcome_refuse() for a mutation with a body: also counts the refusal, and answers c (NULL: nobody) with op and handle. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
-/** Apply the next `count` elements (at most psd_progress_left()) of push n, which is applied after its last byte has come, in one
- * or more passes over the value; see psd_apply_move(). psd_number_moves(n) must be true. The last elements of the last pass
- * finish the push. */
+/** Apply the next `count` elements (at most psd_progress_left()) of push n, whose whole gradient has come (psd_number_moves()).
+ * The update may need several passes over the value (psd_apply_move()); the last elements of the last pass finish the push. */
 void psd_outcome_move(struct psd_task *t, struct psd_record *record, const struct psd_number *n, uint64_t count);
 /** If the whole gradient of push n has come (psd_number_moves()): apply all elements that are left, which finishes the push.
- * False: none was left, or the variable has no memory, as its checkpoint is still being loaded or another task loads it. */
+ * False: nothing is left to do, or the variable has no memory: its checkpoint is still being loaded, here or by another task. */
 bool psd_outcome_finish(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
-/** End the unfinished push n as abandoned: no more of it will come. Elements that it has changed stay changed, and it is counted
- * as torn. But if all of its gradient has come, it is finished. */
+/** End the unfinished push n, of which no more will come: as finished if its whole gradient has come, otherwise as abandoned.
+ * Elements that it has changed stay changed; an abandoned push that has changed some is counted as torn. */
 void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struct psd_number *n);
-/** End as abandoned a number of which no frame has come. The session must not have the number yet, and it must be in order. */
+/** End as abandoned a number of which no frame has come: the record lacks the number, and no number before it is missing. */
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
 /** End every unfinished push to v as ABORTED, because v is about to be freed. This function and the next two finish a push
  * instead if its whole gradient has come. */
@@ -86,16 +85,15 @@ void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
 /** Fail with FAILED_PRECONDITION: v is trained in synchronous rounds, and only their workers change it. */
 ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
-/** Check that v may be changed outside synchronous rounds. FAILED_PRECONDITION: a worker is in v's rounds. UNAVAILABLE: a round
+/** Check that v may change outside of synchronous rounds. FAILED_PRECONDITION: v's rounds have a worker; UNAVAILABLE: a round
  * closes. */
 ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- job.c: the end of a job ---- */
 /** True for the jobs worker, chief and master: their tasks are trainers, and the job is done when all of them are. */
 bool psd_job_trains(const char *job);
-/** Directory: *out_done: number of trainers that have finished. *out_of: number of trainers that must finish (0: the cluster
- * lists none). out_missing gets the names of the others. A trainer that the cluster does not list counts while it holds a lease.
- */
+/** Directory: *out_done: how many trainers have finished; *out_of: how many must finish (0: the cluster lists none); out_missing:
+ * names of the others. A trainer that the cluster does not list counts while it holds a lease. */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
 /** Call when a session begins: if it belongs to a trainer, this trainer counts as not finished again. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);
@@ -123,8 +121,8 @@ void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uin
 bool psd_room_session(struct psd_task *t);
 
 /* ---- follow.c: the numbers of chiefs (sessions that may initialise a container) ---- */
-/** Check that the sender of a request, chief by `number` (0: no chief), is the newest chief of the container. ABORTED: this task
- * knows a higher number. */
+/** Check the number with which the sender of a request is the container's chief (0: it is no chief). ABORTED: this task knows a
+ * higher number, of a newer chief. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
 /** Note the number of a chief that psd_chief_check() accepted, and its name `text`. number 0: do nothing. RESOURCE_EXHAUSTED. */
 ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,
@@ -137,19 +135,19 @@ ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_re
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    /* adds the entry of the next object, unless the list leaves it out; false: no object is left. NULL: add() for each variable
-     * and queue */
+    /* adds the next object's entry, if the list has it; false: no object is left. NULL: add() for all variables and queues */
     bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
-    /* adds the entry of this variable or queue, unless the list leaves it out */
+    /* adds the entry of this variable or queue, if it belongs in the list */
     void (*add)(struct psd_list *l, const struct psd_variable *v);
-    void (*end)(struct psd_task *t, struct psd_list *l); /* adds the last entries; NULL: none */
+    void (*end)(struct psd_task *t, struct psd_list *l); /* adds entries behind all others; NULL: there are none */
 };
 /** Begin a list on c, which has no unfinished list. of: must stay valid until the list ends. */
 void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id);
 /** True while a list of c is unfinished: c's further requests wait. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** Send the next slice of an unfinished list. Returns a connection whose list has ended, for its waiting requests; NULL: none. */
+/** Send the next slice of an unfinished list. Returns a connection whose list has ended, to handle its kept requests; NULL:
+ * none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** Send beats to clients that wait for unfinished lists, so that they see that the task is alive. Call once a tick. */
 void psd_listing_tick(struct psd_task *t);
@@ -170,11 +168,11 @@ const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct p
 ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
 /** The number of elements that w has inserted or taken. */
 uint64_t psd_queue_moved(const struct psd_wait *w);
-/** Let psd_queues_turn() examine, at the end of the event, the requests that wait at q. */
+/** Note that q has changed: psd_queues_turn() then examines, at the end of the event, the requests that wait at q. */
 void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
 /** Free the elements that the request w brought and that are not in the queue. */
 void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
-/** End the request w with err; an ENQUEUE's text also says "(k of n elements inserted)". What w took goes back. */
+/** End w with err; an ENQUEUE's text also says "(k of n elements inserted)". Elements that w took go back to the queue. */
 void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
 /** End the record (attempt) of the elements that w inserted or took. give_back: those that it took go back to the queue. */
 void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps the global step of each container.
  *
- * Happy path: once a second the directory looks at the steps that its sessions have last reported. If a container is
- * checkpoint_steps ahead of its last checkpoint, a checkpoint is begun, and checkpoint_steps counts from the present
- * steps. Failure: a container without memory for its entry is not counted; checkpoint_seconds still makes checkpoints of it. */
+ * Happy path: once a second the directory takes the steps that its sessions have reported last. If a container is
+ * checkpoint_steps ahead of its last checkpoint, a checkpoint begins, and checkpoint_steps counts from the present steps.
+ * Failure: without memory for its entry a container is not counted; checkpoint_seconds still makes checkpoints of it. */
 #include "steps.h"
 
 #include "common/mem.h"

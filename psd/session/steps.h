@@ -10,10 +10,10 @@
 #define PSD_STEP_SAID_MAX ((uint64_t)INT64_MAX + 1) /* highest stored step (+ 1) */
 
 struct psd_step_of {
-    /* highest step that was found at the last examination, in sessions that were connected, alive, or newly ended (`ended`) */
+    /* highest step at the last examination, among sessions that were connected, alive, or newly ended (`ended`) */
     uint64_t said;
     uint64_t ended; /* highest step of the sessions that have ended since the last examination */
-    /* checkpoint_steps counts from this step: that of the last checkpoint's beginning or, if unknown, the step saved in it */
+    /* step from which checkpoint_steps counts: the step when the last checkpoint began or, if unknown, the step saved in it */
     uint64_t begun;
     bool noted; /* the last checkpoint has the global step of this container */
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -34,8 +34,8 @@ void psd_steps_begun(struct psd_task *t);
 /** Note a saved checkpoint: call psd_steps_note_begin() once, then psd_steps_note() for each container in the checkpoint. */
 void psd_steps_note_begin(struct psd_task *t);
 void psd_steps_note(struct psd_task *t, const char *container, uint64_t step);
-/** Call when tasks were rolled back to a checkpoint; step: its highest step. A container that counts from a higher step counts
- * from `step` now. */
+/** Call when tasks were rolled back to a checkpoint; step: its highest step. For containers that were ahead of it,
+ * checkpoint_steps counts from `step` now. */
 void psd_steps_go_back(struct psd_task *t, uint64_t step);
 void psd_steps_fini(struct psd_task *t);
 

@@ -93,7 +93,7 @@ void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms
     }
 }
 
-/* ---- memory of lists: an item of few bytes in a frame may need up to 600 bytes until the client's ACK ---- */
+/* ---- memory of lists: an item has few bytes in a frame, but may need up to 600 bytes here until the client's ACK ---- */
 
 uint64_t psd_wait_lists_most(const struct psd_task *t)
 {

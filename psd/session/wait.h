@@ -3,16 +3,16 @@
  * from its first frame until the client confirms the answer (ACK). A client that reconnects repeats the request with its number.
  * It then waits for the request that is there, or gets its result.
  *
- * A request hangs on the things that it waits for. Each such thing has a list `waiters` of struct psd_need, one for each waiting
- * request. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not visited. A
- * request is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap for all
- * deadlines).
+ * A request may wait for several things (needs). Each such thing has a list `waiters` of struct psd_need, one for each request
+ * that waits for it. Code that changes the thing calls psd_wait_look() or psd_wait_over() on its list; other requests are not
+ * visited. A request is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap has
+ * all deadlines).
  *
- * A kind of wait is one struct psd_wait_kind: for variables and tasks of the cluster (rpc/wait_for.c), answers of owners
- * (directory/create.c), a reset (directory/reset.c), a barrier (rpc/barrier.c), a call (rpc/call.c), a queue (queue/queue.c), a
- * group and its rounds (directory/sync.c, rounds/groups.c), a checkpoint (checkpoint/saver_ask.c, checkpoint/loader_ask.c). A
- * handler calls, in this order: psd_wait_get(), psd_wait_need() for each thing that the request waits for, psd_wait_hang() for
- * each need that is not met yet, psd_wait_open(). */
+ * Each kind of waiting request is one struct psd_wait_kind: for variables and tasks of the cluster (rpc/wait_for.c), answers of
+ * owners (directory/create.c), a reset (directory/reset.c), a barrier (rpc/barrier.c), a call (rpc/call.c), a queue
+ * (queue/queue.c), a group and its rounds (directory/sync.c, rounds/groups.c), a checkpoint (checkpoint/saver_ask.c,
+ * checkpoint/loader_ask.c). A handler calls, in this order: psd_wait_get(), psd_wait_need() for each thing that the request waits
+ * for, psd_wait_hang() for each need that is not met yet, psd_wait_open(). */
 #ifndef PSD_WAIT_H
 #define PSD_WAIT_H
 
@@ -20,7 +20,7 @@
 
 /* One thing that a waiting request waits for. */
 struct psd_need {
-    struct psi_list at; /* link in the list `of`; unlinked before psd_wait_hang() and after psd_wait_over() */
+    struct psi_list at; /* link in the list `of`, from psd_wait_hang() until psd_wait_over() */
     /* the awaited object's list: `waiters` of a psd_variable, psd_presence, psd_ask, psd_reset or psd_work; or enqueuers or
      * dequeuers of a psd_queue */
     struct psi_list *of;
@@ -43,7 +43,7 @@ struct psd_wait_kind {
     void (*describe)(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
     /** Called when the deadline passes first: fills w->err, or an error for each item that is missing. Then w is done. */
     void (*expire)(struct psd_task *t, struct psd_wait *w);
-    /** Called when w stops waiting: it is done, given up, or its session has ended. Its needs still hang. NULL: no action. */
+    /** Called when w stops waiting: done, given up, or its session ended. Its needs are still in their lists. NULL: no action. */
     void (*drop)(struct psd_task *t, struct psd_wait *w);
     /** Called before w is freed: the client has confirmed the answer (ACK), has given w up, or is gone. NULL: no action. */
     void (*forget)(struct psd_task *t, struct psd_wait *w);
@@ -59,18 +59,17 @@ struct psd_queue_wait {
     /* number of elements to insert or take; for DEQUEUE of an accumulator: number of gradients that its sum must have */
     uint32_t count;
     bool many, up_to, cancel, fill, apply;
-    uint8_t head_come; /* ENQUEUE of many elements: how many bytes of the next length, in `head`, have come */
-    uint8_t head[8];   /* length of the next element */
+    uint8_t head_come; /* ENQUEUE of many elements: bytes of head[] that have come */
+    uint8_t head[8];   /* length of the next element, as far as it has come */
     uint64_t fill_hash;
     int64_t local_step;       /* ENQUEUE of a gradient: the global step for which its worker computed it */
-    uint64_t bytes, come;     /* ENQUEUE: bytes of all elements; bytes of them that have come */
+    uint64_t bytes, come;     /* ENQUEUE. bytes: size of all elements; come: how many of these bytes have come */
     uint64_t element_come;    /* ENQUEUE: bytes of the newest element in `elements` that have come */
-    uint32_t whole;           /* ENQUEUE: number of elements that have come to their last byte */
+    uint32_t whole;           /* ENQUEUE: number of elements that have come completely */
     struct psi_list elements; /* ENQUEUE: struct psd_element that have come and are not in the queue yet */
     /* the elements that the request has inserted or taken; NULL: none, or they were given back */
     const struct psd_attempt *attempt;
-    /* DEQUEUE, whose answer is sent in parts: the element with which the next part goes on (NULL: the first element), and the
-     * offset of this element in the answer */
+    /* DEQUEUE, answered in parts: the element with which the next part begins (NULL: the first), and its offset in the answer */
     struct psi_list *part;
     uint64_t part_at;
 };
@@ -80,7 +79,7 @@ struct psd_rounds_wait {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t member; /* JOIN: id of the new member of the group */
     uint64_t round;
-    /* STEP: timeout in ms that begins when enough workers have joined; 0: none, or deadline_ms is set already */
+    /* STEP: timeout in ms from the moment at which enough workers have joined; 0: no timeout, or deadline_ms is set already */
     uint64_t open_timeout_ms;
     struct ps_step_result result; /* STEP: result, when done */
     struct psi_buf list;          /* SYNC: the items of the request's frames that have come, except the last frame's */
@@ -92,8 +91,7 @@ struct psd_wait {
     uint64_t id, deadline_ms; /* 0: none */
     uint64_t begun_ms;
     uint64_t bytes; /* bytes that this request uses of the memory for waiting requests, its own struct included */
-    /* number (psi_link.name) of the connection on which the rest of the request's frames comes; 0: all have come. If the request
-     * is answered before its last frame has come, that frame is ignored */
+    /* connection (psi_link.name) on which further frames come; 0: all have come. A frame after the answer is ignored */
     uint64_t list_on;
     uint32_t place; /* 1 + index of this request in the heap of deadlines; 0: the request has no deadline */
     uint8_t op;
@@ -109,13 +107,13 @@ struct psd_wait {
     uint32_t out_bytes, out_staged;
     /* CALL: bytes allocated for its input and result; ENQUEUE: bytes of the elements that are not in the queue yet */
     uint64_t working_bytes;
-    uint64_t result; /* if has_result: number to send in a reply without a body, also with an error */
+    uint64_t result; /* if has_result: number to send in a reply that has no body, even if the reply is an error */
     bool has_result, acknowledged;
     struct psd_need own; /* memory of the first need */
     union {
         struct psd_queue_wait queue;   /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
         struct psd_rounds_wait rounds; /* SYNC, JOIN, STEP, LEAVE */
-        struct psd_work *work;         /* CALL: the call, until it has ended or nobody waits for it; NULL: none */
+        struct psd_work *work;         /* CALL: the call; NULL: it has ended, or nobody waits for it any more */
         bool deleted;                  /* DELETE: at least one part of the partitioned variable is deleted */
         struct psd_wait *next;
     };
@@ -132,7 +130,8 @@ struct psd_wait *psd_wait_get(struct psd_task *t, struct psd_conn *c, const stru
                               const struct psd_wait_kind *kind, bool *out_old);
 /** Read the deadline and the condition from the request's meta, a message `Wait`. */
 ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err) PSI_MUST;
-/** Add a need to w before any is in a list; the array may move. NULL (err filled): the memory for waiting requests is full. */
+/** Add a need to w. Call before psd_wait_hang() puts a need of w into a list, because the array of needs may move. NULL (err
+ * filled): the memory for waiting requests is full. */
 struct psd_need *psd_wait_need(struct psd_task *t, struct psd_wait *w, struct psi_err *err);
 /** Double the capacity of an array of w. NULL (err filled, the old array stays): the memory for waiting requests is full. */
 void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, size_t item_bytes, uint32_t *capacity,
@@ -141,7 +140,7 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
 /* ---- wait.c ---- */
 /** The time at which a client's timeout, counted from now, ends. timeout_ms 0: no timeout; the result is 0. */
 uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
-/** Make the deadline of w earlier: deadline_ms. An earlier deadline of w stays. Precondition: w is not done. */
+/** Let w expire at deadline_ms at the latest. Precondition: w is not done. */
 void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms);
 /** Put n, a need of w, at the end of `waiters`, the list of the awaited object: now psd_wait_look() examines n. */
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters);
@@ -149,7 +148,7 @@ void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *wait
 void psd_wait_open(struct psd_task *t, struct psd_wait *w);
 /** Call when the object with this list of waiters has changed: answers the requests that now have all they need. */
 void psd_wait_look(struct psd_task *t, struct psi_list *waiters);
-/** Call when what the waiters need of an object has come for good: all needs in the list are met, and leave the list. */
+/** Call when what the waiters of an object need has happened for good: all needs in the list are met, and leave the list. */
 void psd_wait_over(struct psd_task *t, struct psi_list *waiters);
 /** Find the request that has waited longest in this list. NULL: the list is empty. */
 struct psd_wait *psd_wait_first(const struct psi_list *waiters);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psd's settings.
  *
- * Happy path: the table has the defaults; flags, the file and TF_CONFIG change them. From the values follow one cluster, the
- * tasks of this process, and the rows for `psctl config`. The three ways to give a cluster (--cluster; --ps_hosts and
- * --worker_hosts; TF_CONFIG) exclude each other at one level of precedence. A higher level replaces all of a lower one, so that
- * parts of two clusters are never mixed. Failure modes: a wrong value is INVALID_ARGUMENT with the place and what is allowed. */
+ * Happy path: the table has the defaults; flags, the file and TF_CONFIG change them. The values give one cluster, the tasks of
+ * this process, and the rows for `psctl config`. A cluster may be given by --cluster, by --ps_hosts and --worker_hosts, or by
+ * TF_CONFIG, at one level of precedence only in one of these ways. A higher level replaces all of a lower one, so that parts of
+ * two clusters are never mixed. Failure: a wrong value is INVALID_ARGUMENT with the place and what is allowed. */
 #include "settings_internal.h"
 
 #include "common/auth/rights.h"

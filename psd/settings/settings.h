@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd's settings: one table for flags, psd.conf, --help and `psctl config`. From their values follow the cluster (a flag goes
- * before TF_CONFIG, and TF_CONFIG before the file) and which tasks of the cluster this process runs. */
+/* psd's settings: one table for flags, psd.conf, --help and `psctl config`. The values say the cluster (a flag has precedence
+ * over TF_CONFIG, and TF_CONFIG over the file), and which of its tasks this process runs. */
 #ifndef PSD_SETTINGS_H
 #define PSD_SETTINGS_H
 
@@ -14,17 +14,17 @@ enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10,
     PSD_LISTEN_BYTES_MAX = 8 << 10,
     PSD_PATH_BYTES_MAX = 767,
-    PSD_ALLOW_BYTES_MAX = 8191,               /* bytes of rows of rights in the setting; a file of rights may be longer */
+    PSD_ALLOW_BYTES_MAX = 8191,               /* longest text of the setting `allow`; a file of rights may be longer */
     PSD_OWN_TASKS_MAX = 256,                  /* tasks in one process */
     PSD_ROW_TEXT_BYTES = sizeof(psd_text) + 1 /* room for any setting as text */
 };
 
 #define PSD_ROW_OF(type, field, ...) PSD_ROW_##field,
 enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
-/* Numbers of rows of the table of settings: texts (PSD_TEXTS), PSD_SERVER_SETTINGS, flags such as --help, and all together. */
+/* How many rows the table of settings has: PSD_TEXTS texts, PSD_ROWS of PSD_SERVER_SETTINGS, PSD_FLAGS flags such as --help. */
 enum { PSD_TEXTS = 17, PSD_FLAGS = 4 + PSI_RESOLVER_ROW_COUNT, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
-/* The values, as the table stores them. An empty string: not given. */
+/* The values of all settings. An empty string: the setting is not given. */
 struct psd_settings {
     psd_server_options server; /* only its PSD_SERVER_SETTINGS are used */
     char cluster[PSD_HOSTS_BYTES_MAX + 1];
@@ -79,8 +79,8 @@ bool psd_settings_is_allow(uint32_t i);
 enum psd_row psd_settings_number(uint32_t i);
 
 /* ---- single rows of PSD_SERVER_SETTINGS; any thread ---- */
-/** Find the row of a setting that may change while the task runs. name: of_field true: that of its field in psd_server_options;
- * false: that of the setting. Returns PSD_ROWS if there is none. */
+/** Find the row of a setting that may change while the task runs. name: its field in psd_server_options (of_field true), or the
+ * setting (false). Returns PSD_ROWS if there is no such row. */
 enum psd_row psd_row_find(const char *name, bool of_field);
 /** The field's name, such as "lease_ms". */
 const char *psd_row_field(enum psd_row row);

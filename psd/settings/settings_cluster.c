@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other. A
- * cluster from TF_CONFIG, a manager or several lines is kept as a spec string. Failure: two clusters, or a bad one. */
+/* Which cluster psd takes: a flag has precedence over TF_CONFIG, and TF_CONFIG over the file. A cluster from TF_CONFIG, a manager
+ * or several lines is kept as a spec string. Failure: a bad cluster, or --cluster together with the host lists. */
 #include "settings_internal.h"
 
 #include "common/cluster.h"

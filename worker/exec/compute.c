@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Computes the rows (operations) of a run, one after the other, on a compute thread of the server.
+/* Computes the rows (operations) of a run, one after the other, on a compute thread of the server.
  *
- * Happy path: for each row, every output gets memory of its own, its draft (exec.h), or the memory of an input that no later row
- * needs; psi_op_run() computes the row; values that no later row reads are freed. Failure modes: a row that fails ends the run
- * before anything is delivered, and its name is in the error. A cancelled run ends between two rows, or inside a row that checks
- * for interruption.
- */
+ * Happy path: each output of a row gets memory of its own, its draft (exec.h), or the memory of an input that no later row needs.
+ * psi_op_run() computes the row. Values that no later row reads are freed. Failure modes: a row that fails ends the run before
+ * anything is delivered, and its name is in the error. A cancelled run ends between two rows, or inside a row that checks for
+ * interruption. */
 #include "exec.h"
 
 #include "common/mem.h"

@@ -56,13 +56,12 @@ struct psi_exec_transfer {
     uint32_t result_bytes; /* ADD: bytes of the new value in result; 0: the value does not fit there. Other kinds: 0 */
     /* used by the run only: */
     struct psi_exec_run *run;
-    uint32_t value;    /* number of the value in the run */
-    bool own_task;     /* the variable is of this task: READ uses psd_call_functions.read, ASSIGN first asks for a draft */
-    void *room;        /* ASSIGN: the draft, memory of the server for the new value, which psd_call_functions.publish makes the
-                        * variable's value. NULL: `reach` carries the value */
+    uint32_t value; /* number of the value in the run */
+    bool own_task;  /* the variable is of this task: READ uses psd_call_functions.read, ASSIGN first asks for a draft */
+    void *room; /* ASSIGN: the draft, server memory that a publish makes the variable's value; NULL: `reach` carries the value */
     bool begun, ended; /* begun: start() returned PS_OK, or the draft was published */
     /* for a READ of the own task: */
-    struct psi_exec_kept *kept; /* copy made by an earlier run, which counts this run as a user; NULL: none */
+    struct psi_exec_kept *kept; /* copy that an earlier run made, with this run counted among its users; NULL: none */
     uint64_t creation, version; /* creation number of the variable, and version of its value; creation 0: it changed while read */
     bool same;                  /* the variable still has the value of `kept` */
     /* used by the carrier only: */
@@ -83,9 +82,9 @@ enum psi_exec_stage { PSI_EXEC_READING, PSI_EXEC_COMPUTING, PSI_EXEC_DELIVERING,
 #define PSI_EXEC_RUN_END INT64_MAX  /* psi_exec_slot.last_row: an output of the run has the value */
 /* Memory of one value of a run, and how long the value is needed. */
 struct psi_exec_slot {
-    void *memory;     /* owned by the run, from the executor's budget; NULL: none, or the value is in the call's input */
+    void *memory;     /* owned by the run, counted in the executor's memory; NULL: none, or the value is in the call's input */
     uint64_t bytes;   /* bytes of a numeric value; strings: 0 until the value exists */
-    int64_t last_row; /* index of the last row (operation) with this value as an input, or a constant above */
+    int64_t last_row; /* index of the last row (operation) with this value as an input, or PSI_EXEC_NO_ROW, PSI_EXEC_RUN_END */
     bool own;         /* the value is in memory that rows may overwrite; false: in the call's input, or in a kept copy */
     void *room;       /* the draft, memory of the server, into which the row writes the value; NULL: none */
     bool live;        /* the value exists in memory that the run must free */
@@ -95,7 +94,7 @@ struct psi_exec_run {
     ps_ops *ops;
     psd_call *call;
     struct psi_run run;
-    enum psi_exec_stage stage;       /* written only by the thread that begins or continues the run */
+    enum psi_exec_stage stage;       /* written only by the one thread that begins or continues the run */
     struct psi_type *types;          /* [value_count] */
     struct psi_value *values;        /* [value_count] dtype NONE: the value does not exist yet, or was freed */
     struct psi_exec_slot *slots;     /* [value_count] */
@@ -135,7 +134,7 @@ struct ps_ops {
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
-    const psd_call_functions *functions; /* NULL: not attached to a server */
+    const psd_call_functions *functions; /* the server's functions; NULL: no server has called attach() */
     atomic_bool detached;                /* the executor's server has ended */
     char target[PS_ADDRESS_BYTES_MAX + 8];
     char job[PS_JOB_BYTES_MAX + 1];
@@ -144,7 +143,7 @@ struct ps_ops {
     char *files[4]; /* credentials of the executor's session: key_file, tls_cert, tls_key, tls_ca; NULL: none */
     char name[PSI_TASK_NAME_MAX];
     struct psi_exec_reach reach;
-    struct psi_exec_carrier *carrier; /* used by reach; owned, made by psi_exec_carrier_new() */
+    struct psi_exec_carrier *carrier; /* state of `reach`, made by psi_exec_carrier_new(); owned */
     pthread_mutex_t lock;
     uint64_t memory_bytes, used_bytes; /* used_bytes: under the lock */
     /* copies of variables (struct psi_exec_kept), least recently used first. kept, kept_count, kept_bytes: under the lock */
@@ -165,7 +164,8 @@ struct ps_ops {
 /** Reserve bytes of the executor's memory. RESOURCE_EXHAUSTED: the error has the bytes wanted and the bytes left. Any thread. */
 PSI_MUST ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err);
 void psi_exec_release(ps_ops *ops, uint64_t bytes);
-/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none. psi_exec_memory_free() needs `bytes` too. Any thread. */
+/** Memory of `bytes` > 0 bytes, 64-byte aligned, not zeroed; NULL: none left. psi_exec_memory_free() needs `bytes`. Any thread.
+ */
 void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes);
 /** Free memory of psi_exec_memory_new(); large memory is kept as a spare instead (memory.c). NULL: fine. Any thread. */
 void psi_exec_memory_free(ps_ops *ops, void *memory, uint64_t bytes);
@@ -198,8 +198,8 @@ size_t psi_exec_read_bytes(const struct psi_type *type);
 void psi_exec_run_free(struct psi_exec_run *r);
 
 /* ---- compute.c ---- */
-/** Give value n memory: its draft, if the server has given one, or `bytes` bytes that the run owns, 64-byte aligned. The type of
- * value n must be known. */
+/** Give value n, whose type must be known, its memory: its draft (server memory) if there is one, else `bytes` bytes that the run
+ * owns, 64-byte aligned. */
 PSI_MUST ps_status psi_exec_value_new(struct psi_exec_run *r, uint32_t n, size_t bytes, struct psi_err *err);
 /** Run all rows. Call it when all inputs have arrived. */
 PSI_MUST ps_status psi_exec_compute(struct psi_exec_run *r, struct psi_err *err);
@@ -222,7 +222,7 @@ void psi_exec_call_cancel(void *ctx, psd_call *call);
 /* ---- reach.c ---- */
 /** Make the carrier of transfers; its session is opened at the first transfer. RESOURCE_EXHAUSTED: no memory. */
 PSI_MUST ps_status psi_exec_carrier_new(ps_ops *ops, struct psi_err *err);
-/** End a carrier none of whose transfers is in progress. Blocks for at most a second. NULL is fine. */
+/** End a carrier without transfers in progress. Blocks for at most a second. NULL is fine. */
 void psi_exec_carrier_free(struct psi_exec_carrier *carrier);
 
 #endif

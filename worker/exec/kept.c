@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Copies of variables of the executor's own task that seldom change: a run that reads such a variable needs no new copy.
+/* Copies of variables of the executor's own task that seldom change: a run that reads such a variable needs no new copy.
  *
- * Happy path: the first exact read of a variable records its creation and version. If a second read finds both unchanged, its
- * value is kept as a copy, which no row overwrites. Later reads ask the server if the variable still has that value, and then use
- * the copy. So a variable that changes between runs is never copied here. The server checks rights and keys at each read, also of
- * a variable with a copy. Failure modes: none; without memory nothing is kept.
+ * Happy path: the first exact read of a variable records its creation number and version. If the second read finds both
+ * unchanged, its value is kept as a copy, which no row overwrites. A variable that changes between runs is never copied. Later
+ * reads ask the server whether the variable still has that value, and then use the copy. The server checks rights and keys at
+ * each read, also of a variable with a copy. Failure modes: none; without memory nothing is kept.
  *
  * The copies need at most KEPT_BYTES_MAX and a quarter of the executor's memory, in addition to that memory. Copies that no run
- * uses are freed in the order of their last use.
- */
+ * uses are freed in the order of their last use. */
 #include "exec.h"
 
 #include "common/mem.h"
@@ -17,7 +15,7 @@
 #include <string.h>
 
 enum { KEPT_MAX = 64 };                                        /* most records (psi_exec_kept), with or without a copy */
-enum { KEPT_BYTES_MIN = 64 << 10, KEPT_BYTES_MAX = 16 << 20 }; /* bytes of one value; bytes of all copies */
+enum { KEPT_BYTES_MIN = 64 << 10, KEPT_BYTES_MAX = 16 << 20 }; /* least bytes of a value to be copied; most bytes of all copies */
 
 struct psi_exec_kept {
     struct psi_list link; /* ops->kept */
@@ -38,7 +36,7 @@ static bool may_be_kept(const struct psi_exec_transfer *t)
     return t->own_task && t->kind == PSI_EXEC_READ && t->bytes >= KEPT_BYTES_MIN && t->bytes <= bytes_max(t->run->ops);
 }
 
-/* From find() to keep() the caller holds ops->lock; the public functions below run on any thread. */
+/* The functions from find() to keep() are called with ops->lock held; the public functions behind them run on any thread. */
 
 static struct psi_exec_kept *find(const ps_ops *ops, const struct psi_run_variable *v)
 {

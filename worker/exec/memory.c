@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The executor's memory: a budget in bytes for the values of all its runs, and spares: memory of large values, kept for reuse.
+/* The executor's memory: a budget in bytes for the values of all its runs, and spares: memory of large values, kept for reuse.
  *
  * Happy path: a run reserves its bytes before it reads anything, and releases them at its end. A value takes the newest spare of
  * its size; memory that is freed becomes a spare. A plan has values of the same sizes in each run, so its second run computes in
  * memory that the process already has. (malloc() returns such memory to the system at each free(): a step of two layers, 784 x
  * 100 and 100 x 10, then takes 120 page faults.)
- * Failure modes: a reservation above what is left is refused; the error has both numbers. Excess spares are freed, the oldest
- * first. Spares need at most SPARE_BYTES_MAX and a quarter of the executor's memory, in addition to that memory.
- */
+ *
+ * Failure modes: a reservation of more than is left is refused; the error has both numbers. If there are too many spares, the
+ * oldest are freed. Spares need at most SPARE_BYTES_MAX and a quarter of the executor's memory, in addition to that memory. */
 #include "exec.h"
 
 #include "common/mem.h"
 
 #include <string.h>
 
-enum { SPARE_BYTES_MIN = 64 << 10, SPARE_BYTES_MAX = 16 << 20 }; /* bytes of one spare; bytes of all spares */
+enum { SPARE_BYTES_MIN = 64 << 10, SPARE_BYTES_MAX = 16 << 20 }; /* least bytes of one spare; most bytes of all spares */
 
 ps_status psi_exec_reserve(ps_ops *ops, uint64_t bytes, struct psi_err *err)
 {
@@ -66,7 +65,7 @@ void *psi_exec_memory_new(ps_ops *ops, uint64_t bytes)
     return memory != NULL ? memory : psi_aligned_malloc(PSI_CACHE_LINE, bytes);
 }
 
-/* Under ops->lock: if another spare of `bytes` bytes exceeds the limits, remove and return the oldest, to be freed; else NULL. */
+/* Under ops->lock: if one more spare of `bytes` bytes exceeds the limits, take out the oldest, to be freed; else NULL. */
 static void *take_surplus(ps_ops *ops, uint64_t bytes)
 {
     const bool full = ops->spare_count == PSI_EXEC_SPARES_MAX || ops->spare_bytes + bytes > spare_bytes_max(ops);

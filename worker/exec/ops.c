@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The executor of one server: its options, its call table, its memory, its devices.
+/* The executor of one server: its options, its call table, its memory, its devices.
  *
  * Happy path: the program calls ps_ops_new() and puts ps_ops_table() into the server's options. The server calls attach() when it
- * has started, the functions of run.c for each call, and detach() at its end. The program calls ps_ops_free(). Failure modes:
- * errors of calls. The program must not free the executor before its server has ended.
- */
+ * has started, the functions of run.c for each call, and detach() at its end. The program calls ps_ops_free(), not before its
+ * server has ended. Failure modes: only calls fail. */
 #include "exec.h"
 
 #include "common/abi.h"
@@ -30,7 +28,7 @@ static void attach(void *ctx, const psd_call_functions *functions, const psd_cal
     (void)snprintf(ops->name, sizeof(ops->name), "%s", task->name);
     ops->task = task->task_index;
     psi_free(ops->devices);
-    /* NULL for lack of memory: only CPU:0 can then be used, which needs no entry */
+    /* NULL: no memory; rows can then use CPU:0 only, which needs no entry */
     ops->devices = psi_strndup(task->devices, strlen(task->devices));
     if (task->struct_bytes >= sizeof(*task)) {
         const char *const files[] = {task->key_file, task->tls_cert, task->tls_key, task->tls_ca};

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes a run of a call: decodes what a client sent, and checks it completely before anything is read or computed.
+/* Makes a run of a call: decodes what a client sent, and checks it completely before anything is read or computed.
  *
- * Happy path: psi_exec_prepare() decodes the call, and finds the operation, the device and the types of each row. It computes
- * which values are in the executor's memory, and reserves the most bytes that these need at the same time. It lists the
- * transfers: reads of inputs, and deliveries of outputs. Failure modes: every error names the row or the variable. Nothing has
- * been read, computed or delivered then.
- */
+ * Happy path: psi_exec_prepare() decodes the call, and finds the operation, the device and the types of each row. It finds out
+ * which values need the executor's memory, and reserves the most bytes that they need at one time. It lists the transfers: reads
+ * of inputs, and deliveries of outputs. Failure modes: every error names the row or the variable; nothing has been read, computed
+ * or delivered. */
 #include "exec.h"
 
 #include "common/blob.h"
@@ -137,7 +135,7 @@ bool psi_exec_is_over(const struct psi_exec_run *r, uint32_t i, uint32_t n)
     return slot->live && (slot->last_row == (int64_t)i || unused);
 }
 
-/* Simulate row i: add its outputs' bytes to *live_bytes, raise r->peak_bytes to them, subtract values that end with the row. */
+/* Simulate row i: add its outputs to *live_bytes, raise r->peak_bytes to it if it is lower, subtract values not used later. */
 static void walk_row(struct psi_exec_run *r, uint32_t i, uint64_t *live_bytes)
 {
     const struct psi_run_row *row = &r->run.rows[i];
@@ -264,9 +262,9 @@ static bool is_same_variable(const struct psi_run_variable *a, const struct psi_
            strcmp(a->job, b->job) == 0;
 }
 
-/* Choose the outputs that get a draft, memory of the server for a variable's new value, and clear own_task of all others. Only
- * PSI_EXEC_DRAFTS_MAX are considered, which bounds the comparisons. Several outputs to one variable get none, because the session
- * delivers them in their order. */
+/* Choose the outputs that get a draft (memory of the server for a variable's new value), and clear own_task of all others. Only
+ * the first PSI_EXEC_DRAFTS_MAX are considered, which bounds the comparisons. Several outputs to one variable get no drafts,
+ * because the session must deliver them in their order. */
 static void choose_drafts(struct psi_exec_run *r)
 {
     uint32_t count = 0;

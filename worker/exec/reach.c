@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Transfers between runs and variables, carried by a session of the executor's own.
+/* Transfers of values between runs and variables, carried by a session of the executor's own.
  *
  * Happy path: the first transfer opens the session, whose target is the executor's own task. A variable that is not known yet is
- * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the task of the
- * variable is asked whether the client may read or write. Then the transfer is a request of the session, whose end calls done().
- * Each transfer asks again, because rights may change. The VARIABLES_MAX variables that were used last stay known, so that the
- * next run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another
- * variable may have its name now; all other errors are the request's. A cancelled transfer ends on the session's loop thread,
- * like all transfers.
+ * looked up, and all transfers of the variable wait for the look-up. If the client's rights are to be checked, the variable's
+ * task is asked whether the client may read or write; each transfer asks again, because rights may change. Then the transfer is a
+ * request of the session, whose end calls done(). The VARIABLES_MAX variables that were used last stay known, so that the next
+ * run of a plan looks up none of them. Failure modes: a variable that is gone is looked up once more, because another variable
+ * may have its name now; all other errors are those of the requests. A cancelled transfer ends on the session's loop thread, like
+ * all transfers.
  *
  * Locks: carrier->lock may be taken while ps_ops.lock is held, and the session's lock while carrier->lock is held, never the
- * other way round. No function of the run is called with carrier->lock held.
- */
+ * other way round. No function of the run is called with carrier->lock held. */
 #include "exec.h"
 
 #include "common/auth/rights.h"
@@ -230,7 +228,7 @@ static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *e
         return st;
     }
     e->known->users++;
-    /* this errand, or an earlier one whose variable was gone too, has started a look-up, for whose end e waits */
+    /* the look-up, whose end e waits for, was started just now, or by an earlier errand whose variable was gone, too */
     psi_list_push_back(&e->known->waiting, &e->link);
     old->users--;
     if (old->users == 0) {
@@ -254,8 +252,7 @@ static void on_done(void *ctx, ps_request *req, const ps_result *result)
     const bool gone = result->status == PS_ABORTED && result->reason == PS_REASON_LOST && result->applied == PS_NOTHING_APPLIED;
     psi_err_none(&t->err);
     if (result->status != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* only the code is ignored: t->err
-                                                                                               * has the error */
+        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->text)); /* t->err has the error */
         t->err.applied = result->applied;
     } else if (t->kind == PSI_EXEC_READ && t->type->dtype == PS_STRING) {
         const uint64_t count = (uint64_t)ps_shape_elements(&t->type->shape);
@@ -326,7 +323,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     (void)pthread_mutex_lock(&carrier->lock);
     e->asking = false;
     e->permitted = err->code == PS_OK;
-    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* else t->err keeps the look-up's error */
+    if (e->known->there || err->code == PS_PERMISSION_DENIED) { /* otherwise t->err keeps the error of the look-up */
         e->t->err = *err;
         e->t->err.applied = PS_NOTHING_APPLIED;
     }
@@ -337,7 +334,7 @@ static void on_answer(struct psi_api_right *right, const struct psi_err *err)
     }
 }
 
-/* Under the lock: ask whether the client has the right; on_answer() continues. Other status than PS_OK: no question was sent. */
+/* Under the lock: ask whether the client has the right; on_answer() continues. An error: no question was sent. */
 static ps_status ask(struct errand *e, struct psi_err *err)
 {
     const struct psi_exec_transfer *t = e->t;
@@ -437,8 +434,8 @@ static void run_cancel(struct psi_io_work *work, struct psi_client *c)
     e->cancel_ran = true;
     const bool over = e->over, sent = e->sent, asking = e->asking;
     if (!over && !sent && !asking) {
-        psi_list_remove(&e->link);                                 /* take e out of known->waiting */
-        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* only the code is ignored: t->err has the error */
+        psi_list_remove(&e->link);
+        PSI_IGNORE(psi_fail(&e->t->err, PS_CANCELLED, "%s", WHY)); /* t->err has the error */
     }
     (void)pthread_mutex_unlock(&carrier->lock);
     if (!over && asking) {

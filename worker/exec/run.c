@@ -3,12 +3,12 @@
  *
  * Happy path: run() prepares the run, starts its reads and returns PENDING. When the last read has ended, again() makes the
  * server call run() again, which computes the rows, starts the deliveries and returns PENDING. When the last delivery has ended,
- * finish() sends the answer. After a stage without transfers the next stage follows at once. A value for a variable of the own
- * task is written into a draft, memory that the server has prepared while the inputs came; if the server refuses a draft or its
- * publication, the executor's session delivers the value as it does for other tasks.
- * Failure modes: an error before the first delivery has changed nothing, and is the error of the read or the row. If deliveries
- * fail, the error lists which values have arrived, and is ABORTED if a value may have arrived. A cancelled run ends its transfers
- * and waits for their ends, because they use its memory. */
+ * finish() sends the answer. A stage without transfers is followed by the next stage at once. A value for a variable of the own
+ * task is written into a draft, memory that the server has prepared while the inputs came. If the server refuses the draft or its
+ * publication, the executor's session delivers the value, as for other tasks. Failure modes: an error before the first delivery
+ * has changed nothing, and is the error of the read or the row. If deliveries fail, the error lists which values have arrived,
+ * and is ABORTED if a value may have arrived. A cancelled run ends its transfers and waits for their ends, because they use its
+ * memory. */
 #include "exec.h"
 
 #include "common/buf.h"
@@ -148,7 +148,7 @@ static ps_status conclude(struct psi_exec_run *r, size_t *out_bytes, struct psi_
     return err->code == PS_OK ? write_answer(r, out_bytes, err) : err->code;
 }
 
-/* Before the run is freed: report the reason of its failure to the server, and detach the run from the call, for cancel(). */
+/* Call before the run is freed: tell the server why it failed, and detach the run from the call: cancel() then finds no run. */
 static void leave(struct psi_exec_run *r, ps_reason reason)
 {
     r->ops->functions->reason(r->call, reason);
@@ -247,8 +247,7 @@ static void on_copied(void *ctx, const psd_call_read_result *result)
     struct psi_exec_transfer *t = ctx;
     psi_err_none(&t->err);
     if (result->status != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->error)); /* only the code is ignored: t->err
-                                                                                                * has the error */
+        PSI_IGNORE(psi_fail_as(&t->err, result->status, result->reason, "%s", result->error)); /* t->err has the error */
     }
     t->same = result->same && t->kept != NULL;
     t->creation = result->exact ? result->creation : 0;
@@ -272,8 +271,8 @@ static ps_status start_copy(struct psi_exec_transfer *t, struct psi_err *err)
     return st == PS_OK ? PS_OK : psi_fail(err, st, "the task does not copy it: %s", ps_status_name(st));
 }
 
-/* Start a transfer by ops->reach. ops->lock ensures that cancel() finds each transfer that was started here, and that none is
- * started after cancel(). Reads by psd_call_functions.read are not cancelled. */
+/* Start a transfer by ops->reach, under ops->lock: so cancel() finds each transfer that was started here, and none is started
+ * after cancel(). Reads by psd_call_functions.read are not cancelled. */
 static ps_status start_carried(struct psi_exec_transfer *t, struct psi_err *err)
 {
     ps_ops *ops = t->run->ops;
@@ -425,7 +424,7 @@ static void use_drafts(struct psi_exec_run *r)
 static void start_deliveries(struct psi_exec_run *r)
 {
     ps_status st = PS_OK;
-    for (uint32_t i = r->read_count; i < r->move_count && st == PS_OK; i++) { /* no delivery is started after a failure */
+    for (uint32_t i = r->read_count; i < r->move_count && st == PS_OK; i++) {
         struct psi_exec_transfer *t = &r->moves[i];
         t->data = r->values[t->value].data;
         t->bytes = r->values[t->value].bytes;
@@ -489,7 +488,7 @@ static ps_status advance(struct psi_exec_run *r, size_t *out_bytes, struct psi_e
 enum entry { ENTRY_FIRST, ENTRY_INPUT_CAME, ENTRY_READY, ENTRY_SPURIOUS };
 
 /* Find out why the server has called run(). *out_run: the run; NULL in the first call. ENTRY_INPUT_CAME: all input has arrived,
- * so the caller must call was_last() to take the input's 1 from `pending`. */
+ * and the caller must call was_last(), because `pending` counts 1 for the input. */
 static enum entry entry_of(ps_ops *ops, psd_call *call, bool whole, struct psi_exec_run **out_run)
 {
     enum entry entry = ENTRY_SPURIOUS;
@@ -515,7 +514,7 @@ static bool is_whole(const ps_ops *ops, psd_call *call, size_t in_bytes, size_t 
     return *out_come == in_bytes;
 }
 
-/* Make the run, in the first call of run(). PENDING: no run was made; the server calls run() again when all input has arrived. */
+/* Make the run, in the first call of run(). PENDING: too little input has come; the server calls run() again when all has. */
 static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_bytes, size_t come, void *out, size_t out_capacity,
                        struct psi_exec_run **out_run, struct psi_err *err)
 {
@@ -524,7 +523,7 @@ static ps_status begin(ps_ops *ops, psd_call *call, const void *in, size_t in_by
     }
     ps_status st = psi_exec_prepare(ops, call, in, in_bytes, come, out, out_capacity, out_run, err);
     if (st != PS_OK) {
-        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is tried again with the whole input */
+        return come < in_bytes ? (ps_status)PSD_CALL_PENDING : st; /* PENDING: run() is called again with all input */
     }
     struct psi_exec_run *r = *out_run;
     r->since_ns = r->run.trace ? now_ns() : 0;
@@ -588,6 +587,6 @@ void psi_exec_call_cancel(void *ctx, psd_call *call)
     }
     (void)pthread_mutex_unlock(&ops->lock);
     if (awaited) {
-        on_ended(r); /* subtracts the 1 of `awaits`: the run does not wait for the rest of its input */
+        on_ended(r); /* `awaits` counted 1 in r->pending: the run no longer waits for input */
     }
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes the rows of a plan, each with its inputs, name, device and types.
+/* Makes the rows (operations) of a plan, each with its inputs, name, device and types.
  *
- * Happy path: a function checks that the inputs are values of the plan, infers the output types by the operation's rule, as far
- * as they are known (ops.h), takes name and device from the session's open scopes, and appends the row to the plan. Nothing is
- * sent. Failure modes: INVALID_ARGUMENT, with the row's name if it has one; the plan keeps its first error.
- */
+ * Happy path: a function checks that the inputs are values of the plan, and infers the output types by the operation's rule, as
+ * far as they are known (ops.h). It takes name and device from the session's open scopes, and appends the row to the plan.
+ * Nothing is sent. Failure modes: INVALID_ARGUMENT, with the row's name if it has one; the plan keeps its first error. */
 #include "plan.h"
 
 #include "common/abi.h"
@@ -19,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Make a name that no other row of the plan has: prefix + base, or prefix + base + _1, _2 and so on. *out: psi_free(). */
+/* Make a name that no other row of the plan has: prefix + base, or prefix + base + _1, _2 and so on. The caller frees *out. */
 static ps_status name_make(ps_plan *p, const char *prefix, const char *base, char **out, struct psi_err *err)
 {
     char name[2 * (PS_NAME_BYTES_MAX + 1) + 16];
@@ -138,7 +136,7 @@ static ps_value value_of(ps_plan *p, const struct psi_plan_row *row)
     return row != NULL ? (ps_value){.plan = p, .row = row->number} : (ps_value){0};
 }
 
-/* Name of a row that the program does not name: as in TensorFlow 1.15. */
+/* The name of a row to which the program gives no name, from its operation's name as in TensorFlow 1.15. */
 static const char *base_of(const struct psi_op *op)
 {
     static const char *const LOWER[] = {"add", "sub", "mul", "div", "split", "concat", "stack", "dropout"};
@@ -438,7 +436,7 @@ ps_value ps_plan_variable(ps_plan *p, ps_variable *v)
     ps_status st = variable_check(p, v, &err);
     if (st == PS_OK) {
         const struct psi_type type = {v->dtype, v->shape};
-        /* "Identity", as in TensorFlow, which reads variables by this operation: device setters leave it where it is */
+        /* TensorFlow reads variables by operations of type "Identity", which device setters do not move: so do reads in a plan */
         const struct psi_plan_spec spec = {
             .kind = PSI_PLAN_VARIABLE, .base = v->name, .type = "Identity", .types = &type, .output_count = 1};
         st = psi_plan_row_new(p, &spec, &row, &err);

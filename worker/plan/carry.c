@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How values get from one run to another: in the call that sends a run to its task, or in variables of the session (keeps).
+/* How values get from one run (rows that one task executes in one call) to another: in calls, or in session variables (keeps).
  *
  * Happy path: before the first level a way is chosen for each value that leaves its run. A value that a task makes and another
- * run needs stays in a variable at that task, and its readers read the variable: the client is not involved. A value that the
- * client has and a run needs travels in the run's call while all such values fit; the largest ones go into variables at the task
- * that uses them first. A large feed that only one run needs also travels in that run's call, which saves the assignment of a
- * variable before the run. A large constant is put into a variable, which keeps it for all further runs. A fetched value comes in
- * the answer if it fits, else the client pulls it from a variable. All variables are made at once, at the first run with these
- * types (keep.c). Failure modes: errors of making, assigning and pulling variables, with the row's name.
- */
+ * run needs is assigned to a variable at that task; the other run reads it, without the client. A value that the client has and a
+ * run needs is sent in the run's call while all such values fit; the largest ones go into variables at the task that uses them
+ * first. A large value given by the program (feed) that only one run needs is sent in that run's call, too, which saves an
+ * assignment. A large constant is put into a variable, which keeps it for all further runs. A fetched value comes in the answer
+ * if it fits, else the client reads it from a variable. All variables are made at once, at the first run with these types
+ * (keep.c). Failure modes: errors of making, assigning and reading variables, with the row's name. */
 #include "keep.h"
 
 #include "common/blob.h"
@@ -18,9 +16,9 @@
 #include <string.h>
 
 enum {
-    /* most bytes of large values given by the program (feeds) in a call: the task keeps a call's input until the run is over */
+    /* most bytes of large feeds (values given by the program) in a call: the task keeps a call's input until the run is over */
     FEEDS_BYTES_MAX = 1 << 20,
-    FEED_BYTES_MIN = 16 << 10, /* a value given by the program is large from this many bytes on */
+    FEED_BYTES_MIN = 16 << 10, /* a feed is large from this many bytes on */
     ALWAYS_INLINE = 1024,      /* a value of at most this many bytes is always sent in the call, and needs no variable */
     ROW_BYTES = 96,            /* largest encoded row without its texts and inputs */
     INPUT_BYTES = 192,         /* largest encoded input without its value and texts, with the padding before the value */
@@ -38,8 +36,8 @@ static uint64_t value_bytes(const struct psi_trip *t, uint32_t number)
     return v->type.dtype != PS_STRING ? elements * ps_dtype_bytes(v->type.dtype) : v->bytes_most;
 }
 
-/* Set bytes_most of all string values that needed rows make: operations only copy strings, so that an output has at most the
- * bytes of the first input. */
+/* Set bytes_most, an upper bound, of all string values that needed rows make. Operations only copy strings, so an output has at
+ * most the bytes of the first input. */
 static void strings_bound(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;
@@ -55,7 +53,7 @@ static void strings_bound(struct psi_trip *t)
     }
 }
 
-/* Upper bound on the encoded size of a run's call, without the values in it. */
+/* Most bytes that the call of a run can need, without the values in it. */
 static size_t rows_bytes(const struct psi_trip *t, uint32_t run)
 {
     const ps_plan *p = t->plan;
@@ -89,7 +87,7 @@ static bool is_from_client(const struct psi_trip *t, uint32_t run, struct psi_pl
 {
     const struct psi_plan_row *maker = t->plan->rows[psi_plan_maker(t->plan, ref).row];
     const uint32_t made = t->run_of[maker->number];
-    const bool sum = maker->kind == PSI_PLAN_ADD; /* the answer brings the client the sum */
+    const bool sum = maker->kind == PSI_PLAN_ADD; /* the client knows the sum only from the answer */
     return made != run && !psi_trip_reads_itself(t, maker) && (sum || !is_remote(t, made));
 }
 
@@ -224,7 +222,7 @@ ps_status psi_trip_carry(struct psi_trip *t, struct psi_err *err)
     return st == PS_OK ? psi_plan_keeps_make(t, err) : st;
 }
 
-/* One transfer of value `number` between the client's memory and the variable that carries it (its keep). */
+/* One transfer of value `number` between the client's memory and the session variable that carries it (its keep). */
 struct moved {
     struct psi_api_call call;
     enum psi_request_kind kind;

@@ -31,7 +31,7 @@ struct psi_cut_run {
  * has one run for each place that has rows on it. A row that an edge names is in a run of an earlier level, or earlier in the
  * same run. No run waits for another run of its level, so no two tasks wait for each other.
  *
- * out_run    [count] number of each row's run, or PSI_CUT_NO_RUN.
+ * out_run    [count] index in out_runs of each row's run, or PSI_CUT_NO_RUN.
  * out_runs   [count] runs sorted by level, then by place. */
 PSI_MUST ps_status psi_cut(const struct psi_cut_row *rows, uint32_t count, uint32_t *out_run, struct psi_cut_run *out_runs,
                            uint32_t *out_run_count, struct psi_err *err);

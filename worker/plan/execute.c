@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs a plan: ps_plan_run(), ps_plan_eval().
+/* Runs a plan: ps_plan_run(), ps_plan_eval().
  *
- * Happy path: execute() finds the rows that the fetches need, and the types of their values (trip.c). It chooses where each row
- * runs (place.c), and cuts the rows into runs (cut.c). It executes one level of runs after the other, by calls to tasks
- * (remote.c) and in the client (local.c), and gives the fetched values to the program. Failure modes: an error before the first
- * level has changed nothing. When a run fails, the other runs of its level still end, and the error says whether variables may
- * have changed. The plan keeps no error of a run.
- */
+ * Happy path: execute() finds the rows (operations) that the fetches need, and the types of their values (trip.c). It chooses
+ * where each row runs (place.c), and cuts the rows into runs: rows that one task executes in one call (cut.c). It executes one
+ * level of runs after the other, by calls to tasks (remote.c) and in the client (local.c), and gives the fetched values to the
+ * program. Failure modes: an error before the first level has changed nothing. When a run fails, the other runs of its level
+ * still end, and the error says whether variables may have changed. The plan keeps no error of a run. */
 #include "keep.h"
 
 #include "worker/api/monitored.h"
@@ -95,7 +93,7 @@ static ps_status fetch_give(struct psi_trip *t, size_t index, struct psi_err *er
     return text ? offsets_give(p, v->value.data, elements, out, err) : PS_OK;
 }
 
-/* Copy the fetched values to the program. One that does not fit its buffer does not stop the others. Returns the first error. */
+/* Copy the fetched values to the program. If one does not fit its buffer, the others are copied. Returns the first error. */
 static ps_status fetches_give(struct psi_trip *t, struct psi_err *err)
 {
     ps_status first = PS_OK;
@@ -139,8 +137,8 @@ static void rows_ran(struct psi_trip *t)
     }
 }
 
-/* If the session has recovered since the plan last ran (psi_monitor_life() has changed), its own container is another one: forget
- * the old name, and free the records of the plan's variables in it. */
+/* If the session has recovered since the plan last ran (psi_monitor_life() has changed), it has a new container of its own:
+ * forget the old one's name, and free the records of the plan's variables in it. */
 static void keeps_check(ps_plan *p)
 {
     struct psi_list *it = NULL;

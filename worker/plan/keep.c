@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Session variables of a plan (keep.h): volatile variables in the session's container, which only the session and the executors
- * of its runs can open. Happy path: the first run with these types makes all variables that it needs, with one list to the
- * directory and one to each task; later runs with the same types reuse them. A name has the numbers of the plan and of the value,
- * and a number that is never reused. Failure modes: after a run that failed, an assignment may still be on its way and would
- * overwrite what a later run assigns. Therefore the variables are given up, and the next run makes others. A recovered session
- * has another container: its keeps are gone (plans_forget() in object.c). Giving up: the loop thread asks the directory to delete
- * the variables, and nobody waits for the answers. A variable whose deletion fails exists until the end of the session. */
+/* Session variables (keeps, keep.h), which carry values of a plan between runs. They are volatile, and lie in the session's own
+ * container, so only the session and the executors of its runs can open them. Happy path: the first run with these types makes
+ * all variables that it needs, with one list to the directory and one to each task; later runs with these types reuse them. A
+ * variable's name has the numbers of plan and value, and a number that is never reused. Failure modes: after a failed run an
+ * assignment may still be on its way, and would overwrite what a later run assigns. So the variables are given up: the loop
+ * thread asks the directory to delete them, nobody waits for the answers, and the next run makes others. If that fails, they
+ * exist until the session ends. A recovered session has another container without keeps (plans_forget()). */
 #include "keep.h"
 
 #include "worker/api/lock.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    /* most variables of one value at one place: a program's inputs may alternate between so many dtypes or shapes */
+    /* most variables that one value has at one task: one for each dtype and shape, which may change from run to run */
     TYPES_MAX = 4,
     DELETE_MS = 10000 /* timeout of a deletion, which runs in the background */
 };
@@ -140,7 +140,7 @@ ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err)
     return st;
 }
 
-/* Loop thread: free k. The core's record of its variable is freed too, or, while an operation uses it, with the session. */
+/* Loop thread: free k, and the core's record of its variable; a record that an operation uses is freed with the session. */
 static void keep_gone(struct psi_plan_keep *k, struct psi_client *c)
 {
     ps_session *s = k->variable.session;
@@ -171,7 +171,7 @@ static void let_go(struct psi_io_work *work, struct psi_client *c)
     }
 }
 
-/* Number of keeps for the value and place of `of` that have another type and were used after `of`. */
+/* How many keeps for the value and the task of `of` have another type and were used later. */
 static uint32_t later_ones(const ps_plan *p, const struct psi_plan_keep *of)
 {
     struct psi_list *it = NULL;

@@ -5,21 +5,21 @@
 
 #include "worker/plan/plan.h"
 
-/* A keep: such a variable. It lies at the task that makes the value, or that uses the value first. */
+/* A keep: a session variable that carries one value of a plan. It lies at the task that makes the value, or uses it first. */
 struct psi_plan_keep {
     struct psi_list link; /* in plan->keeps */
     ps_variable variable; /* the plan's own record, in no list of the session */
     uint32_t number;
     uint32_t place;
-    uint64_t used; /* plan->runs when the variable was last used, to find those that are no longer needed */
+    uint64_t used; /* plan->runs when the variable was last used; psi_plan_keeps_forget() compares it */
     bool made;
     bool holds; /* the value is a constant, and the variable already has it */
     struct psi_api_call call;
     struct psi_var_name full; /* argument of the deletion */
 };
 
-/** Find the keep of value `number` at this place for the type that the value has in this run; or add one, whose variable
- * psi_plan_keeps_make() will make. Call when the types of the trip are known. NULL: no memory, RESOURCE_EXHAUSTED. */
+/** Find the keep of value `number` at this task, for the type that the value has in this run; or add one, whose variable
+ * psi_plan_keeps_make() will make. Call when all types of the run are known. NULL: no memory, RESOURCE_EXHAUSTED. */
 struct psi_plan_keep *psi_plan_keep_for(struct psi_trip *t, uint32_t number, uint32_t place, struct psi_err *err);
 /** Make the variables of all new keeps: the directory gets one request for all of them, and each task gets one. Blocks. */
 ps_status psi_plan_keeps_make(struct psi_trip *t, struct psi_err *err) PSI_MUST;

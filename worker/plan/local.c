@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Executes a run in the client, on the thread that runs the plan.
+/* Executes a run in the client, on the thread that runs the plan.
  *
- * Happy path: psi_trip_local() pulls all variables that the run reads at the same time, runs the rows one after the other, each
- * with its own memory for its outputs, and makes assignments, additions and pushes in the order of the list. Failure modes: the
- * first error ends the run, with the row's name.
- */
+ * Happy path: psi_trip_local() reads all variables that the run needs, at the same time. It runs the rows (operations) one after
+ * the other, each with memory for its outputs, and makes assignments, additions and pushes in the order of the plan's rows.
+ * Failure modes: the first error ends the run, with the row's name. */
 #include "plan.h"
 
 #include "common/blob.h"
@@ -131,7 +129,7 @@ static ps_status readings_make(struct psi_trip *t, uint32_t run, struct reading 
     return st;
 }
 
-/* Free the values that readings_make() has read, except values of rows that are in a run: the trip frees these. */
+/* Free the values that readings_make() has read, except those of rows that are in a run: psi_trip_fini() frees them. */
 static void readings_end(struct psi_trip *t, struct reading *readings, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Making and freeing plans (ps_plan.h).
+/* Making and freeing plans (ps_plan.h).
  *
  * Happy path: ps_plan_new() makes a plan, build.c and rows.c add rows, ps_plan_run() (execute.c) runs it any number of times, and
  * ps_plan_free() frees it. A plan that the program does not free is freed with its session, by plans_free(). Failure modes:
- * without memory or a session ps_plan_new() returns NULL, and ps_last_error() says why.
- */
+ * without memory or a session ps_plan_new() returns NULL, and ps_last_error() says why. */
 #include "keep.h"
 
 #include "common/mem.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where rows run: on which task, and on which device of the task, as the program's device scopes request.
+/* Where rows (operations) run: on which task, and on which device of the task, as the program's device scopes request.
  *
  * Happy path: once the cluster is known, the core's table gives the task of each row whose device names a task. The other rows
- * run at the session's target. The target is asked once, by an empty run, whether it executes runs; if not, or if it is not in
- * the cluster, the client executes these rows. A task is asked whether it has a device other than CPU:0. New rows are logged.
- * A row's place never changes. Failure modes: INVALID_ARGUMENT with the row's name, for a task that the cluster lacks, or a
- * device that the task lacks; errors of the requests to the target and the tasks.
- */
+ * run at the session's target (the task that the program connected to), if it executes runs: an empty run asks it once. If it
+ * does not, or is not in the cluster, the client executes these rows. A task is asked whether it has a device other than CPU:0.
+ * New rows are logged. A row's place never changes. Failure modes: INVALID_ARGUMENT with the row's name, for a task that the
+ * cluster lacks, or a device that the task lacks; errors of the requests to the target and the tasks. */
 #include "plan.h"
 
 #include "worker/api/lock.h"
@@ -211,8 +209,8 @@ static ps_status rows_place(struct psi_trip *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* Place each assign, add and push where its value is made. A value that the program gives or that is constant has no such place:
- * the client makes the change. For a value that is another variable's, p->home (target or client) makes the change. */
+/* Place each assign, add and push at the place that makes its value. A value that the program gives, or a constant, is made at no
+ * place: then the client makes the change. If the value is another variable's, p->home (target or client) makes the change. */
 static void changes_place(struct psi_trip *t)
 {
     const ps_plan *p = t->plan;

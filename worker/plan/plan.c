@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the functions that build a plan and those that run it: the lock, by which only one of them is active at a time; the first
- * error of building; questions about the plan's values. Failure mode: after an error of building, later calls do nothing. */
+/* Helpers to build and to run a plan: the lock, by which only one thread builds or runs it at a time; the first error of
+ * building; questions about the plan's values. After an error of building, later calls that build do nothing. */
 #include "plan.h"
 
 bool psi_plan_enter(ps_plan *p)

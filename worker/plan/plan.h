@@ -44,14 +44,14 @@ struct psi_plan_row {
     const struct psi_op *op;     /* set for OP */
     struct psi_op_attrs attrs;   /* set for OP and PLACEHOLDER */
     char *message;               /* owns the text of attrs.message; NULL: none */
-    struct psi_value value;      /* set for CONST: owned by the row */
+    struct psi_value value;      /* CONST: the value; the row owns it */
     ps_variable *variable;       /* set for VARIABLE (which it reads), ASSIGN, ADD, PUSH (which change it) */
     float scale;                 /* set for PUSH */
-    /* PART, WEIGHT: input 0 is a batch, whose data rows are divided into `parts` parts; this is for number `part`. Input 1 is the
-     * replication's first batch: all its batches have an equal number of data rows. A WEIGHT without a batch has no inputs */
+    /* PART, WEIGHT: input 0 is a batch, whose data rows are divided into `parts` parts; the row is about part `part`. Input 1 is
+     * the first batch: each batch must have as many data rows. A WEIGHT without a batch has no inputs */
     uint32_t part, parts;
     uint32_t replica; /* 1 + index of the replica for which the row was made; 0: no replica */
-    /* PUSH of an asynchronous replica: reads of the variable by other replicas need not wait for the push, nor it for them */
+    /* PUSH of an asynchronous replica: the push and other replicas' reads of the variable do not wait for each other */
     bool alone;
     struct psi_device device; /* device that the program's device scopes ask for */
     char requested[PSI_DEVICE_BYTES];
@@ -59,7 +59,7 @@ struct psi_plan_row {
     /* where the row runs; valid if `placed`, and then fixed for operations. PSI_CUT_NOWHERE: the row is not executed */
     bool placed;
     uint32_t place;
-    char local[PSI_PLAN_DEVICE_BYTES]; /* device at its task: "CPU:0" */
+    char local[PSI_PLAN_DEVICE_BYTES]; /* which device of its task runs the row: "CPU:0" */
     bool shown;                        /* the log line about the row's placement is written */
     uint64_t ran;                      /* number of successful runs in which the row was executed */
 };
@@ -77,7 +77,7 @@ struct ps_plan {
     uint32_t row_count;
     size_t row_capacity;
     uint32_t value_count;
-    struct psi_map names; /* name -> N: the suffix with which name_make() makes name_N when the name is given again */
+    struct psi_map names; /* name -> N: name_make() makes name_N if the name is given again */
     char *next_name;      /* name that ps_plan_name() gives to the next row; NULL: none */
     uint32_t replica;     /* index + 1 of the replica for which rows are being made; 0: none */
     uint64_t runs;
@@ -88,7 +88,7 @@ struct ps_plan {
     uint32_t number;
     struct psi_list keeps; /* struct psi_plan_keep: keep.c */
     uint64_t keeps_made;
-    uint32_t life; /* number of the session's recoveries when keeps and container were set: a later recovery invalidates them */
+    uint32_t life; /* how many recoveries the session had had when keeps and container were set; one more invalidates them */
     /* container of the session's own variables; "": not asked for yet, or no longer valid after a recovery */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint8_t key[PSI_RUN_KEY_BYTES];
@@ -109,7 +109,7 @@ ps_value psi_plan_leave(ps_plan *p, ps_value value, const struct psi_err *err);
  * progress and `waits` is false, or `waits` is true in a callback of the library. */
 ps_status psi_plan_run_begin(ps_plan *p, bool waits, struct psi_err *err) PSI_MUST;
 void psi_plan_run_end(ps_plan *p);
-/** psi_plan_run_end() before a callback of ps_plan_start(): ps_plan_free() waits until psi_plan_called() follows. */
+/** Call before a callback of ps_plan_start(), instead of psi_plan_run_end(): ps_plan_free() then waits for psi_plan_called(). */
 void psi_plan_run_end_calling(ps_plan *p);
 void psi_plan_called(ps_plan *p);
 /** Check that the value belongs to the plan and can be an input. INVALID_ARGUMENT begins with `what`: "input 1". */
@@ -146,24 +146,24 @@ ps_status psi_plan_fits_check(const ps_variable *v, const struct psi_type *type,
 /* ---- trip.c: a trip is one run of the plan, and has what the run needs ---- */
 struct psi_plan_keep;
 struct psi_trip_value {
-    struct psi_type type;   /* the shape is complete: the program gave the inputs of this run */
+    struct psi_type type;   /* dtype and complete shape: the program has given the inputs of this run */
     struct psi_value value; /* the value in the client's memory; data is NULL and bytes is 0 unless `here` */
     bool here;
     bool owned;          /* the trip frees value.data */
     bool fetched;        /* the client needs the value: for the program, or for a row that the client executes */
     bool wanted;         /* a run at another place, or a later run at this place, uses the value */
-    bool pulled;         /* the client reads the value from the variable of its keep */
-    bool travels;        /* a large value of the client that only one run uses: without a keep it is sent with that run's call */
-    bool kept;           /* the variable of the keep has this trip's value */
+    bool pulled;         /* the client reads the value from the keep's variable */
+    bool travels;        /* a large value of the client that only one run uses: that run's call brings it, unless it has a keep */
+    bool kept;           /* the keep's variable has this trip's value already */
     uint64_t bytes_most; /* strings that are not `here`: most bytes that they may have */
     /* session variable that holds the value; NULL: calls carry it */
     struct psi_plan_keep *keep;
 };
 /* Which runs get the value of a variable from the client. */
 enum psi_trip_read {
-    PSI_READ_NONE,       /* none: the runs that use the value read the variable */
-    PSI_READ_FOR_CLIENT, /* none, but the client reads the variable too, because the program asks for its value */
-    PSI_READ_FOR_ALL     /* all: the client reads the value first, because a later row of the trip changes the variable */
+    PSI_READ_NONE,       /* no run: each run that uses the value reads the variable */
+    PSI_READ_FOR_CLIENT, /* no run; but the client reads the variable, because the program asks for its value */
+    PSI_READ_FOR_ALL     /* all runs: the client reads the value first, because a later row changes the variable */
 };
 struct psi_trip {
     ps_plan *plan;
@@ -173,30 +173,30 @@ struct psi_trip {
     size_t fetch_count;
     ps_fetched *outs;
     ps_run_options options;
-    uint64_t until_ms;     /* absolute deadline; 0: not known before psi_plan_execute() adds options.timeout_ms to the time */
-    bool *needed;          /* [row_count] */
-    uint8_t *client_reads; /* [row_count] enum psi_trip_read, for VARIABLE rows */
+    uint64_t until_ms;             /* absolute deadline; 0: psi_plan_execute() has not computed it yet, from options.timeout_ms */
+    bool *needed;                  /* [row_count] */
+    uint8_t *client_reads;         /* [row_count] enum psi_trip_read, for VARIABLE rows */
     struct psi_trip_value *values; /* [value_count] */
     uint32_t *run_of;              /* [row_count] */
     struct psi_cut_run *runs;      /* [run_count] */
     uint32_t run_count;
     struct psi_trace *trace;
-    bool changed; /* a run that began may have changed variables: a later error of the trip says so (err->applied) */
+    bool changed; /* a run may have changed variables, so later errors of the trip say that (err->applied) */
 };
 /** Find the rows that the fetches need, take the program's inputs, and infer all types. Nothing is sent. */
 ps_status psi_trip_prepare(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 void psi_trip_find_reads(struct psi_trip *t);
-/** True if the row is a VARIABLE, and no run that uses its value gets the value from the client: each reads the variable. */
+/** True if the row is a VARIABLE, and each run that uses its value reads the variable, rather than get it from the client. */
 static inline bool psi_trip_reads_itself(const struct psi_trip *t, const struct psi_plan_row *row)
 {
     return row->kind == PSI_PLAN_VARIABLE && t->client_reads[row->number] != PSI_READ_FOR_ALL;
 }
-/** Cut the needed rows into runs: rows at one place that are sent together. Each must have its place. */
+/** Cut the needed rows, which must have their places, into runs: rows at one place that are sent together. */
 ps_status psi_trip_cut(struct psi_trip *t, struct psi_err *err) PSI_MUST;
 void psi_trip_fini(struct psi_trip *t);
 /** Allocate memory for value `number`: `bytes` bytes if it has strings, else the bytes of its dtype and shape. */
 ps_status psi_trip_room(struct psi_trip *t, uint32_t number, size_t bytes, struct psi_err *err) PSI_MUST;
-/** Now in nanoseconds, for spans of the trace; 0: the run is not traced. Any thread. */
+/** The time in ns, for spans (times of parts) of the trace; 0: the run is not traced. Any thread. */
 static inline uint64_t psi_trip_now(const struct psi_trip *t)
 {
     return t->trace != NULL ? psi_io_now_ns() : 0;
@@ -213,9 +213,9 @@ int64_t psi_trip_left_ms(const struct psi_trip *t); /* milliseconds until t->unt
 /* ---- carry.c: how values come from one run to another ---- */
 /** Choose for each value that leaves its run whether calls or a session variable (a keep) carry it; make these variables. */
 ps_status psi_trip_carry(struct psi_trip *t, struct psi_err *err) PSI_MUST;
-/** Assign values that the client has to the keeps' variables that the runs [first, end) read. */
+/** Before the runs [first, end) of a level: assign values that the client has to the keeps' variables that these runs read. */
 ps_status psi_trip_give(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
-/** Read values that the client needs from the keeps' variables to which the runs [first, end) have assigned them. */
+/** After the runs [first, end) of a level: read the values that the client needs from the keeps' variables that got them. */
 ps_status psi_trip_fetch(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
 
 /* ---- place.c ---- */
@@ -229,7 +229,7 @@ ps_status psi_trip_local(struct psi_trip *t, uint32_t run, struct psi_err *err) 
 /** Execute the runs [first, end) of one level: send a call to each task that has a run, execute the client's run on this thread
  * meanwhile, and wait for all answers. */
 ps_status psi_trip_level(struct psi_trip *t, uint32_t first, uint32_t end, struct psi_err *err) PSI_MUST;
-/** Ask by an empty run whether the task executes runs. A task without PSI_RUN_CALL: *out_executes is false, PS_OK. */
+/** Ask by an empty run whether the task executes runs. *out_executes false, with PS_OK: the task lacks PSI_RUN_CALL. */
 ps_status psi_trip_probe(const struct psi_trip *t, uint32_t task, bool *out_executes, struct psi_err *err) PSI_MUST;
 /** Write into buf [n] the names of a run's rows, for errors: "'add', 'mul' and 3 more". Returns buf. */
 const char *psi_trip_names(const struct psi_trip *t, uint32_t run, char *buf, size_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs on tasks. The runs of a level are encoded as calls (run.h). Inputs are values that the client has, and variables, which
+/* Runs on tasks. Each run of a level is encoded as a call (run.h). Inputs are values that the client has, and variables, which
  * the executing task reads; outputs are values that the client or a later run needs, and values to assign, add and push. All
- * calls are sent in one event of the loop; meanwhile the client executes its own run. Then the trip waits for all answers, whose
- * results become its values. Failure modes: the error of a call names its rows and its task; if several runs fail, the first
- * one's error is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
+ * calls are sent in one event of the loop; meanwhile the client executes its own run. Then the thread waits for all answers,
+ * which bring values of the trip. Failure modes: the error of a call names its rows and its task; if several runs fail, the error
+ * of the first is returned. A lost task is ABORTED with outcome unknown; a task without PSI_RUN_CALL is UNIMPLEMENTED. */
 #include "keep.h"
 
 #include "common/mem.h"
@@ -293,7 +293,7 @@ static void sent_fini(struct sent *sent)
     psi_free(sent->lents);
 }
 
-/* True if the task lacks the function PSI_RUN_CALL, so it executes no rows. NOT_FOUND of a row itself has another `applied`. */
+/* True if the task lacks the function PSI_RUN_CALL, and so executes no rows. A row's own NOT_FOUND has another `applied`. */
 static bool is_absent(const struct psi_err *err)
 {
     return err->code == PS_NOT_FOUND && err->applied == PS_NOTHING_APPLIED;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Encodes and decodes runs and their answers (run.h has the format).
+/* Encodes and decodes runs and their answers (run.h has the format).
  *
- * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder
- * reads the input once. The head has the number of inputs, rows and outputs: their arrays are allocated first. Texts and value
- * numbers are put after the arrays, and into further chunks of memory when a chunk is full. Failure modes: a count, a value
- * number, a size, a text or a dtype that is not allowed is refused, and the error names the part; nothing stays allocated. Memory
- * is bounded by the input, because each counted part has at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes in it.
- */
+ * Happy path: each part is a message with its length; bytes may follow, and the message then has their number. A decoder reads
+ * the input once. The head says how many inputs, rows and outputs follow, so their arrays are allocated first. Texts and value
+ * numbers are put behind the arrays, and into further chunks of memory when a chunk is full. Failure modes: a wrong count, value
+ * number, size, text or dtype is refused; the error names the part, and nothing stays allocated. A short input cannot make the
+ * decoder allocate much, because each counted part needs at least INPUT_, ROW_ or OUTPUT_BYTES_MIN bytes of it. */
 #include "run.h"
 
 #include "common/blob.h"
@@ -52,7 +50,7 @@ static ps_status append_message(struct psi_buf *out, const pb_msgdesc_t *d, cons
 {
     size_t bytes = PS_LIST_ITEM_BYTES_MAX;
     if (out->max - out->len < bytes + LENGTH_BYTES_MAX) { /* measure only if the largest message might not fit */
-        PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: every field is bounded */
+        PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: the message has no fields of unlimited size */
     }
     ps_status st = room_check(out, bytes + LENGTH_BYTES_MAX, err);
     st = st == PS_OK ? psi_buf_reserve(out, bytes + LENGTH_BYTES_MAX, err) : st; /* so psi_list_append() need not measure */

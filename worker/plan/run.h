@@ -63,7 +63,7 @@ struct psi_run_row {
     uint32_t input_count;
     uint32_t output_count;     /* decoded: at least 1; the executor checks that psi_op_infer() returns as many */
     uint32_t first_value;      /* number of output 0. Set by psi_run_decode(), ignored by psi_run_encode() */
-    struct psi_op_attrs attrs; /* value and shape are unused; decoded: message is never NULL */
+    struct psi_op_attrs attrs; /* the operation's attributes, except value and shape; after decoding, message is not NULL */
     uint64_t printed;          /* how often this row of the plan has run before: first value of psi_op_context.printed */
 };
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ps_plan_start(): runs a plan on a thread of the session.
+/* ps_plan_start(): runs a plan on a thread of the session.
  *
  * Happy path: ps_plan_start() copies the arguments, puts the run into the session's queue, and creates a thread for it unless the
  * session has PS_PLAN_THREADS_MAX threads. A thread takes the oldest run and runs the plan as ps_plan_run() does; it ends when
@@ -8,8 +7,7 @@
  * error in the arguments is returned, and the callback is not called; all other errors go to the callback, also if the system
  * creates no thread.
  *
- * Closing the session waits for the threads (ps_session.users) and for the callbacks (ps_session.in_flight).
- */
+ * Closing the session waits for the threads (ps_session.users) and for the callbacks (ps_session.in_flight). */
 #include "plan.h"
 
 #include "worker/api/lock.h"
@@ -23,7 +21,7 @@
 struct started {
     struct psi_io_work work;
     struct psi_list link; /* in session->plan_runs until a thread takes the run */
-    unsigned interrupts;  /* number of the session's interrupts when the run was started: later interrupts end the run */
+    unsigned interrupts;  /* how often the session was interrupted before this run was started: a later interrupt ends the run */
     struct psi_trip trip; /* points to the copies below */
     ps_feed *feeds;
     ps_value *fetches;
@@ -75,7 +73,7 @@ static void execute(struct started *run)
     }
 }
 
-/* Call at the end of a thread for runs: uncounts it, and wakes ps_session_close(), which may wait. Under the session's lock. */
+/* Call under the session's lock when a thread for runs ends: counts the thread no longer, and wakes ps_session_close(). */
 static void thread_over(ps_session *s)
 {
     s->plan_threads--;
@@ -123,8 +121,8 @@ static int thread_start(ps_session *s)
     return rc;
 }
 
-/* Call when thread_start() has returned an errno, rc: counts the thread no longer. The waiting runs fail with RESOURCE_EXHAUSTED,
- * unless another thread of the session will take them. */
+/* Call when thread_start() has failed with the errno rc: the thread no longer counts. The waiting runs fail with
+ * RESOURCE_EXHAUSTED, unless another thread of the session will take them. */
 static void thread_lacks(ps_session *s, int rc)
 {
     struct psi_list failed;

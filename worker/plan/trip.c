@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one run of a plan needs: its rows, the fed values, the types of all values, and the cut into runs.
+/* What one run of a plan needs: its rows, the fed values, the types of all values, and the cut into runs on tasks.
  *
- * Happy path: psi_trip_prepare() marks the rows that the fetches need, from the last row back. It makes values with the
- * placeholders' dtypes from the feeds, with views into these values for parts of batches, and infers types in the order of the
- * rows. place.c places the rows. psi_trip_cut() makes edges, which say which row waits for which, and calls psi_cut(). Failure
- * modes: INVALID_ARGUMENT with the name of the placeholder or the row, before anything is sent.
+ * Happy path: psi_trip_prepare() marks the rows that the fetches need, from the last row back. It takes the placeholders' values
+ * from the feeds, with views into these values for parts of batches, and infers types in the order of the rows. place.c places
+ * the rows. psi_trip_cut() makes edges, which say which row waits for which, and calls psi_cut(). Failure modes: INVALID_ARGUMENT
+ * with the name of the placeholder or the row, before anything is sent.
  *
- * Edges. A row waits for the rows that make its inputs. A row that reads a variable waits for all changes before it in the list.
- * A change waits for the rows before it that use an earlier read, and for earlier changes that it may not overtake. The client
- * reads a variable itself, as a row of its own, for a fetch, and if a row after a change uses a value that was read before that
- * change. */
+ * Edges. A row waits for the rows that make its inputs. A row that reads a variable waits for all changes of the variable before
+ * it in the list. A change waits for the rows before it that use an older value, and for earlier changes that it may not
+ * overtake. The client reads a variable itself if the program fetches it, or if a row behind a change needs the value from before
+ * the change. */
 #include "plan.h"
 
 #include "common/blob.h"
@@ -205,7 +205,7 @@ static ps_status placeholder_fill(struct psi_trip *t, const struct psi_plan_row 
     return feed_take(t, row, found, err);
 }
 
-/* Divide a batch's data rows into `parts`: part `part` has *count rows from *first on. The first ones may have one row more. */
+/* Divide a batch's data rows into `parts` nearly equal parts: part `part` has *count rows from *first on. */
 static void part_of(int64_t rows, uint32_t part, uint32_t parts, int64_t *first, int64_t *count)
 {
     const int64_t least = rows / parts, more = rows % parts;
@@ -296,7 +296,7 @@ static ps_status change_infer(struct psi_trip *t, const struct psi_plan_row *row
 {
     static const enum psi_request_kind KINDS[] = {
         [PSI_PLAN_ASSIGN] = PSI_REQ_ASSIGN, [PSI_PLAN_ADD] = PSI_REQ_ADD, [PSI_PLAN_PUSH] = PSI_REQ_PUSH};
-    /* checked here, because a task may make the change, without a request of this session that would be checked */
+    /* checked here, because a task may make the change: then no request of this session is sent that would be checked */
     ps_status st = psi_api_may_change(t->plan->session, KINDS[row->kind], err);
     if (st != PS_OK) {
         return st;
