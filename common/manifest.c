@@ -89,8 +89,8 @@ struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest)
     struct psi_manifest_walk walk;
     ps_v1_SaveItem what;
     bool end = false;
-    walk.at = psi_manifest_items(manifest->data, manifest->len, &walk.left);
-    ps_status st = psi_list_next(&walk.at, &walk.left, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    walk.at = psi_manifest_items(manifest->data, manifest->len, &walk.bytes_left);
+    ps_status st = psi_list_next(&walk.at, &walk.bytes_left, &ps_v1_SaveItem_msg, &what, &end, NULL);
     PSI_ASSERT(st == PS_OK && !end); /* cannot fail: the manifest was checked */
     return walk;
 }
@@ -98,7 +98,7 @@ struct psi_manifest_walk psi_manifest_files(const struct psi_buf *manifest)
 bool psi_manifest_next(struct psi_manifest_walk *walk, ps_v1_FileItem *out)
 {
     bool end = false;
-    ps_status st = psi_list_next(&walk->at, &walk->left, &ps_v1_FileItem_msg, out, &end, NULL);
+    ps_status st = psi_list_next(&walk->at, &walk->bytes_left, &ps_v1_FileItem_msg, out, &end, NULL);
     PSI_ASSERT(st == PS_OK); /* cannot fail: the manifest was checked */
     return !end;
 }

@@ -336,7 +336,7 @@ static ps_status take_sums(struct state_reading *r, struct psi_code *k, struct p
 static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
 {
     struct state_reading *r = ctx;
-    struct psi_code k = {.in = e->data, .left = e->bytes, .version = r->version, .what = "an entry", .err = err};
+    struct psi_code k = {.in = e->data, .bytes_left = e->bytes, .version = r->version, .what = "an entry", .err = err};
     ps_status st = PS_OK;
     switch (e->kind) {
     case PSI_STATE_HEAD:

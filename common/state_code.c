@@ -35,14 +35,14 @@ static __attribute__((noinline)) bool make_room(struct psi_code *k, size_t n)
 /* Write the n bytes at p, or read n bytes to p. Always inlined: n is a constant in the callers, so memcpy() becomes a move. */
 static inline __attribute__((always_inline)) void code_raw(struct psi_code *k, void *p, size_t n)
 {
-    size_t room = reads(k) ? k->left : k->out->capacity - k->out->len;
+    size_t room = reads(k) ? k->bytes_left : k->out->capacity - k->out->len;
     if ((k->st != PS_OK || n > room) && !make_room(k, n)) {
         return;
     }
     if (reads(k)) {
         memcpy(p, k->in, n);
         k->in += n;
-        k->left -= n;
+        k->bytes_left -= n;
     } else {
         memcpy(k->out->data + k->out->len, p, n);
         k->out->len += n;
@@ -75,13 +75,13 @@ static const void *code_array(struct psi_code *k, const void *p, uint64_t n, siz
         k->st = psi_buf_append(k->out, p, n * each, k->err);
         return p;
     }
-    if (n > k->left / each) {
+    if (n > k->bytes_left / each) {
         psi_code_wrong(k, "its end is missing");
         return NULL;
     }
     p = k->in;
     k->in += n * each;
-    k->left -= n * each;
+    k->bytes_left -= n * each;
     return p;
 }
 
@@ -95,7 +95,7 @@ static void code_align(struct psi_code *k)
 void psi_code_over(struct psi_code *k)
 {
     code_align(k);
-    if (k->st == PS_OK && k->left > 0) {
+    if (k->st == PS_OK && k->bytes_left > 0) {
         psi_code_wrong(k, "an entry that is too long");
     }
 }
@@ -153,7 +153,7 @@ static void code_numbers(struct psi_code *k, double *x, uint32_t bound)
 static void check_count(struct psi_code *k, uint64_t count, uint64_t bound)
 {
     check_bound(k, count, bound);
-    if (reads(k) && count > k->left) {
+    if (reads(k) && count > k->bytes_left) {
         psi_code_wrong(k, "its end is missing");
     }
 }

@@ -19,7 +19,7 @@ enum { PSI_STATE_WHO_MAX = 133, PSI_STATE_CHIEF_TEXT_MAX = 95 }; /* longest psd_
 struct psi_code {
     struct psi_buf *out; /* buffer that is written; NULL: `in` is read */
     const uint8_t *in;
-    size_t left;
+    size_t bytes_left;
     uint32_t version; /* format of the state file */
     uint32_t numbers; /* how many NUMBERs of the last COUNTED are still to be read or written */
     const char *what; /* name of the entry, for errors */

@@ -30,7 +30,7 @@ bool psi_state_is_over(const struct psi_state_reader *r)
 
 static ps_status take_end(struct psi_state_reader *r, const struct psi_state_entry *e, struct psi_err *err)
 {
-    struct psi_code k = {.in = e->data, .left = e->bytes};
+    struct psi_code k = {.in = e->data, .bytes_left = e->bytes};
     struct psi_state_end end = {.count = 0};
     psi_state_end(&k, &end);
     psi_code_over(&k);
@@ -54,7 +54,7 @@ static ps_status entries(struct psi_state_reader *r, psi_state_entry_fn fn, void
     ps_status st = PS_OK;
     while (st == PS_OK && !r->ended && r->stream.len - at >= PSI_STATE_ENTRY_HEAD_BYTES) {
         const uint8_t *p = r->stream.data + at;
-        struct psi_code k = {.in = p, .left = PSI_STATE_ENTRY_HEAD_BYTES};
+        struct psi_code k = {.in = p, .bytes_left = PSI_STATE_ENTRY_HEAD_BYTES};
         struct psi_state_entry_head head = {.bytes = 0};
         psi_state_entry_head(&k, &head);
         const struct psi_state_entry e = {.kind = head.kind, .data = k.in, .bytes = head.bytes};
@@ -99,7 +99,7 @@ bool psi_state_is(const struct psi_state_reader *r, uint32_t sum)
 
 ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_state_entry_fn fn, void *ctx, struct psi_err *err)
 {
-    struct psi_code k = {.in = block + PSI_STATE_PAYLOAD_BYTES, .left = PSI_STATE_BLOCK_BYTES - PSI_STATE_PAYLOAD_BYTES};
+    struct psi_code k = {.in = block + PSI_STATE_PAYLOAD_BYTES, .bytes_left = PSI_STATE_BLOCK_BYTES - PSI_STATE_PAYLOAD_BYTES};
     struct psi_state_block_end end = {.number = 0};
     psi_state_block_end(&k, &end);
     if (end.sum != psi_crc32c(0, block, PSI_STATE_BLOCK_BYTES - sizeof(end.sum)) || end.number != r->block_number) {

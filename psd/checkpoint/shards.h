@@ -68,7 +68,7 @@ enum psd_shards_stage {
 /* How fast a cut (this task's state of one instant) is written to disk: shards_pace.c. */
 struct psd_shards_pace {
     uint64_t per_second;      /* bytes to write in a second, while the task serves */
-    int64_t left;             /* bytes that may be written now; negative after a write that was larger */
+    int64_t allowance;        /* bytes that may be written now; negative after a write that was larger */
     uint64_t begun_ms, at_ms; /* when the writing began; when the last tick was */
     bool serves;              /* the task served requests between the last two ticks */
     bool hurries;             /* writes are not paced, because a task is to end */

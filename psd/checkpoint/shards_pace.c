@@ -28,7 +28,7 @@ void psd_shards_pace_begin(struct psd_task *t, bool hurries)
     /* bytes a second at which all is written in half of the time between two checkpoints */
     uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000;
     p->per_second = t->config.cut_pace_bytes > at_least ? t->config.cut_pace_bytes : at_least;
-    p->left = burst(p);
+    p->allowance = burst(p);
     p->begun_ms = p->at_ms = t->now_ms;
     p->hurries = hurries;
     p->full = false;
@@ -37,8 +37,8 @@ void psd_shards_pace_begin(struct psd_task *t, bool hurries)
 void psd_shards_pace_tick(struct psd_task *t)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    int64_t more = p->left + (int64_t)(p->per_second * (t->now_ms - p->at_ms) / 1000), most = burst(p);
-    p->left = more < most ? more : most;
+    int64_t more = p->allowance + (int64_t)(p->per_second * (t->now_ms - p->at_ms) / 1000), most = burst(p);
+    p->allowance = more < most ? more : most;
     p->at_ms = t->now_ms;
     p->serves = t->served;
     t->served = false;
@@ -50,12 +50,12 @@ bool psd_shards_pace_lets(struct psd_task *t)
     const uint64_t held = psd_cut_held_bytes(&t->store), half = t->config.checkpoint_memory_bytes / 2;
     /* when the cut's memory is nearly full, writes go without a pace until it is half empty: else each push would wait again */
     p->full = psd_cut_is_full(&t->store) || held > half + half / 2 || (p->full && held > half);
-    return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
+    return !p->serves || p->hurries || t->draining || p->full || p->allowance > 0;
 }
 
 void psd_shards_pace_took(struct psd_task *t, uint64_t bytes)
 {
     struct psd_shards_pace *p = &t->shards->pace;
-    bool paced = p->left > 0; /* a write that psd_shards_pace_lets() lets through beyond the allowance is not counted */
-    p->left -= paced ? (int64_t)bytes : 0;
+    bool paced = p->allowance > 0; /* a write that psd_shards_pace_lets() lets through beyond the allowance is not counted */
+    p->allowance -= paced ? (int64_t)bytes : 0;
 }

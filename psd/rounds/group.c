@@ -228,7 +228,7 @@ struct psd_group_member *psd_group_at_place(const struct psd_group *g, const str
 
 static void go(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
-    g->over = g->over || (m->active && m->left);
+    g->over = g->over || (m->active && m->departed);
     m->gone = true;
     m->active = m->complete = m->vacant = false;
     m->since_ms = now_ms;
@@ -244,7 +244,7 @@ static void leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_
         psd_group_give_up(g, m, now_ms);
         return;
     }
-    if (m->left && !g->opened) {
+    if (m->departed && !g->opened) {
         /* the finished worker will not come back: one member less is needed to open the rounds */
         psd_group_without(g, g->gone + 1);
     }
@@ -253,7 +253,7 @@ static void leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_
 
 void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms)
 {
-    m->left = true;
+    m->departed = true;
     leave(g, m, now_ms);
 }
 

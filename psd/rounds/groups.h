@@ -41,7 +41,7 @@ struct psd_group_member {
     bool lost;     /* its session has no lease any more, or `resigned` or `vacant` is set */
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
-    bool left;     /* its worker has finished its data and left */
+    bool departed; /* its worker has finished its data and left */
     /* the session is no longer a member; the record stays so that a new session of this job and task can replace it */
     bool vacant;
     /* with staleness: true until the session tells this directory its number of steps; until then `steps` is a lower bound */

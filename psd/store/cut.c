@@ -37,7 +37,7 @@ static struct psd_cut *cut_of(const struct psd_task *t)
 
 static void spend(struct psd_cut *cut, uint64_t bytes)
 {
-    cut->left -= bytes < cut->left ? bytes : cut->left;
+    cut->allowance -= bytes < cut->allowance ? bytes : cut->allowance;
 }
 
 static const struct psd_variable *hold(struct psd_variable *v)
@@ -265,7 +265,7 @@ static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
 static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint64_t count, bool done)
 {
     struct psd_element **array = q->variable->queue->array;
-    while (q->index < count && cut->left > 0) {
+    while (q->index < count && cut->allowance > 0) {
         struct psd_element *e = array[q->index++];
         spend(cut, LOOK_BYTES);
         if (e != NULL && e->cut != cut->serial && (done || e->state == PSD_ELEMENT_QUEUED)) {
@@ -296,11 +296,11 @@ static bool queue_step(struct psd_cut *cut, struct psd_cut_queue *q)
 void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v)
 {
     struct psd_cut_queue *q = v->queue->kept;
-    uint64_t left = cut->left;
-    cut->left = UINT64_MAX;
+    uint64_t left = cut->allowance;
+    cut->allowance = UINT64_MAX;
     while (q != NULL && cut->st == PS_OK && queue_step(cut, q)) {
     }
-    cut->left = left;
+    cut->allowance = left;
     if (q != NULL && cut->st == PS_OK) {
         queue_over(cut, q);
     }
@@ -442,7 +442,7 @@ static void blocks_step(struct psd_cut *cut)
         return;
     }
     struct psd_kept *k = PSI_CONTAINER_OF(link, struct psd_kept, link);
-    if (k->left > 0) {
+    if (k->blocks_left > 0) {
         psd_kept_turn(k);
         spend(cut, PSD_CUT_BLOCK_BYTES < k->bytes ? PSD_CUT_BLOCK_BYTES : k->bytes);
     } else {
@@ -567,8 +567,8 @@ void psd_cut_turn(struct psd_task *t, uint64_t bytes)
     if (cut == NULL) {
         return;
     }
-    cut->left = bytes;
-    while (cut->left > 0 && psd_cut_has_work(t)) {
+    cut->allowance = bytes;
+    while (cut->allowance > 0 && psd_cut_has_work(t)) {
         step(cut);
     }
 }

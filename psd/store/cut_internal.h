@@ -54,7 +54,7 @@ struct psd_cut {
     enum psd_cut_stage stage;
     uint64_t outer, inner;
     struct psi_list *at; /* PSD_CUT_TEXTS: link in the list `kept`: the next array whose text for a header is to be made */
-    uint64_t left;
+    uint64_t allowance;
     /* bytes in writes, in memory that was freed and that the cut now owns, and in grains (copied parts of blocks) */
     uint64_t held_bytes;
     /* part of held_bytes: memory that its owner has freed, and grains. Both stay until the walk has copied their blocks */

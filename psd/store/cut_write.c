@@ -155,7 +155,7 @@ void psd_cut_entry_end(struct psd_cut *cut, struct psi_code *k, enum psi_state_k
         cut->entry_sum = psi_crc32c(cut->entry_sum, cut->entry.data, cut->entry.len);
     }
     stream(cut, cut->entry.data, cut->entry.len);
-    cut->left -= cut->entry.len < cut->left ? cut->entry.len : cut->left;
+    cut->allowance -= cut->entry.len < cut->allowance ? cut->entry.len : cut->allowance;
     if (cut->entry.capacity > ENTRY_KEPT_BYTES) {
         psi_buf_fini(&cut->entry);
         psi_buf_init(&cut->entry, SIZE_MAX);

@@ -32,7 +32,7 @@ struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, con
     k->memory = p;
     k->bytes = bytes;
     k->memory_bytes = memory_bytes;
-    k->left = blocks;
+    k->blocks_left = blocks;
     k->sums = (uint32_t *)(void *)&k->grains[blocks];
     k->copied = (uint8_t *)&k->sums[blocks];
     psi_list_push_back(&cut->kept, &k->link);
@@ -53,7 +53,7 @@ static void release(struct psd_kept *k)
 void psd_kept_free(struct psd_kept *k)
 {
     PSI_ASSERT(k->variable == NULL);
-    for (uint64_t b = 0; k->left > 0 && b < block_count(k->bytes); b++) {
+    for (uint64_t b = 0; k->blocks_left > 0 && b < block_count(k->bytes); b++) {
         psd_cut_grains_free(k->cut, k->grains[b]);
     }
     release(k);
@@ -91,8 +91,8 @@ static void copy(struct psd_kept *k, uint64_t block)
     k->sums[block] = k->file == 0 ? 0 : psi_crc32c_far(0, p, n);
     k->put(k, at, p, n);
     k->copied[block / 8] |= (uint8_t)(1 << block % 8);
-    k->left--;
-    if (k->left == 0) {
+    k->blocks_left--;
+    if (k->blocks_left == 0) {
         release(k);
     }
 }
@@ -107,7 +107,7 @@ static struct psd_span part_in(uint64_t block, uint64_t offset, uint64_t end)
 
 void psd_kept_change(struct psd_kept *k, uint64_t offset, uint64_t bytes)
 {
-    if (k == NULL || k->left == 0 || bytes == 0 || offset >= k->bytes) {
+    if (k == NULL || k->blocks_left == 0 || bytes == 0 || offset >= k->bytes) {
         return;
     }
     uint64_t end = bytes < k->bytes - offset ? offset + bytes : k->bytes;
@@ -122,7 +122,7 @@ void psd_kept_change(struct psd_kept *k, uint64_t offset, uint64_t bytes)
 
 void psd_kept_fetch(const struct psd_kept *k, uint64_t offset)
 {
-    if (k != NULL && k->left > 0 && offset < k->bytes) {
+    if (k != NULL && k->blocks_left > 0 && offset < k->bytes) {
         psd_cut_grains_fetch(k->grains[offset / PSD_CUT_BLOCK_BYTES], offset % PSD_CUT_BLOCK_BYTES);
         __builtin_prefetch(k->memory + offset);
     }
@@ -131,7 +131,7 @@ void psd_kept_fetch(const struct psd_kept *k, uint64_t offset)
 uint64_t psd_kept_missing(const struct psd_kept *k, uint64_t offset, uint64_t bytes)
 {
     uint64_t missing = 0;
-    if (k == NULL || k->left == 0 || bytes == 0 || offset >= k->bytes || k->cut->st != PS_OK) {
+    if (k == NULL || k->blocks_left == 0 || bytes == 0 || offset >= k->bytes || k->cut->st != PS_OK) {
         return 0;
     }
     uint64_t end = bytes < k->bytes - offset ? offset + bytes : k->bytes;
@@ -157,7 +157,7 @@ void psd_kept_let_go(struct psd_store *s, struct psd_kept **holder, void *p, uin
         PSI_ASSERT(k->memory == p && k->memory_bytes == bytes);
         k->holder = NULL;
     }
-    if (k == NULL || k->left == 0 || k->cut->st != PS_OK) {
+    if (k == NULL || k->blocks_left == 0 || k->cut->st != PS_OK) {
         psd_arena_free(&s->arena, p, bytes);
         return;
     }

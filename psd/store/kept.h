@@ -42,7 +42,7 @@ struct psd_kept {
     const uint8_t *memory;
     uint64_t bytes;        /* bytes kept, from the beginning of the memory */
     uint64_t memory_bytes; /* length of the memory, for freeing it */
-    uint64_t left;         /* number of blocks that are not copied yet */
+    uint64_t blocks_left;  /* number of blocks that are not copied yet */
     uint64_t next;         /* index of a block: all blocks before it are copied */
     bool owned;
     /* index of the file that gets the copy; 0: the state file, because the memory is the gathered body of mutation `number` */
@@ -75,7 +75,7 @@ void psd_kept_change(struct psd_kept *k, uint64_t offset, uint64_t bytes);
 void psd_kept_fetch(const struct psd_kept *k, uint64_t offset);
 /** Number of bytes that psd_kept_change() would copy for this range. k NULL: 0. */
 uint64_t psd_kept_missing(const struct psd_kept *k, uint64_t offset, uint64_t bytes);
-/** Copy the next block that is not copied yet. Precondition: k->left > 0. */
+/** Copy the next block that is not copied yet. Precondition: k->blocks_left > 0. */
 void psd_kept_turn(struct psd_kept *k);
 /** Free p, memory of `bytes` bytes: at once or, if a cut still needs it, when the cut has copied it. *holder: the psd_kept of p;
  * NULL: no cut needs p. *holder becomes NULL. */

@@ -295,7 +295,7 @@ static void entry(struct psd_load *l, struct psi_code *k, enum psi_state_kind ki
 static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
 {
     struct psd_load *l = ctx;
-    struct psi_code k = {.in = e->data, .left = e->bytes, .version = l->version, .what = "a state file", .err = err};
+    struct psi_code k = {.in = e->data, .bytes_left = e->bytes, .version = l->version, .what = "a state file", .err = err};
     entry(l, &k, e->kind);
     l->entry_failed = k.st != PS_OK;
     return k.st;

@@ -15,8 +15,9 @@
 #include <string.h>
 
 struct psi_api_request {
-    struct psi_request core; /* must be first; core.ctx: the program's ctx; core.ctx2: the ps_variable */
+    struct psi_request core; /* must be first; core.ctx: the program's ctx */
     struct psi_io_work work;
+    ps_variable *variable;
     ps_done_fn done;
     uint32_t busy; /* atomic: 1 from the start until the callback is called; otherwise 0 */
 };
@@ -31,7 +32,7 @@ static struct psi_api_request *api_of(ps_request *req)
 
 static void end(struct psi_api_request *r, const struct psi_err *err)
 {
-    ps_variable *v = r->core.ctx2;
+    ps_variable *v = r->variable;
     ps_session *s = v->session;
     ps_done_fn done = r->done;
     void *ctx = r->core.ctx;
@@ -79,12 +80,12 @@ static void request_done(struct psi_request *req)
     }
     err.code = req->status;
     err.applied = req->applied;
-    ps_session *s = ((const ps_variable *)r->core.ctx2)->session;
+    ps_session *s = r->variable->session;
     if (err.code != PS_OK) {
         psi_api_cut(s, &err);
     }
     if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
-        PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code, &err)); /* the status is in err */
+        PSI_IGNORE(psi_api_queue_ended(r->variable, psi_monitor_life(s), err.code, &err)); /* the status is in err */
     }
     end(r, &err);
 }
@@ -94,7 +95,7 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     struct psi_api_request *r = PSI_CONTAINER_OF(work, struct psi_api_request, work);
     struct psi_err err;
     psi_err_none(&err);
-    const ps_variable *v = r->core.ctx2;
+    const ps_variable *v = r->variable;
     r->core.var = v->var;
     ps_status st = r->core.waited ? psi_api_interrupted_since(v->session, r->core.interrupts, &err) : PS_OK;
     st = st == PS_OK ? psi_api_has_var(v, &err) : st;
@@ -121,7 +122,7 @@ static void fill(struct psi_api_request *r, ps_variable *v, const struct psi_req
     r->done = done;
     r->core.done = request_done;
     r->core.ctx = ctx;
-    r->core.ctx2 = v;
+    r->variable = v;
     r->core.kind = what->kind;
     r->core.src = what->src;
     r->core.dst = what->dst;
@@ -142,9 +143,9 @@ static ps_status enter(ps_session *s, const struct psi_list *requests, struct ps
     const ps_status st = psi_api_may_start(s, err);
     if (st == PS_OK) {
         PSI_LIST_FOREACH(it, requests) {
-            struct psi_request *r = &PSI_CONTAINER_OF(it, struct psi_api_request, work.link)->core;
-            r->from = ((const ps_variable *)r->ctx2)->from;
-            r->chief_number = r->kind == PSI_REQ_ASSIGN ? psi_api_chief_number(s) : 0;
+            struct psi_api_request *r = PSI_CONTAINER_OF(it, struct psi_api_request, work.link);
+            r->core.from = r->variable->from;
+            r->core.chief_number = r->core.kind == PSI_REQ_ASSIGN ? psi_api_chief_number(s) : 0;
             s->in_flight++;
         }
     }
@@ -168,7 +169,7 @@ static ps_status claim(ps_variable *v, enum psi_request_kind kind, ps_request *r
 struct composite {
     struct psi_parts_op *op;
     struct psi_api_request *whole; /* the caller's request: marked as busy, but not given to the loop itself */
-    uint32_t left;                 /* used on the loop thread: number of requests in `parts` that have not ended */
+    uint32_t open_parts;           /* used on the loop thread: number of requests in `parts` that have not ended */
     struct psi_api_request parts[];
 };
 
@@ -197,7 +198,7 @@ static void part_ended(void *ctx, ps_request *req, const ps_result *result)
     struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
     (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
     psi_parts_op_ended(c->op, (uint32_t)(api_of(req) - c->parts), &err, result->version);
-    if (--c->left == 0) {
+    if (--c->open_parts == 0) {
         composite_end(c);
     }
 }
@@ -223,7 +224,7 @@ static ps_status composite_start(struct psi_parts_op *op, const struct psi_reque
         fill(&c->parts[i], op->v->parts[i], &op->parts[i].req, deadline_ms, part_ended, c);
         if (op->parts[i].asked) {
             psi_list_push_back(&requests, &c->parts[i].work.link);
-            c->left++;
+            c->open_parts++;
         }
     }
     const ps_status st = enter(s, &requests, err);

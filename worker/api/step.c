@@ -161,13 +161,13 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     const enum psi_call_end end = psi_api_train(s, &call, step_does, &e, &e.err);
     trace_wait(s, &e, NULL);
     *out_counted = call.counted;
-    if (call.left) {
+    if (call.add_pending) {
         PSI_IGNORE(psi_api_interrupted(s, &e.err)); /* sets e.err, which is returned below */
         e.err.applied = PS_MAYBE_PARTLY_APPLIED;    /* the gradients of the step are applied */
     }
-    return e.known                               ? psi_api_last_error_set(&e.err)
-           : call.left || end == PSI_END_REFUSED ? psi_api_refused(s, &e.err, "ps_step_done")
-                                                 : psi_api_trained(s, end, &e.err);
+    return e.known                                      ? psi_api_last_error_set(&e.err)
+           : call.add_pending || end == PSI_END_REFUSED ? psi_api_refused(s, &e.err, "ps_step_done")
+                                                        : psi_api_trained(s, end, &e.err);
 }
 
 static ps_status step_done(ps_session *s, bool *out_counted)

@@ -411,7 +411,7 @@ void psi_client_check_invariants(const struct psi_client *c)
         PSI_ASSERT(req->stage != PSI_STAGE_NONE && req->stage != PSI_STAGE_DONE && psi_list_linked(&req->link) == listed);
         PSI_ASSERT(turn == (req->var != NULL && req->var->current == req));
         if (psi_request_numbered(req)) {
-            const struct psi_entry *e = req->extra;
+            const struct psi_entry *e = req->entry;
             PSI_ASSERT(e->number == req->number && e->req == req);
         }
         pending++;
@@ -437,7 +437,7 @@ void psi_client_check_invariants(const struct psi_client *c)
             PSI_ASSERT(e->number == n || e->number == 0);
             if (e->number == n) {
                 multi += e->multi ? 1 : 0;
-                PSI_ASSERT(e->next <= e->total && (e->req == NULL || e->req->extra == e));
+                PSI_ASSERT(e->next <= e->total && (e->req == NULL || e->req->entry == e));
                 PSI_ASSERT(!e->queued || peer->state == PSI_PEER_UP);
                 queued_multi += e->queued && e->multi ? 1 : 0;
                 queued_bytes += e->queued && !e->multi ? e->out.payload_bytes : 0;

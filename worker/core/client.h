@@ -69,7 +69,7 @@ enum psi_request_stage {
     PSI_STAGE_WAITING, /* var->waiting */
     /* is var->current, the variable's next request to be sent; in a ready list of its peer; chunks may be requested already */
     PSI_STAGE_TURN,
-    /* is var->current, a mutation that has a sequence number (req->extra is its psi_entry) and frames that are not queued yet */
+    /* is var->current, a mutation that has a sequence number (req->entry is its psi_entry) and frames that are not queued yet */
     PSI_STAGE_SENDING,
     /* a mutation whose frames are all queued, or that is sent again after a reconnect (var->partial) */
     PSI_STAGE_WINDOW,
@@ -78,7 +78,7 @@ enum psi_request_stage {
     PSI_STAGE_DELAYED,
     PSI_STAGE_GETTING,   /* in var->getters */
     PSI_STAGE_ASKED,     /* its asks (struct psi_ask: control requests) are queued or sent */
-    PSI_STAGE_COMPOSITE, /* READY, WAIT_READY, STATUS: made of requests to several tasks; req->extra is a struct psi_ready */
+    PSI_STAGE_COMPOSITE, /* READY, WAIT_READY, STATUS: made of requests to several tasks; req->ready is set */
     PSI_STAGE_DONE,      /* ended, in client.done; a request that READY made (PSI_REQUEST_INNER) is in no list */
     PSI_STAGES
 };
@@ -518,7 +518,7 @@ static inline const struct psi_kind *psi_kind_of(const struct psi_request *req)
 {
     return &req->owner->kinds[req->kind];
 }
-/** True if the request has a sequence number; `extra` is its entry then. */
+/** True if the request has a sequence number; `entry` is its entry then. */
 static inline bool psi_request_numbered(const struct psi_request *req)
 {
     return req->stage == PSI_STAGE_SENDING || req->stage == PSI_STAGE_WINDOW;

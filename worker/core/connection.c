@@ -544,7 +544,7 @@ __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, 
     if (req->kind == PSI_REQ_PUSH_PULL_ROWS && (peer->features & PS_FEATURE_PULL_ROWS) == 0) {
         return "sends no values back for a push of rows";
     }
-    if (req->kind == PSI_REQ_PUSH_ROWS && req->counter != 0 && (peer->features & PS_FEATURE_ROUND_ROWS) == 0) {
+    if (req->kind == PSI_REQ_PUSH_ROWS && req->round != 0 && (peer->features & PS_FEATURE_ROUND_ROWS) == 0) {
         return "has no rows in rounds";
     }
     return req->kind == PSI_REQ_ADD && (peer->features & PS_FEATURE_LONG_ADDS) == 0 &&

@@ -460,8 +460,8 @@ static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct p
     (void)r;
     struct psi_request *req = ask->req;
     psi_peer_fail(ask->peer, "the session was closed");
-    req->counter--;
-    if (req->counter == 0) {
+    req->goodbyes--;
+    if (req->goodbyes == 0) {
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
 }
@@ -481,11 +481,11 @@ void psi_control_goodbye(struct psi_request *req)
         /* GOODBYE goes to each task that has a connection, even before HELLO is answered */
         struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
         if (ask != NULL) {
-            req->counter++;
+            req->goodbyes++;
             psi_ask_start(ask);
         }
     }
-    if (req->counter == 0) {
+    if (req->goodbyes == 0) {
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
 }

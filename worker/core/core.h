@@ -252,7 +252,7 @@ struct psi_var {
     bool given;    /* the first value came by an ASSIGN of another session */
     bool assigned; /* the first value came by an ASSIGN of any session */
     /* set only by a chief: an earlier chief gave the value without sealing it, and no trained model includes it */
-    bool left;
+    bool superseded;
     /* number of the chief that gave the value and has not sealed it (declared it final). A value that is not sealed does not show
      * that a trained model exists. 0: there is no such chief */
     uint64_t provisional;
@@ -285,7 +285,7 @@ struct psi_var {
 struct psi_request {
     /* The caller sets these fields before psi_client_start(); "core:" marks those that the caller leaves alone. */
     void (*done)(struct psi_request *req);
-    void *ctx, *ctx2;
+    void *ctx;
     enum psi_request_kind kind;
     uint8_t stage;       /* core: enum psi_request_stage */
     uint8_t flags;       /* core: PSI_REQUEST_* */
@@ -319,13 +319,24 @@ struct psi_request {
     /* core */
     struct psi_list link; /* link in the list of its stage */
     uint64_t number;      /* sequence or request number; 0: none */
-    uint64_t offset;  /* number of elements (GATHER: rows; ENQUEUE, DEQUEUE, CALL: bytes) for which a frame or part was made */
-    uint64_t offset2; /* number of elements (GATHER: rows; DEQUEUE, CALL: bytes of output) that have come */
-    /* by kind. PUSH: round of the contribution; 0: none. PULL, GATHER: version of the first frame; counter2: number of frames.
-     * GOODBYE: number of tasks without an answer. STEP: see rounds.c. ENQUEUE, DEQUEUE, CALL: see parts.c */
-    uint64_t counter;
-    uint64_t counter2;
-    void *extra;         /* by kind. A mutation with a number: its psi_entry. READY: its psi_ready. DEQUEUE, CALL: see parts.c */
+    uint64_t offset;    /* number of elements (GATHER: rows; ENQUEUE, DEQUEUE, CALL: bytes) for which a frame or part was made */
+    uint64_t arrived;   /* number of elements (GATHER: rows; DEQUEUE, CALL: bytes of output) that have come */
+    union {             /* by kind */
+        uint64_t round; /* PUSH: round to which the gradient belongs; 0: none */
+        uint64_t first_version; /* PULL, GATHER: version in the first frame that came */
+        uint64_t goodbyes;      /* GOODBYE: number of tasks that have not answered */
+        uint64_t rejoins;       /* STEP: 1: the session had lost its membership, and JOIN is sent; 0: STEP is sent */
+        uint64_t queued;        /* ENQUEUE, DEQUEUE, CALL: see parts.c */
+    };
+    union {
+        uint64_t frames; /* PULL, GATHER: number of frames that have come */
+        uint64_t taken;  /* STEP: 1: the round has used the gradient */
+    };
+    union {
+        struct psi_entry *entry; /* a mutation with a number: its entry in the window of its task */
+        struct psi_ready *ready; /* READY, WAIT_READY, STATUS */
+        struct psi_ask *ask;     /* DEQUEUE, CALL: see parts.c */
+    };
     struct psi_list all; /* link in the client's list of requests that have not ended */
     struct psi_client *owner;
     uint64_t again_ms;   /* in stage DELAYED: time at which the request is started again */

@@ -12,7 +12,7 @@ void psi_hook_calls_check_invariants(const struct psi_hook_calls *m)
 {
     PSI_ASSERT((m->calling == PSI_HOOK_NONE) == (m->caller == 0));
     PSI_ASSERT(m->calling == PSI_HOOK_NONE || m->at < m->count);
-    PSI_ASSERT(m->left == PSI_HOOK_NONE || m->left_at < m->count);
+    PSI_ASSERT(m->interrupted == PSI_HOOK_NONE || m->interrupted_at < m->count);
     PSI_ASSERT(m->step == PSI_HOOKS_BETWEEN || m->age >= PSI_HOOKS_CREATED);
 }
 
@@ -39,7 +39,7 @@ static bool begin_comes(struct psi_hook_calls *m)
 {
     const bool first = m->age == PSI_HOOKS_NEW;
     m->age = first ? PSI_HOOKS_BEGUN : m->age;
-    return first || m->left == PSI_HOOK_BEGIN;
+    return first || m->interrupted == PSI_HOOK_BEGIN;
 }
 
 static bool created_comes(struct psi_hook_calls *m, const struct psi_who *who, bool recovered)
@@ -59,7 +59,7 @@ static bool before_run_comes(struct psi_hook_calls *m, const struct psi_who *who
         return false;
     }
     /* a new step begins: AFTER_RUN hooks of the last step that an interrupt prevented are never called */
-    m->left = m->left == PSI_HOOK_AFTER_RUN ? PSI_HOOK_NONE : m->left;
+    m->interrupted = m->interrupted == PSI_HOOK_AFTER_RUN ? PSI_HOOK_NONE : m->interrupted;
     if (m->step == PSI_HOOKS_BROKEN) {
         values_drop(m);
     }
@@ -97,14 +97,14 @@ bool psi_hook_comes(struct psi_hook_calls *m, const struct psi_who *who, enum ps
 
 bool psi_hook_calls_begin(struct psi_hook_calls *m, const struct psi_who *who, enum psi_hook_moment moment, bool interrupted)
 {
-    const uint32_t first = m->left == moment ? m->left_at : 0;
+    const uint32_t first = m->interrupted == moment ? m->interrupted_at : 0;
     PSI_ASSERT((interrupted || m->calling == PSI_HOOK_NONE) && first < m->count);
     if (m->age == PSI_HOOKS_ENDED && moment != PSI_HOOK_END) {
         return false;
     }
     if (interrupted) {
-        m->left = moment;
-        m->left_at = first;
+        m->interrupted = moment;
+        m->interrupted_at = first;
         return false;
     }
     m->calling = moment;
@@ -121,8 +121,8 @@ bool psi_hook_called(struct psi_hook_calls *m, enum psi_hook_return how)
         m->at++;
         return true;
     }
-    m->left = how == PSI_HOOK_INTERRUPTED && !at_end ? m->calling : PSI_HOOK_NONE;
-    m->left_at = m->at;
+    m->interrupted = how == PSI_HOOK_INTERRUPTED && !at_end ? m->calling : PSI_HOOK_NONE;
+    m->interrupted_at = m->at;
     m->calling = PSI_HOOK_NONE;
     m->caller = 0;
     return false;
@@ -192,7 +192,7 @@ uint64_t psi_hook_event(struct psi_hook_calls *m, const struct psi_who *who, enu
         answer = step_skipped(m, who);
         break;
     case PSI_ON_VALUES_SEEN:
-        answer = m->left != PSI_HOOK_AFTER_RUN;
+        answer = m->interrupted != PSI_HOOK_AFTER_RUN;
         if (answer) {
             values_drop(m);
         }
@@ -204,10 +204,10 @@ uint64_t psi_hook_event(struct psi_hook_calls *m, const struct psi_who *who, enu
         answer = m->skipping;
         break;
     case PSI_IS_CREATED_LEFT:
-        answer = m->made_anew && m->left == PSI_HOOK_CREATED;
+        answer = m->made_anew && m->interrupted == PSI_HOOK_CREATED;
         break;
     case PSI_IS_STEP_LEFT:
-        answer = m->left == PSI_HOOK_AFTER_RUN && !psi_hook_calls_within(m, who);
+        answer = m->interrupted == PSI_HOOK_AFTER_RUN && !psi_hook_calls_within(m, who);
         break;
     }
     return answer ? 1 : 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * State machine of a session's hooks: which hook is called next and by which thread, the step that a recovery breaks, and the
- * step that a guard of values skips. The fields `calling` and `left`:
+ * step that a guard of values skips. The fields `calling` and `interrupted`:
  *
- *   none -> calling -> none      a moment has come, and one thread calls its hooks in their order
- *                   -> left      an interrupt has ended the call of a hook
- *   left -> calling              the same moment comes again: that hook and the later ones are called
- *        -> none                 another moment has its calls, or the next step begins
+ *   none -> calling -> none           a moment has come, and one thread calls its hooks in their order
+ *                   -> interrupted    an interrupt has ended the call of a hook
+ *   interrupted -> calling            the same moment comes again: that hook and the later ones are called
+ *               -> none               another moment has its calls, or the next step begins
  *
  * The machine has no lock, clock, thread or memory of its own, and calls no hook. The caller of its functions holds the session's
  * lock. `who` is always the calling thread.
@@ -54,15 +54,15 @@ enum psi_guarded {
 struct psi_hook_calls {
     enum psi_hooks_age age;
     enum psi_hooks_step step;
-    enum psi_hook_moment calling; /* NONE: no thread calls hooks */
-    enum psi_hook_moment left;    /* moment whose calls an interrupt has ended, at hook left_at; NONE: no calls */
-    uint32_t count;               /* number of hooks; constant after PSI_HOOK_BEGIN */
-    uint32_t at, left_at;         /* index of the hook being called, and of the interrupted hook */
-    uint64_t caller;              /* thread that calls hooks; 0: none */
-    uint64_t trainer;             /* thread of the last ps_session_ready() or ps_step_done() */
-    bool made_anew;               /* the last PSI_HOOK_CREATED was due to a recovery, not to ps_session_ready() */
-    bool skipping;                /* a guard skips the present step */
-    bool stop_asked;              /* ps_request_stop() was called, or the input has ended */
+    enum psi_hook_moment calling;     /* NONE: no thread calls hooks */
+    enum psi_hook_moment interrupted; /* moment whose calls an interrupt has ended, at hook interrupted_at; NONE: no calls */
+    uint32_t count;                   /* number of hooks; constant after PSI_HOOK_BEGIN */
+    uint32_t at, interrupted_at;      /* index of the hook being called, and of the interrupted hook */
+    uint64_t caller;                  /* thread that calls hooks; 0: none */
+    uint64_t trainer;                 /* thread of the last ps_session_ready() or ps_step_done() */
+    bool made_anew;                   /* the last PSI_HOOK_CREATED was due to a recovery, not to ps_session_ready() */
+    bool skipping;                    /* a guard skips the present step */
+    bool stop_asked;                  /* ps_request_stop() was called, or the input has ended */
     uint32_t skips_in_row;
     int64_t skipped;      /* number of skipped steps */
     uint64_t values_step; /* generation of reported values: rises by one when the values reported so far no longer count */

@@ -9,10 +9,10 @@
  *
  * Fields of struct psi_request, as this file uses them:
  *     offset   bytes for which a part was made
- *     counter  1 + bytes of input in the send queue; 0: no frame of the request is queued
- *     offset2  bytes of output that have come
+ *     queued   1 + bytes of input in the send queue; 0: no frame of the request is queued
+ *     arrived  bytes of output that have come
  *     flying   number of parts without an answer
- *     extra    the ask of a request whose output is being fetched */
+ *     ask      the ask of a request whose output is being fetched */
 #include "client.h"
 
 #include "common/limits.h"
@@ -81,8 +81,8 @@ void psi_parts_begin(struct psi_ask *ask)
     struct psi_request *req = ask->req;
     const struct carried of = carried_by(req);
     req->offset = 0;
-    req->offset2 = 0;
-    req->counter = 0;
+    req->arrived = 0;
+    req->queued = 0;
     req->flying = 0;
     part_of(&of, 0, &ask->lent, &ask->lent_bytes);
 }
@@ -97,7 +97,7 @@ bool psi_parts_blocked(const struct psi_ask *ask)
         return false;
     }
     const struct psi_request *req = PSI_CONTAINER_OF(before, struct psi_request, link);
-    return req->counter <= psi_parts_in_bytes(req); /* if `before` has sent all its bytes, all puts before it have sent theirs */
+    return req->queued <= psi_parts_in_bytes(req); /* if `before` has sent all its bytes, all puts before it have sent theirs */
 }
 
 bool psi_parts_lost(const struct psi_ask *ask)
@@ -153,11 +153,11 @@ void psi_parts_sent(struct psi_ask *ask)
     struct psi_request *req = ask->req;
     if (brings(ask)) {
         req->offset = psi_ask_body_bytes(ask);
-        req->counter = 1 + psi_ask_body_bytes(ask);
+        req->queued = 1 + psi_ask_body_bytes(ask);
         ask->peer->putting = ask->peer->putting || req->offset < psi_parts_in_bytes(req);
     } else if (ask->op == PS_OP_PUT_PART) {
-        req->counter += psi_ask_body_bytes(ask);
-        if (req->counter > psi_parts_in_bytes(req)) {
+        req->queued += psi_ask_body_bytes(ask);
+        if (req->queued > psi_parts_in_bytes(req)) {
             psi_client_kick(ask->peer); /* the next request of the queue may have waited for req's last byte */
         }
     }
@@ -236,7 +236,7 @@ void psi_parts_disconnected(struct psi_peer *peer)
         struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
         if (brings(ask)) {
             ask->req->offset = 0;
-            ask->req->counter = 0;
+            ask->req->queued = 0;
             ask->req->flying = 0;
         } else if (ask->op == PS_OP_PUT_PART) {
             psi_ask_free(ask);
@@ -272,7 +272,7 @@ static void get_parts(struct psi_ask *ask)
         req->flying++;
         psi_ask_start(part);
     }
-    if (req->offset2 == of.out_bytes) {
+    if (req->arrived == of.out_bytes) {
         struct psi_err err = {0};
         ps_status st = all_here(req, &err);
         if (st != PS_OK) {
@@ -302,8 +302,8 @@ static void on_get_part(struct psi_client *c, struct psi_ask *part, const struct
         return;
     }
     memcpy(of.out + part->offset, r->body, (size_t)bytes);
-    req->offset2 += bytes;
-    get_parts(req->extra);
+    req->arrived += bytes;
+    get_parts(req->ask);
 }
 
 void psi_parts_get(struct psi_ask *ask, uint64_t here)
@@ -311,7 +311,7 @@ void psi_parts_get(struct psi_ask *ask, uint64_t here)
     struct psi_request *req = ask->req;
     drop_brought(ask);
     req->offset = here;
-    req->offset2 = here;
-    req->extra = ask;
+    req->arrived = here;
+    req->ask = ask;
     get_parts(ask);
 }

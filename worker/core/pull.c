@@ -205,16 +205,17 @@ ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err)
 
 void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail)
 {
-    if (req->counter2 == 0) {
-        req->counter = head->version;
+    if (req->frames == 0) {
+        req->first_version = head->version;
         req->exact = true;
     }
-    req->counter2++;
+    req->frames++;
     if (psi_request_is(req, PSI_KIND_READ)) {
         /* a read has the version of its first frame, the oldest */
-        req->version = req->counter;
+        req->version = req->first_version;
     }
-    if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
+    if (head->version != req->first_version || tail->version != req->first_version || head->in_progress != 0 ||
+        tail->in_progress != 0) {
         req->exact = false;
     }
 }
@@ -255,16 +256,16 @@ void psi_pull_end(struct psi_peer *peer)
     struct psi_var *var = req->var;
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
     req->flying--;
-    req->offset2 += elements;
-    if (req->offset2 == total_of(req)) {
-        PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
+    req->arrived += elements;
+    if (req->arrived == total_of(req)) {
+        PSI_ASSERT(req->flying == 0 && req->offset == req->arrived);
         const bool copied =
             rows_of(req) != NULL || var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(req)) <= PS_SEGMENT_BYTES;
-        if (copied && req->counter2 == 1) {
+        if (copied && req->frames == 1) {
             /* the task copied all values when it wrote the frame's head: a later version in the trailer does not matter */
             req->exact = psi_var_is_one_segment(var) || peer->sink_meta.in_progress == 0;
         }
-        req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->counter == req->version);
+        req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->first_version == req->version);
         var->used = true;
         psi_var_release(req);
         psi_request_ended(req);
@@ -293,8 +294,8 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     psi_var_release(req);
     if (psi_reply_repeatable(r)) {
         req->offset = 0;
-        req->offset2 = 0;
-        req->counter2 = 0;
+        req->arrived = 0;
+        req->frames = 0;
         psi_request_refused(req, r->status, r->reason, r->text);
         psi_request_delay(req, r->retry_after_ms);
         return;

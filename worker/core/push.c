@@ -61,9 +61,9 @@ static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = 
 
 void psi_push_go(struct psi_request *req)
 {
-    if (req->counter == 0 && psi_sync_contributes(req)) {
-        /* counter: round of the contribution, chosen once (0: not yet), so that a delayed or repeated push keeps its round */
-        req->counter = req->owner->member.round;
+    if (req->round == 0 && psi_sync_contributes(req)) {
+        /* chosen once, so that a delayed or repeated push keeps its round; 0: not chosen yet */
+        req->round = req->owner->member.round;
     }
     psi_var_queue(req);
 }
@@ -294,14 +294,14 @@ void psi_push_value_end(struct psi_peer *peer)
         return;
     }
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
-    if (peer->link->in.header.offset == req->offset2) {
-        req->offset2 += peer->sink_bytes / value_unit(e); /* number of elements or rows that have come so far without a gap */
+    if (peer->link->in.header.offset == req->arrived) {
+        req->arrived += peer->sink_bytes / value_unit(e); /* number of elements or rows that have come so far without a gap */
     }
 }
 
 bool psi_push_lacks_values(const struct psi_request *req)
 {
-    return req->var->elements > 0 && req->offset2 < psi_request_total(req);
+    return req->var->elements > 0 && req->arrived < psi_request_total(req);
 }
 
 void psi_push_pulled(struct psi_request *req)
@@ -309,11 +309,11 @@ void psi_push_pulled(struct psi_request *req)
     if (!psi_push_lacks_values(req)) {
         /* exact if there are no values, or if all values have the version that this push has made */
         req->exact =
-            req->var->elements == 0 || ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
+            req->var->elements == 0 || ((req->exact || psi_var_is_one_segment(req->var)) && req->first_version == req->version);
         psi_request_ended(req);
         return;
     }
     req->flags |= PSI_REQUEST_PUSHED;
-    req->offset = req->offset2;
+    req->offset = req->arrived;
     psi_var_queue(req);
 }

@@ -138,7 +138,7 @@ void psi_ready_go(struct psi_request *req)
         psi_chief_want(c, container_of(r));
     }
     psi_request_move(req, PSI_STAGE_COMPOSITE);
-    req->extra = r;
+    req->ready = r;
     psi_peer_want(psi_client_directory(c)); /* the directory's answers to beats say whether there is a chief */
     psi_list_push_back(&c->composites, &r->link);
 }
@@ -209,7 +209,7 @@ static void ask_failed(struct psi_ready *r, const struct psi_ask *ask, const str
 
 static void on_status(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = ask->req->extra;
+    struct psi_ready *r = ask->req->ready;
     const uint8_t *p = reply->body;
     size_t n = reply->body_bytes;
     ps_v1_OpenAnswer a;
@@ -247,7 +247,7 @@ static void on_status(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = ask->req->extra;
+    struct psi_ready *r = ask->req->ready;
     const uint8_t *p = reply->body;
     size_t n = reply->body_bytes;
     ps_v1_ChiefAnswer m;
@@ -265,7 +265,7 @@ static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi
 
 static void on_fenced(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = ask->req->extra;
+    struct psi_ready *r = ask->req->ready;
     (void)c;
     r->pending--;
     if (reply->status != PS_OK) {
@@ -275,7 +275,7 @@ static void on_fenced(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 static void on_synced(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = ask->req->extra;
+    struct psi_ready *r = ask->req->ready;
     r->pending--;
     if (reply->status != PS_OK) {
         ask_failed(r, ask, reply);
@@ -288,7 +288,7 @@ static void on_synced(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
 {
-    struct psi_ready *r = ask->req->extra;
+    struct psi_ready *r = ask->req->ready;
     r->pending--;
     if (reply->status != PS_OK) {
         if (reply->status == PS_DEADLINE_EXCEEDED && ask->op == PS_OP_WAIT) {
@@ -409,7 +409,7 @@ static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
-/* For the chief: set var->left for values that an earlier chief gave and did not seal, and that are not part of the trained
+/* For the chief: set var->superseded for values that an earlier chief gave and did not seal, and that are not part of the trained
  * model. No variable is sealed: these are the values given by ASSIGN. Some variable is sealed: a chief seals when all variables
  * have a value, so the values of the chief with the lowest seal number are the model, and the others are left. PSI_CHIEF_STATIC:
  * values that a newer chief gave by INIT are part of the model too, because INIT keeps the values that it finds. */
@@ -426,7 +426,7 @@ static void weigh(struct psi_ready *r)
         struct psi_var *var = r->vars[i];
         bool newer = r->req->owner->chief_mode == PSI_CHIEF_STATIC && var->provisional > first && !var->assigned;
         bool others = r->complete ? var->provisional != first && !newer : var->provisional != r->chief_number && var->assigned;
-        var->left = chief && var->provisional != 0 && others;
+        var->superseded = chief && var->provisional != 0 && others;
     }
 }
 
@@ -770,7 +770,7 @@ void psi_ready_pump(struct psi_client *c)
 
 void psi_ready_expire(struct psi_request *req)
 {
-    struct psi_ready *r = req->extra;
+    struct psi_ready *r = req->ready;
     char text[420];
     const char *subject = psi_request_subject(req);
     const struct psi_var *live = r->step == READY_WAIT && r->half ? half_a_model(r) : NULL;
@@ -789,7 +789,7 @@ void psi_ready_expire(struct psi_request *req)
 bool psi_ready_slow(struct psi_request *req)
 {
     char text[420];
-    (void)psi_ready_explain(req->extra, text, sizeof(text));
+    (void)psi_ready_explain(req->ready, text, sizeof(text));
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", psi_request_name(req)),
                    PSI_KV("seconds", PSI_SLOW_MS / 1000), PSI_KV("why", text));
     return true;

@@ -59,7 +59,7 @@ void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_appl
 bool psi_ready_is_chief(const struct psi_ready *r);
 /** What a variable is, by its owner's last status. lacks: it has no value, or a value that may be of another training. trained:
  * its value was changed or sealed, and is not provisional. live: trained, or another session gave the value. left: an earlier
- * chief gave the value and did not seal it (psi_var.left). */
+ * chief gave the value and did not seal it (psi_var.superseded). */
 bool psi_var_lacks(const struct psi_var *var);
 bool psi_var_is_trained(const struct psi_var *var);
 bool psi_var_is_live(const struct psi_var *var);

@@ -82,7 +82,7 @@ bool psi_var_lacks(const struct psi_var *var)
 
 bool psi_var_is_left(const struct psi_var *var)
 {
-    return var->left;
+    return var->superseded;
 }
 
 bool psi_var_is_sealed(const struct psi_var *var)

@@ -303,10 +303,10 @@ void psi_request_prepare(struct psi_client *c, struct psi_request *req)
     req->err = NULL;
     req->number = 0;
     req->offset = 0;
-    req->offset2 = 0;
-    req->counter = 0;
-    req->counter2 = 0;
-    req->extra = NULL;
+    req->arrived = 0;
+    req->round = 0;    /* and the other fields of its union */
+    req->frames = 0;   /* and `taken` */
+    req->entry = NULL; /* and `ready` and `ask` */
     req->again_ms = 0;
     req->flying = 0;
     req->tries = 0;
@@ -340,7 +340,7 @@ struct psi_peer *psi_request_peer(const struct psi_request *req)
         return c->peers[0];
     }
     if (psi_request_numbered(req)) {
-        return ((const struct psi_entry *)req->extra)->peer;
+        return req->entry->peer;
     }
     switch ((enum psi_kind_to)psi_kind_of(req)->to) {
     case PSI_TO_OWNER:
@@ -403,7 +403,7 @@ void psi_request_ended(struct psi_request *req)
         psi_chief_refused(c, req->chief_number);
     }
     psi_request_move(req, PSI_STAGE_DONE);
-    req->extra = NULL;
+    req->entry = NULL;
     psi_list_remove(&req->all);
     psi_client_err_free(c, req->why);
     req->why = NULL;

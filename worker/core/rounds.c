@@ -206,7 +206,7 @@ static void step_over(struct psi_request *req, int64_t step, bool taken, bool lo
 static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     ps_v1_JoinAnswer m;
-    bool taken = ask->req->counter2 != 0;
+    bool taken = ask->req->taken;
     if (!joined(ask, r, &m)) {
         return;
     }
@@ -216,9 +216,6 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     int64_t step = (int64_t)m.step + 1 < (int64_t)c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
     step_over(ask->req, step, taken, true);
 }
-
-/* psi_request.counter of a STEP. REJOINS: the member was taken for lost, so JOIN is sent. counter2: 1: the round took the push */
-enum { STEPS, REJOINS };
 
 static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -233,8 +230,8 @@ static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct p
         memcpy(&result, r->result, sizeof(result));
     }
     if ((result.flags & PS_STEP_LOST_PLACE) != 0) {
-        req->counter = REJOINS;
-        req->counter2 = member->mode == PS_SYNC_STALENESS || result.taken != 0;
+        req->rejoins = true;
+        req->taken = member->mode == PS_SYNC_STALENESS || result.taken != 0;
         psi_sync_step_go(req);
         return;
     }
@@ -253,7 +250,7 @@ static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct p
 
 void psi_sync_step_go(struct psi_request *req)
 {
-    if (req->counter == REJOINS) {
+    if (req->rejoins) {
         psi_control_ask(req, PS_OP_JOIN, psi_sync_build_join, on_rejoined);
     } else {
         psi_control_ask(req, PS_OP_STEP, build_step, on_stepped);

@@ -528,7 +528,7 @@ static enum psi_do adds(struct psi_training *t, struct psi_call *call, const str
     call->add = NULL;
     psi_list_push_front(add->over ? &t->adds_spare : &t->adds_left, &add->link);
     if (!add->over) {
-        call->left = true;
+        call->add_pending = true;
         return over(t, call, PSI_END_INTERRUPTED);
     }
     call->value = add->value;

@@ -166,16 +166,16 @@ struct psi_call {
     uint64_t number; /* PULL: how many calls had pulled (training.pulls) when this call began */
     struct psi_training_param *at;
     struct psi_training_add *add;
-    bool passed;   /* PULL: nothing is left to do at `at`; the stage continues with the next parameter */
-    bool refused;  /* psi_training_did() had ok false: what psi_training_next() asked for was not done */
-    bool exchange; /* TAKE: the values are in the second buffer, which becomes the value buffer */
-    bool first;    /* STEP: the session's first step since it joined, which waits longer for the other members */
-    bool skips;    /* result of CHECK: a guard has skipped the step, which does not count */
-    bool turn;     /* the call uses the session exclusively */
-    bool rounds;   /* rounds count the step, so the call adds nothing to the global step */
-    bool left;     /* OVER: the call was interrupted before its addition ended, for which the next call waits */
-    bool counted;  /* OVER: the step counts */
-    int64_t value; /* number of the counted step; in rounds the caller sets it, from the answer to PSI_DO_STEP */
+    bool passed;      /* PULL: nothing is left to do at `at`; the stage continues with the next parameter */
+    bool refused;     /* psi_training_did() had ok false: what psi_training_next() asked for was not done */
+    bool exchange;    /* TAKE: the values are in the second buffer, which becomes the value buffer */
+    bool first;       /* STEP: the session's first step since it joined, which waits longer for the other members */
+    bool skips;       /* result of CHECK: a guard has skipped the step, which does not count */
+    bool turn;        /* the call uses the session exclusively */
+    bool rounds;      /* rounds count the step, so the call adds nothing to the global step */
+    bool add_pending; /* OVER: the call was interrupted before its addition ended, for which the next call waits */
+    bool counted;     /* OVER: the step counts */
+    int64_t value;    /* number of the counted step; in rounds the caller sets it, from the answer to PSI_DO_STEP */
     enum psi_call_end end;
 };
 

@@ -16,7 +16,7 @@ enum { TELL_MS = 30000 };
 
 static bool waits_for(const struct psi_request *req, const struct psi_peer *peer)
 {
-    return req->stage == PSI_STAGE_COMPOSITE ? psi_ready_awaits(req->extra, peer) : psi_request_peer(req) == peer;
+    return req->stage == PSI_STAGE_COMPOSITE ? psi_ready_awaits(req->ready, peer) : psi_request_peer(req) == peer;
 }
 
 static void end_overdue(const struct psi_peer *peer)

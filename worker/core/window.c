@@ -56,10 +56,10 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->peer = peer;
     e->req = req;
     e->var = req->var;
-    const bool contributes = req->counter != 0 && psi_kind_of(req)->go == psi_push_go;
+    const bool contributes = req->round != 0 && psi_kind_of(req)->go == psi_push_go;
     e->op = !contributes ? psi_kind_of(req)->op : req->kind == PSI_REQ_PUSH ? PS_OP_CONTRIBUTE : PS_OP_CONTRIBUTE_ROWS;
     e->member = peer->c->member.id;
-    e->round = req->counter;
+    e->round = req->round;
     e->step = peer->c->step;
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
@@ -71,10 +71,10 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     peer->multi += e->multi ? 1 : 0;
     peer->resume_at = peer->next;
     req->number = e->number;
-    req->extra = e;
+    req->entry = e;
     psi_request_move(req, PSI_STAGE_SENDING);
-    req->offset2 = 0;
-    req->counter2 = 0;
+    req->arrived = 0;
+    req->frames = 0;
     psi_push_queue(e);
 }
 
@@ -108,7 +108,7 @@ static void finish(struct psi_entry *e)
     bool gone = !var->open || var->creation != e->creation;
     uint8_t op = e->op;
     entry_free(e);
-    req->extra = NULL;
+    req->entry = NULL;
     psi_var_release(req);
     bool values_missing = psi_op_pulls(op) && !repeat && req->status == PS_OK && psi_push_lacks_values(req);
     if (gone && (repeat || values_missing)) {
@@ -238,7 +238,7 @@ static ps_applied partly(const struct psi_entry *e)
 
 void psi_window_expire(struct psi_request *req)
 {
-    struct psi_entry *e = req->extra;
+    struct psi_entry *e = req->entry;
     struct psi_peer *peer = e->peer;
     struct psi_var *var = e->var;
     char where[PSI_WHERE_MAX];
@@ -265,7 +265,7 @@ void psi_window_expire(struct psi_request *req)
     }
     e->req = NULL;
     e->unsent = false;
-    req->extra = NULL;
+    req->entry = NULL;
     psi_var_release(req);
     bool up = peer->state == PSI_PEER_UP;
     unsigned long long waited = peer->c->now_ms - req->started_ms;
@@ -511,7 +511,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reaso
         ps_applied applied = e->begun ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
         e->req = NULL;
         entry_free(e);
-        req->extra = NULL;
+        req->entry = NULL;
         psi_var_release(req);
         psi_request_end_as(req, PS_ABORTED, reason, applied, "%s of '%s' at %s: %s; %s", psi_request_name(req), var->name,
                            psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));

@@ -49,8 +49,8 @@ static const char *task_of(const struct look *l, int i)
 
 enum number { U32, U64, F64, BOOLEAN, MILLISECONDS };
 struct of_task {
-    const char *name, *type, *more,
-        *help; /* more: further labels, "" or ",reason=\"push\""; help NULL: a sample of the metric in the row before */
+    const char *name, *type, *labels,
+        *help; /* labels: further labels, "" or ",reason=\"push\""; help NULL: a sample of the metric in the row before */
     enum number number;
     size_t offset;
     bool is_sum; /* a sum over all containers; no sample if the exporter may not read all (ps_task_info.in_part) */
@@ -136,7 +136,7 @@ static void put_tasks(const struct look *l, FILE *to)
         }
         for (int i = -1; psctl_next(&l->c, -1, &i);) {
             if (!of->is_sum || !l->c.infos[i].in_part) {
-                (void)fprintf(to, "%s{task=\"%s\"%s} ", of->name, task_of(l, i), of->more);
+                (void)fprintf(to, "%s{task=\"%s\"%s} ", of->name, task_of(l, i), of->labels);
                 put_number(to, of, &l->c.infos[i]);
             }
         }

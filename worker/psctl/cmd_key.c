@@ -280,7 +280,7 @@ struct edit {
     /* true: `revoke` removes lines; false: `use` marks one line of NAME as the key that programs present */
     bool goes;
     char used[PSI_KEY_ID_BYTES + 1]; /* key id of the line to mark: KEYID, or that of NAME's last line */
-    size_t changed, left, left_used; /* numbers of NAME's lines: changed or removed; left; left and marked `use` */
+    size_t changed, kept, kept_used; /* numbers of NAME's lines: changed or removed; left; left and marked `use` */
 };
 
 /* psi_key_change.line: `revoke` removes the named lines; `use` marks line e->used with `use`, NAME's others with `accept`. */
@@ -288,7 +288,7 @@ static ps_status edit_line(void *ctx, const struct psi_keys *keys, const struct 
                            struct psi_err *err)
 {
     struct edit *e = ctx;
-    if (e->left + e->changed == 0) { /* at NAME's first line */
+    if (e->kept + e->changed == 0) { /* at NAME's first line */
         if (count_of(keys, &e->of) == 0) {
             return no_such_key(keys, &e->of, err);
         }
@@ -309,8 +309,8 @@ static ps_status edit_line(void *ctx, const struct psi_keys *keys, const struct 
         *out = used ? PSI_KEY_IS_USED : PSI_KEY_IS_ACCEPTED;
     }
     e->changed += goes || (!e->goes && used != key->use) ? 1 : 0;
-    e->left += goes ? 0 : 1;
-    e->left_used += !goes && key->use ? 1 : 0;
+    e->kept += goes ? 0 : 1;
+    e->kept_used += !goes && key->use ? 1 : 0;
     return PS_OK;
 }
 
@@ -332,7 +332,7 @@ static enum psctl_exit edit_file(struct psctl *c, const char *path, struct edit 
         return failed(c, st, &err);
     }
     if (e->goes) {
-        psctl_key_revoked(c, path, e->of.name, e->changed, e->left, e->left_used);
+        psctl_key_revoked(c, path, e->of.name, e->changed, e->kept, e->kept_used);
     } else {
         psctl_key_used(c, path, e->of.name, e->used, e->changed);
     }

@@ -165,17 +165,17 @@ void psctl_key_used(const struct psctl *c, const char *path, const char *name, c
     }
 }
 
-void psctl_key_revoked(const struct psctl *c, const char *path, const char *name, size_t removed, size_t left, size_t left_used)
+void psctl_key_revoked(const struct psctl *c, const char *path, const char *name, size_t removed, size_t kept, size_t kept_used)
 {
     if (c->json) {
         cli_json_print(json_pack("{s:o, s:s, s:I, s:I}", "file", cli_json_text(path), "name", name, "removed",
-                                 (json_int_t)removed, "left", (json_int_t)left));
+                                 (json_int_t)removed, "left", (json_int_t)kept));
         return;
     }
     (void)printf("removed %zu line%s of %s from %s\n"
                  "next: copy it to every ps task's host and send SIGHUP: each then closes the connections that it has with %s\n",
                  removed, removed == 1 ? "" : "s", name, path, removed == 1 ? "that line" : "those lines");
-    if (left > 0 && left_used == 0) {
+    if (kept > 0 && kept_used == 0) {
         psctl_note(c, "the line that is left of %s says accept: nobody can dial with it before psctl key use %s --file %s", name,
                    name, path);
     }

@@ -214,7 +214,7 @@ static bool has_grains(const struct psd_cut *cut)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &cut->kept) {
         const struct psd_kept *k = PSI_CONTAINER_OF(it, struct psd_kept, link);
-        for (uint64_t b = 0; k->left > 0 && b * PSD_CUT_BLOCK_BYTES < k->bytes; b++) {
+        for (uint64_t b = 0; k->blocks_left > 0 && b * PSD_CUT_BLOCK_BYTES < k->bytes; b++) {
             if (k->grains[b] != NULL) {
                 return true;
             }

@@ -832,7 +832,7 @@ static bool has_cause(const struct sim *s, const struct sim_call *call)
     case PS_RESOURCE_EXHAUSTED: /* there is no room for them; what has room has it for good */
         return op->kind == PSI_REQ_JOIN || op->kind == PSI_REQ_READY
                    ? s->k.memory_bytes > 0 || !s->k.quiet
-                   : op->kind == PSI_REQ_STEP && call->req.counter != 0; /* it joins again */
+                   : op->kind == PSI_REQ_STEP && call->req.rejoins; /* it joins again */
     case PS_ABORTED: /* its place is taken, the policy says fail, the group or a variable is lost */
         return !s->k.quiet || s->ending;
     case PS_FAILED_PRECONDITION: /* a variable is forgotten; the group has ended meanwhile; or members of it live when a chief

@@ -175,7 +175,7 @@ void sim_hooks_go_on(struct sim *s, const struct sim_program *p, struct sim_trai
         if (again) {
             PSI_IGNORE(psi_hook_calls_begin(&k->m, &who, m->of, true)); /* none is called now */
             k->cut = m->of;
-            k->cut_at = k->m.left_at;
+            k->cut_at = k->m.interrupted_at;
         }
         over(s, p, t, h, st == PS_OK, again);
         return;
@@ -184,7 +184,7 @@ void sim_hooks_go_on(struct sim *s, const struct sim_program *p, struct sim_trai
     if (k->m.calling != PSI_HOOK_NONE && !interrupted) {
         return;
     }
-    const enum psi_hook_moment left = k->m.left;
+    const enum psi_hook_moment left = k->m.interrupted;
     if (psi_hook_calls_begin(&k->m, &who, m->of, interrupted)) {
         m->in_hook = true;
         m->until = s->now + sim_below(s, HOOK_MS);
@@ -193,7 +193,7 @@ void sim_hooks_go_on(struct sim *s, const struct sim_program *p, struct sim_trai
         over(s, p, t, h, false, false);
     } else {
         k->cut = m->of;
-        k->cut_at = left == m->of ? k->m.left_at : 0;
+        k->cut_at = left == m->of ? k->m.interrupted_at : 0;
         over(s, p, t, h, false, true);
     }
     psi_hook_calls_check_invariants(&k->m);

@@ -126,12 +126,12 @@ static ps_status read_as(size_t i, uint32_t version, const uint8_t *p, size_t n,
     uint8_t *copy = psi_aligned_malloc(8, n + 1);
     void *x = psi_calloc(1, cases[i].bytes);
     struct psi_err err;
-    struct psi_code k = {.in = copy, .left = n, .version = version, .what = "a test", .err = &err};
+    struct psi_code k = {.in = copy, .bytes_left = n, .version = version, .what = "a test", .err = &err};
     assert_true(copy != NULL && x != NULL);
     memcpy(copy, p, n);
     cases[i].code(&k, x);
-    assert_in_range(k.left, 0, n);
-    if (k.st == PS_OK && k.left > 0) {
+    assert_in_range(k.bytes_left, 0, n);
+    if (k.st == PS_OK && k.bytes_left > 0) {
         psi_code_wrong(&k, "more than it is");
     }
     if (k.st == PS_OK && again != NULL) {
@@ -305,11 +305,11 @@ TEST(test_counted_numbers)
         memcpy(bytes + at, &count, sizeof(count));
         memset(bytes + at + sizeof(count), 0, count * sizeof(double));
         memcpy(bytes + at + sizeof(count) + count * sizeof(double), b.data + rest, b.len - rest);
-        k.left = b.len + count * sizeof(double) - NUMBERS * sizeof(double);
+        k.bytes_left = b.len + count * sizeof(double) - NUMBERS * sizeof(double);
         psi_state_push(&k, &x);
         assert_int_equal(k.st, count <= NUMBERS ? PS_OK : PS_DATA_LOSS);
         if (count <= NUMBERS) {
-            assert_int_equal(k.left, 0);
+            assert_int_equal(k.bytes_left, 0);
             assert_int_equal(x.total, 9);
             assert_int_equal(x.scalars.form, 1);
         }

@@ -240,7 +240,7 @@ TEST(test_at_once_where_memory_is_nearly_full)
     sv_run(sv);
     const uint64_t held = psd_cut_held_bytes(&core->store);
     assert_in_range(held, 1, half);
-    core->shards->pace.left = 0;
+    core->shards->pace.allowance = 0;
     core->shards->pace.serves = true;
     assert_false(psd_shards_pace_lets(core));
     psd_cut_hold(core->store.cut, half + half / 2 - held);

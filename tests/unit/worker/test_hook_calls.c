@@ -152,7 +152,7 @@ TEST(no_hook_is_called_again_at_the_end)
     ready();
     assert_true(comes(&TRAINER, PSI_HOOK_END, false));
     assert_int_equal(calls(&TRAINER, PSI_HOOK_END, 1, PSI_HOOK_INTERRUPTED), 0);
-    assert_int_equal(m.left, PSI_HOOK_NONE);
+    assert_int_equal(m.interrupted, PSI_HOOK_NONE);
     assert_false(comes(&OTHER, PSI_HOOK_AFTER_RUN, false)); /* another thread's step has counted beside the close */
 }
 

@@ -263,7 +263,7 @@ TEST(an_interrupted_step_counts_once)
         struct psi_call step, again = {.kind = PSI_CALL_STEP};
         counting((ps_sync_mode)mode, &step);
         assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
-        assert_true(step.left && !step.counted);
+        assert_true(step.add_pending && !step.counted);
         assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
         did(&again);
         assert_int_equal(next(&again, &GOES), PSI_DO_WAIT); /* no second STEP, no second addition */
@@ -297,7 +297,7 @@ TEST(an_addition_at_once)
     assert_true(psi_training_ending_waits(&t));
     assert_int_equal(next(&again, &GOES), PSI_DO_WAIT);
     assert_int_equal(next(&again, &CUT), PSI_DO_OVER); /* it goes on for the next step */
-    assert_true(again.left);
+    assert_true(again.add_pending);
     assert_false(psi_training_ending_waits(&t));
     assert_int_equal(next(&third, &GOES), PSI_DO_CHECK);
     did(&third);
