@@ -304,9 +304,9 @@ void psi_request_prepare(struct psi_client *c, struct psi_request *req)
     req->number = 0;
     req->offset = 0;
     req->arrived = 0;
-    req->round = 0;    /* and the other fields of its union */
-    req->frames = 0;   /* and `taken` */
-    req->entry = NULL; /* and `ready` and `ask` */
+    req->round = 0;    /* clears the other fields of its union too */
+    req->frames = 0;   /* clears `taken` too */
+    req->entry = NULL; /* clears `ready` and `ask` too */
     req->again_ms = 0;
     req->flying = 0;
     req->tries = 0;
