@@ -57,9 +57,13 @@ static ps_status write_whole(const char *path, const char *text, struct psi_err 
         return psi_fail_errno(err, errno, "open", path);
     }
     ssize_t n = write(fd, text, strlen(text));
+    bool whole = n == (ssize_t)strlen(text);
     int why = n < 0 ? errno : ENOSPC;
-    bool closed = close(fd) == 0; /* over NFS a full disk shows at close() */
-    return n == (ssize_t)strlen(text) && closed ? PS_OK : psi_fail_errno(err, why, "write", path);
+    if (close(fd) != 0 && whole) { /* over NFS a full disk shows at close() */
+        whole = false;
+        why = errno;
+    }
+    return whole ? PS_OK : psi_fail_errno(err, why, "write", path);
 }
 
 /* The free port that take_port() has chosen for this process; 0: none yet. If the cluster is resolved again, the port stays. */

@@ -386,7 +386,7 @@ static struct psd_element *reduce(struct psd_queue *q)
         psd_sum_average(c->dtype, e->data, e->serial, (size_t)ps_shape_elements(&c->shape));
     }
     q->sum = NULL;
-    q->step++;
+    q->step += q->step < PSI_STEP_MAX; /* a checkpoint with a larger step is refused */
     return e;
 }
 

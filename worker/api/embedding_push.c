@@ -40,7 +40,9 @@ void psi_api_embeddings_note(ps_session *s)
             v->var->by_rows = true;
         }
         for (uint32_t i = 0; i < parts; i++) {
-            v->parts[i]->var->by_rows = true;
+            if (v->parts[i]->var != NULL) { /* NULL: the program deleted the variable, and a recovery has not got it again */
+                v->parts[i]->var->by_rows = true;
+            }
         }
     }
 }

@@ -216,24 +216,29 @@ static void end(struct errand *e)
     }
 }
 
-/* Under the lock: the variable of e is gone, so look up its name again. e then waits for the variable that has the name now. */
+static ps_status go_on(struct errand *e, struct psi_err *err);
+
+/* Under the lock: the variable of e is gone, so e goes on with the variable that has the name now, and waits for its look-up where
+ * that is not over. */
 static ps_status look_again(struct errand *e, int64_t left_ms, struct psi_err *err)
 {
     struct known *old = e->known;
     ps_status st = PS_OK;
     retire(old); /* does not free old: e is still counted in old->users */
-    e->cached = false;
     st = know(old->carrier, e->t, left_ms, &e->known, err);
     if (st != PS_OK) {
         return st;
     }
     e->known->users++;
-    /* the look-up, whose end e waits for, was started just now, or by an earlier errand whose variable was gone, too */
-    psi_list_push_back(&e->known->waiting, &e->link);
     old->users--;
     if (old->users == 0) {
         drop(old);
     }
+    e->cached = e->known->there; /* the record is that of an earlier transfer whose variable was gone, too */
+    if (e->cached) {
+        return go_on(e, err);
+    }
+    psi_list_push_back(&e->known->waiting, &e->link);
     return PS_OK;
 }
 
@@ -262,10 +267,9 @@ static void on_done(void *ctx, ps_request *req, const ps_result *result)
         memcpy(t->result, result->result, result->result_bytes);
     }
     if (gone && e->cached) {
-        struct psi_err err;
         (void)pthread_mutex_lock(&carrier->lock);
         e->sent = false;
-        const bool again = !e->cancelling && left_ms(e) > 0 && look_again(e, left_ms(e), &err) == PS_OK;
+        const bool again = !e->cancelling && left_ms(e) > 0 && look_again(e, left_ms(e), &t->err) == PS_OK;
         (void)pthread_mutex_unlock(&carrier->lock);
         if (again) {
             return;

@@ -39,6 +39,8 @@ static const char *step_text(struct psctl *c, const char *container, char *buf, 
     if (st == PS_OK && (wide || ps_variable_bytes(v) == sizeof(narrow))) {
         st = wide ? ps_variable_read(v, &step, sizeof(step)) : ps_variable_read(v, &narrow, sizeof(narrow));
         (void)snprintf(buf, n, "step %" PRId64, wide ? step : (int64_t)narrow);
+    } else if (st == PS_OK) {
+        (void)snprintf(buf, n, "its global_step is no integer");
     }
     if (st != PS_OK) {
         (void)snprintf(buf, n, st == PS_NOT_FOUND ? "no global_step" : "its step is not known: %.100s", ps_last_error());

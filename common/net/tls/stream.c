@@ -564,7 +564,7 @@ bool psi_tls_stream_allowed(const struct psi_transport *tr, const struct psi_tls
 void psi_tls_stream_move(struct psi_transport *tr, struct psi_tls *now)
 {
     struct psi_tls_stream *s = tr->stream;
-    if (s->secured && s->peer.tls != now) {
+    if (s->secured && now != NULL && s->peer.tls != now) {
         psi_tls_unref(s->peer.tls);
         s->peer.tls = psi_tls_ref(now);
     }
