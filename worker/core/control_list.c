@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests whose answer is a list; lists.h has a row for each kind of list. Happy path: all frames of the answer are collected
  * first, so that a reconnect repeats no entry. Then each message is checked, made a struct of ps.h or core.h, and given to the
- * caller's function (psi_list_sink). Failure: INTERNAL at a bad message, after the entries before it; RESOURCE_EXHAUSTED. */
+ * caller's function (psi_list_sink). Failure: a bad message is INTERNAL, after the entries before it; no memory. */
 #include "client.h"
 
 #include "common/form.h"

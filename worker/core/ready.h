@@ -10,7 +10,7 @@
 enum ready_step {
     READY_GET,    /* get variables that are not open; when all are open and the chief is known: STATUS */
     READY_DECIDE, /* STATUS is answered: choose one of the steps below, or end */
-    /* the chief number is known: end if req->bytes != 0 and no variable psi_var_is_live(); else SEAL if `complete`; else INIT */
+    /* the chief number is known: end if req->bytes is set and no variable psi_var_is_live(); or SEAL if `complete`; else INIT */
     READY_CHIEF,
     READY_INIT,   /* INITs are answered: SYNC if rounds are in force or requested, else SEAL */
     READY_SYNC,   /* SYNC is answered: SEAL */
