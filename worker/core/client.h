@@ -24,7 +24,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 8,
-    /* limit for a task's send queue: how many mutations of several frames have a frame in it; with more, each would end later */
+    /* most mutations of several frames with a frame in a task's send queue; if more were interleaved, each would end later */
     PSI_QUEUED_MULTI_MAX = 2,
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
@@ -47,7 +47,8 @@ enum {
 struct psi_peer;
 struct psi_ask;
 struct psi_reply;
-/** Called for each frame of a control request's answer. !reply->more: the last frame; then the ask is freed. */
+/** Called for each frame of a control request's answer, or with an error that was found here. !reply->more: the last call; then
+ * the ask is freed (DEQUEUE, CALL: when the whole answer has come). */
 typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
 /* State of the connection to a task. peer.c has the allowed transitions. */
@@ -67,11 +68,11 @@ enum psi_request_stage {
     PSI_STAGE_NONE,    /* not started, or being moved: in no list */
     PSI_STAGE_EARLY,   /* in client.early until the session knows the tasks of the cluster */
     PSI_STAGE_WAITING, /* var->waiting */
-    /* is var->current, the variable's next request to be sent; in a ready list of its peer; chunks may be requested already */
+    /* is var->current, the variable's next request, and in a ready list of its peer; a read may have requested some chunks */
     PSI_STAGE_TURN,
-    /* is var->current, a mutation that has a sequence number (req->entry is its psi_entry) and frames that are not queued yet */
+    /* is var->current, a mutation with a sequence number (req->entry is its psi_entry), whose frames are not all queued yet */
     PSI_STAGE_SENDING,
-    /* a mutation whose frames are all queued, or that is sent again after a reconnect (var->partial) */
+    /* a mutation whose frames are all queued, or that is sent again after a reconnect */
     PSI_STAGE_WINDOW,
     PSI_STAGE_PULLING, /* all chunks of the read are requested, and some have not come */
     /* in client.delayed until again_ms: a task refused the request because of load, or because something was not ready */
@@ -123,17 +124,17 @@ enum {
 /* A row of the table of requests (kinds.c). */
 struct psi_kind {
     const char *name;                    /* name in messages */
-    uint8_t op;                          /* enum ps_op of the frame; 0: the request has several operations or none */
+    uint8_t op;                          /* enum ps_op of the frame; 0: the request has no operation, or several */
     uint8_t to;                          /* enum psi_kind_to */
     uint16_t is;                         /* PSI_KIND_* */
     void (*go)(struct psi_request *req); /* starts the request, also after a delay */
-    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks more than `is` says; NULL: nothing */
+    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks what `is` does not say; NULL: no check */
     ps_status (*build)(struct psi_ask *ask, struct psi_err *err); /* writes list and meta of the ask; NULL: both empty */
     psi_ask_fn answer;                                            /* takes the ask's answer; NULL: there is no ask */
     const char *(*subject)(const struct psi_request *req);        /* name in messages; NULL: the variable's name */
     void (*failed)(struct psi_request *req);                      /* on failure, fills the caller's struct; NULL: there is none */
     void (*expire)(struct psi_request *req); /* handles the deadline of a request in PSI_STAGE_COMPOSITE; else NULL */
-    /* logs, in its own line, that req waits for long; returns false or is NULL: psi_slow_tell() logs it */
+    /* logs the long wait of req in its own line. False, or no such function (NULL): psi_slow_tell() logs the wait */
     bool (*slow)(struct psi_request *req);
 };
 extern const struct psi_kind psi_kinds[PSI_REQ_KINDS];
@@ -242,7 +243,7 @@ struct psi_reply {
 struct psi_ask {
     struct psi_list link; /* link in the peer's asks, oldest first */
     struct psi_peer *peer;
-    struct psi_request *req; /* NULL: the ask is for the variables in `vars`, or for the connection (a beat, addresses) */
+    struct psi_request *req; /* NULL: the ask is for the variables in `vars`, or for the session (addresses, the chief's lease) */
     psi_ask_fn fn;
     uint64_t number; /* request number; 0: not sent yet */
     uint8_t op;
@@ -256,7 +257,7 @@ struct psi_ask {
     bool takes;   /* DEQUEUE: the elements are the program's after the ACK; if the ask is given up, they return to the queue */
     bool fetches; /* the answer may take several frames: psi_ask_taken() ends the ask */
     bool parts;   /* the ask is answered, and parts of the answer are being fetched, so it is not sent again */
-    bool partial; /* `answer` lacks a frame of the list, because there was no memory */
+    bool partial; /* `answer` lacks a frame: there was no memory, or the frame was not needed */
     uint16_t meta_bytes;
     uint32_t handle;
     uint64_t offset;               /* GET_PART: offset in bytes */
@@ -304,7 +305,7 @@ struct psi_peer {
     uint64_t features;                 /* PS_FEATURE_* that both sides have, from the last HELLO */
     char last_error[PSI_ERR_TEXT_MAX]; /* why the peer is not UP */
     bool key_refused;                  /* the task refused this session's key or certificate at the last dial */
-    /* time when the task first refused this session because another process is its task (CONFLICT); 0: not refused now */
+    /* time when the task first refused this session, because another process is this session's task (CONFLICT); 0: not refused */
     uint64_t kept_out_ms;
     /* number in the directory's last answer to a beat on this connection (BeatAnswer.challenge); beats repeat it; 0: none */
     uint64_t challenge;
@@ -410,8 +411,7 @@ struct psi_client {
     enum psi_chief_mode chief_mode;
     struct psi_chief chief;
     bool stop_asked; /* a beat has asked this session to stop */
-    /* job_done: the directory has reported that the job is done; done_said: this session has told the directory that it is
-     * done */
+    /* job_done: the directory has reported that the job is done; done_said: this session has sent JOB_DONE */
     bool job_done, done_said;
     uint64_t step;                            /* 1 + last known global step; 0: unknown */
     char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the variable global_step; "": unknown */
@@ -420,7 +420,7 @@ struct psi_client {
         /* learning rates that were logged (note_rate()): `rate` is in force, `own` is what this program asked for */
         double rate, own;
     } told_rate[PSI_RATES_TOLD_MAX];
-    uint32_t rates_told;      /* number of log lines about rates so far */
+    uint32_t rates_told;      /* number of entries in told_rate */
     struct psi_sync sync;     /* options of the last READY */
     struct psi_member member; /* this session's membership of the training that `sync` describes */
 
@@ -483,7 +483,7 @@ struct psi_err *psi_client_verr(struct psi_client *c, ps_status st, ps_reason re
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
-/** Keep a task's refusal in req->why, which becomes part of the error text if the deadline comes. st PS_OK: forget it. */
+/** Keep a task's refusal in req->why, which becomes part of the error text at the deadline. st PS_OK: forget the last refusal. */
 void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text);
 /** Delay the request by retry_ms or more, at most a minute; 0: the delay grows with req->tries. req leaves its list. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
@@ -565,8 +565,8 @@ void psi_request_expire(struct psi_request *req);
 bool psi_request_slow_itself(struct psi_request *req);
 /** Write one log line for `count` requests of req's kind and task; the oldest of them began at oldest_ms. */
 void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms);
-/** Timeout in ms to send with a request: the task answers at the timeout, and says who is missing. The timeout is shorter than
- * the time left until deadline_ms by a tenth, within PSI_EARLY_MIN_MS and 250 ms, at most a half: so the answer comes in time. */
+/** Timeout in ms to send with a request. It is shorter than the time left until deadline_ms, so that the task's answer, which
+ * says who is missing, comes in time: by a tenth, but at least PSI_EARLY_MIN_MS, at most 250 ms, and at most a half. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
 /** Call when a task has refused this session for good (REFUSED): ends every request that waits for the task. */
 void psi_request_fail_peer(struct psi_peer *peer);
@@ -608,14 +608,14 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
 bool psi_peer_down(const struct psi_peer *peer);
 /** Why the task cannot answer now, for example "connection refused"; "" unless psi_peer_down(). */
 const char *psi_peer_obstacle(const struct psi_peer *peer);
-/** Which tasks were never connected (client.reach). psi_peer_unreached(): true if the task was dialled and never connected.
- * psi_peer_wanted_ms(): time of its first dial; UINT64_MAX for other tasks. psi_peer_reached(): call when it is connected. */
+/** psi_peer_unreached(): true if the task was dialled and never connected (client.reach). psi_peer_wanted_ms(): time of its first
+ * dial; UINT64_MAX for other tasks. psi_peer_reached(): call when the task is connected. */
 bool psi_peer_unreached(const struct psi_peer *peer);
 uint64_t psi_peer_wanted_ms(const struct psi_peer *peer);
 void psi_peer_reached(struct psi_peer *peer);
 /** True if a task was dialled and never connected, and the start timeout has passed since the first dial. */
 bool psi_client_overdue(const struct psi_client *c);
-/** After the start timeout: end the requests for tasks that were never connected. Logs these tasks from time to time. */
+/** Log from time to time which tasks were never connected. After the start timeout, end the requests for these tasks. */
 void psi_client_unreached_tick(struct psi_client *c);
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);
 /** Queue a frame with a copy of meta and body. Without memory the connection fails. */
@@ -624,7 +624,7 @@ void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const
 bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,
                          uint32_t bytes);
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
-/** Stop receiving into req->dst: nothing is written there afterwards. */
+/** Stop receiving into req->dst, to which nothing is written afterwards. */
 void psi_target_release(struct psi_request *req);
 /** Stop receiving into the memory of this peer's target request; the rest of the frame is read and dropped. */
 void psi_target_stop(struct psi_peer *peer);
@@ -714,7 +714,7 @@ void psi_pull_detach(struct psi_peer *peer);
 ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
 void psi_pull_end(struct psi_peer *peer);
 void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r);
-/** Record the version of a frame's values in req. If the frames of a read have several versions, req->exact becomes false. */
+/** Record the version of a frame's values in req. If versions differ, or a push is in progress, req->exact becomes false. */
 void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail);
 
 /* ---- addresses.c ---- */
@@ -779,7 +779,7 @@ bool psi_exchange_sent(const struct psi_peer *peer, uint64_t id) __attribute__((
 void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number, ps_status status) __attribute__((cold));
 
 /* ---- define.c ---- */
-/** Choose a new variable's owner: the device scope's task, else the next of the round-robin. An error does not advance it. */
+/** Choose a new variable's owner: the device scope's task, else the next of the round-robin, which an error does not advance. */
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
@@ -929,7 +929,7 @@ void psi_parts_begin(struct psi_ask *ask);
 bool psi_parts_blocked(const struct psi_ask *ask);
 /** True if the ask was built for a queue that is gone: its handle may mean another queue now. */
 bool psi_parts_lost(const struct psi_ask *ask);
-/** Call when the ask's frame is in the send queue: adds the bytes of input that the frame carries to those sent (req->offset). */
+/** Call when the ask's frame is in the send queue: counts the bytes of input in the frame as sent. */
 void psi_parts_sent(struct psi_ask *ask);
 /** Send further parts of requests, until PSI_PARTS_PER_REQUEST parts of each request have no answer. */
 void psi_parts_put(struct psi_peer *peer);
@@ -938,7 +938,7 @@ void psi_parts_disconnected(struct psi_peer *peer);
 /** Fetch the rest of an answer whose first frame had `here` bytes. Ends the request when all bytes have come. */
 void psi_parts_get(struct psi_ask *ask, uint64_t here);
 /** End the request with r: the reply to its ask or to a part, or an error found here. All its asks are dropped and acknowledged,
- * so that the task keeps nothing of the request. If r says LOST while the peer is UP, the queue's variable is lost as well. */
+ * so that the task keeps nothing of the request. If r says LOST while the peer is UP, the queue is lost too (psi_var_lost()). */
 void psi_parts_refused(struct psi_ask *ask, const struct psi_reply *r);
 /** Call when the answer to a request in parts is invalid: ends the request. */
 void psi_parts_not_understood(struct psi_ask *ask, const char *what);

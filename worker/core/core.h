@@ -96,7 +96,7 @@ struct psi_request *psi_client_next_done(struct psi_client *c);
 /** Event: the dial of `task` has succeeded (returns its link), or failed (shell NULL; why: the reason). At most one dial of a
  * task is under way. crc: segments that are sent on this connection carry CRCs. */
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
-/** Set the present time without running timers. Call before psi_client_bytes(): after a long stop its bytes may be old. */
+/** Set the present time without running timers. Call before psi_client_bytes(): after a long stop the bytes may be old. */
 void psi_client_awake(struct psi_client *c, uint64_t now_ms);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
 /** Event: the connection of `link` has ended. why: the reason, if known; NULL: the other end has closed it. */
@@ -174,11 +174,11 @@ enum psi_request_kind {
     PSI_REQ_LEAVE,    /* end the membership */
     PSI_REQ_JOB_DONE, /* this trainer is done; repeated to a directory that was restarted */
     PSI_REQ_CLUSTER,  /* wait until the cluster is known (HELLO with any task) */
-    PSI_REQ_LOOK,     /* CLUSTER for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_LOOK,     /* CLUSTER for a caller that only wants to know the state: ends soon if the target cannot be reached */
     PSI_REQ_BEAT,     /* send a beat to the directory now; the answer may ask the program to stop */
     PSI_REQ_GOODBYE,  /* end the session at all connected tasks; always OK, at its deadline at the latest */
     /* administration, to one task */
-    PSI_REQ_INFO,       /* for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_INFO,       /* for a caller that only wants to know the state: ends soon if the task cannot be reached */
     PSI_REQ_AWAIT_INFO, /* for a caller that needs the answer: waits for a task that cannot be reached */
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
@@ -218,7 +218,7 @@ struct psi_var {
     uint32_t owner; /* index of the owner in the table of tasks; UINT32_MAX: unknown */
     uint32_t handle;
     bool open; /* `handle` is valid at the owner while the owner runs as process number `life` */
-    bool lost; /* the variable has vanished after this session had used it or looked it up: its requests end with ABORTED */
+    bool lost; /* the variable is gone after this session had used it or looked it up: requests for it end with ABORTED */
     /* core: an operation or READY has used the variable. If it vanishes later, it is `lost`, and not created anew */
     bool used;
     bool atomic;
@@ -227,7 +227,7 @@ struct psi_var {
     bool by_rows;        /* an embedding: a gradient has only some of the variable's rows, also in rounds */
     uint64_t life, elements, creation;
     struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */
-    struct psi_list waiting;     /* requests of this variable with nothing on the wire yet, in call order */
+    struct psi_list waiting;     /* requests of this variable of which nothing is sent yet, in call order */
     struct psi_request *current; /* core: the request in stage TURN or SENDING; NULL: none */
     /* core: a mutation (struct psi_entry) of which only some frames are queued; requests wait until all are. NULL: none */
     void *partial;
@@ -363,9 +363,9 @@ struct psi_var_scope {
 };
 /** Check everything about a variable that needs no task, except its name. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
-/** Make a record for a variable. The caller then starts a GET, or a LOOKUP if the variable must exist. Names are checked. Fields
- * of spec as in ps_variable_spec; name, container and device as scope says. GET takes the next task of the round-robin, unless
- * the device names a task. The core owns the record until psi_client_free() or psi_client_variable_drop(). */
+/** Make a record for a variable. The caller then starts a GET, or a LOOKUP if the variable must exist. Names are checked. scope
+ * gives name, container and device, spec the rest. GET takes the next task of the round-robin, unless the device names a task.
+ * The core owns the record until psi_client_free() or psi_client_variable_drop(). */
 ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
                                  bool find_only, struct psi_var **out_var, struct psi_err *err) PSI_MUST;
 /** psi_client_variable_in() without scopes. */

@@ -110,7 +110,7 @@ void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number,
     const struct ps_frame_header *h = &in->header;
     if ((h->flags & PS_FLAG_TIMES) != 0 && h->op == x->op && h->id == number) {
         x->part_names = PARTS;
-        memcpy(x->parts_ns, psi_reader_meta(in) + h->meta_bytes - sizeof(x->parts_ns),
-               sizeof(x->parts_ns)); /* the meta is long enough: psi_form_check() */
+        /* psi_form_check() has checked that the meta is long enough */
+        memcpy(x->parts_ns, psi_reader_meta(in) + h->meta_bytes - sizeof(x->parts_ns), sizeof(x->parts_ns));
     }
 }
