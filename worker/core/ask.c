@@ -221,7 +221,7 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     h->flags = PS_FLAG_MORE;
     while (n > PS_CONTROL_BODY_MAX && !peer->doomed) {
         ps_status st = psi_list_measure(p, n, PS_CONTROL_BODY_MAX, &bytes, &count, NULL);
-        PSI_ASSERT(st == PS_OK && count > 0); /* cannot fail: the items are this core's own, and far smaller than a frame */
+        PSI_ASSERT(st == PS_OK && count > 0); /* cannot fail: this core has made the items, each far smaller than a frame */
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)bytes);
         p += bytes;
         n -= bytes;

@@ -38,8 +38,8 @@ static bool is_evaluator(const struct psi_client *c)
     return strcmp(c->job, "evaluator") == 0;
 }
 
-/* True if this session is to claim the lease before others: it has no job; or it is the task that the cluster spec names as chief
- * (psi_cluster_chief()); or the spec names none, and it is task 0 of a job. An evaluator never is. */
+/* True if this session is to claim the lease before others: a session without a job; the task that the cluster spec names as
+ * chief (psi_cluster_chief()); if the spec names none, task 0 of a job. False for an evaluator. */
 bool psi_chief_preferred(const struct psi_client *c)
 {
     const char *job = NULL;

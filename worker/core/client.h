@@ -195,7 +195,7 @@ struct psi_entry {
     uint32_t unit;   /* bytes of an element in frames; for rows: bytes of a row with its index */
     uint64_t member; /* CONTRIBUTE: id of this session as a member of rounds; `round`: the round to which the gradient belongs */
     uint64_t round;
-    uint64_t step; /* pushes: psi_client.step when the push got its number; a push that is sent again keeps it */
+    uint64_t step; /* pushes: psi_client.step when the push got its number; a push that is sent again keeps this step */
     uint8_t op;
     bool multi;        /* the mutation has several frames */
     bool queued;       /* `out` is in the send queue */
@@ -217,7 +217,7 @@ struct psi_chunk {
     uint64_t first;
     uint8_t op;        /* PS_OP_PULL or PS_OP_GATHER */
     uint32_t elements; /* number of elements (GATHER: rows) that the frame asks for; 0: an empty value, or all strings */
-    uint32_t covers;   /* number of elements (GATHER: rows) that are done when the chunk has come; 1 for an empty value */
+    uint32_t covers;   /* number of elements (GATHER: rows) that count as read when the chunk has come; 1 for an empty value */
     uint64_t bytes;    /* bytes of payload; for strings the maximum */
     /* bytes that the chunk counts for in psi_peer.pull_bytes. Small reads: 0. Large reads: `bytes`, at least
      * PS_VALUES_FRAME_BYTES, so that they take at most half of the chunks */
@@ -430,7 +430,7 @@ struct psi_client {
     struct psi_list done;  /* requests */
     struct psi_list all;   /* requests that are not done */
     uint32_t pending;
-    bool overdue;               /* a request ends when a connection is closed (PSI_REQUEST_OVER): scan() must then look for it */
+    bool overdue;               /* scan() must run: a request ends when its connection is closed (PSI_REQUEST_OVER) */
     uint64_t scan_ms;           /* time when scan() must run next: earliest deadline or log line */
     uint64_t slow_ms;           /* earliest time of the next log line about long waits */
     bool lost_untold;           /* a task has lost variables, which are not logged yet (psi_peer.lost_count) */
@@ -656,8 +656,8 @@ struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number);
 /** Give req the next sequence number and send it. */
 void psi_window_admit(struct psi_peer *peer, struct psi_request *req);
 void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
-/** End a request in the window whose deadline has come. If a frame is half sent, the connection fails; if also the outcome is
- * known already, the request ends with the connection (PSI_REQUEST_OVER). */
+/** End a request in the window whose deadline has come. If a frame of it is half sent, the connection fails. If its outcome is
+ * known then, the request ends only with the connection (PSI_REQUEST_OVER). */
 void psi_window_expire(struct psi_request *req);
 /** Take the frames of all entries out of the send queue of a broken connection. Ends the requests whose outcome is known. */
 void psi_window_detach(struct psi_peer *peer);
@@ -794,8 +794,8 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
 /** Take the owner's answer to OPEN into var. Returns the error in the answer; PS_NOT_FOUND: another variable has this name now;
  * INVALID_ARGUMENT: the answer is invalid, or its dtype or shape is not what the program asks for. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
-/** Send OPEN again for variables that were opened before the task was restarted, or before it forgot this session and the keys of
- * its containers. False: there are none. */
+/** Send OPEN again for variables that were opened before the task was restarted; also for variables in containers session/..., if
+ * the task has forgotten this session and the keys of these containers. False: there are none. */
 bool psi_var_reopen(struct psi_peer *peer);
 /** Write an item of OPEN, or with `handles` a handle, for each of vars[from..] that fits in a frame. Returns the index
  * of the first that is not written. */

@@ -586,7 +586,7 @@ struct psi_sync {
     ps_rows_mean rows_mean;
     struct psi_var *step; /* variable of the global step; the rounds belong to its container */
     bool finished;        /* the session trains no more, and is no member; as chief it still sends SYNC, which makes the group */
-    uint64_t training;    /* psi_member.training when this process was a member before; 0: it was not */
+    uint64_t training;    /* psi_member.training of an earlier membership of this process; 0: it was no member */
 };
 struct psi_readied {
     uint64_t chief_number; /* chief number of the session; 0: it was not chief */

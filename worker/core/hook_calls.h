@@ -6,7 +6,7 @@
  *   none -> calling -> none           a moment has come, and one thread calls its hooks in their order
  *                   -> interrupted    an interrupt has ended the call of a hook
  *   interrupted -> calling            the same moment comes again: that hook and the later ones are called
- *               -> none               another moment has its calls, or the next step begins
+ *               -> none               the hooks of another moment are called, or the next step begins
  *
  * The machine has no lock, clock, thread or memory of its own, and calls no hook. The caller of its functions holds the session's
  * lock. `who` is always the calling thread.

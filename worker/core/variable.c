@@ -107,7 +107,7 @@ void psi_var_tick(struct psi_client *c)
             continue;
         }
         if (psi_list_empty(&var->getters) && psi_list_empty(&var->waiting)) {
-            psi_var_move(var, PSI_VAR_NEW, NULL); /* no request waits for the variable */
+            psi_var_move(var, PSI_VAR_NEW, NULL);
         } else {
             psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
         }
