@@ -270,7 +270,7 @@ struct psi_ask {
     struct psi_out out;    /* frame of which a large `lent` is sent straight from the caller's memory */
     bool queued;           /* `out` is in the send queue */
     struct psi_buf answer; /* for the use of fn() */
-    struct psi_var **vars; /* the variables of the list's items, in order; NULL: an item without a variable */
+    struct psi_var **vars; /* the variables of the list's items, in order; entry NULL: no variable, or the item is answered */
     uint32_t var_count;
     uint64_t exchange; /* id of the traced exchange (psi_exchange_begin()); 0: not traced */
 };

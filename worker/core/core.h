@@ -326,7 +326,7 @@ struct psi_request {
         uint64_t first_version; /* PULL, GATHER: version in the first frame that came */
         uint64_t goodbyes;      /* GOODBYE: number of tasks that have not answered */
         uint64_t rejoins;       /* STEP: 1: the session had lost its membership, and JOIN is sent; 0: STEP is sent */
-        uint64_t queued;        /* ENQUEUE, DEQUEUE, CALL: see parts.c */
+        uint64_t queued;        /* ENQUEUE, CALL: 1 + bytes of input in the send queue; 0: no frame is queued (parts.c) */
     };
     union {
         uint64_t frames; /* PULL, GATHER: number of frames that have come */
@@ -335,12 +335,12 @@ struct psi_request {
     union {
         struct psi_entry *entry; /* a mutation with a number: its entry in the window of its task */
         struct psi_ready *ready; /* READY, WAIT_READY, STATUS */
-        struct psi_ask *ask;     /* DEQUEUE, CALL: see parts.c */
+        struct psi_ask *ask;     /* DEQUEUE, CALL: ask whose answer is being fetched in parts (parts.c) */
     };
     struct psi_list all; /* link in the client's list of requests that have not ended */
     struct psi_client *owner;
     uint64_t again_ms;   /* in stage DELAYED: time at which the request is started again */
-    uint32_t flying;     /* PULL, GATHER: requested chunks that have not come; ENQUEUE, DEQUEUE, CALL: parts.c */
+    uint32_t flying;     /* number of requested chunks that have not come; ENQUEUE, DEQUEUE, CALL: of parts without an answer */
     uint32_t tries;      /* number of refusals so far */
     struct psi_err *why; /* error of the last refusal; NULL: none */
 };

@@ -70,7 +70,7 @@ struct psi_hook_calls {
 
 void psi_hook_calls_check_invariants(const struct psi_hook_calls *m);
 
-/** True if `who` is in a hook. */
+/** True if `who` is the thread that calls a hook now. */
 bool psi_hook_calls_within(const struct psi_hook_calls *m, const struct psi_who *who);
 
 /** What psi_hook_event() tells the machine (PSI_ON_…) or asks it (PSI_IN_…, PSI_IS_…). The answer is 0 or 1. */

@@ -29,8 +29,8 @@ enum psi_training_state {
 /* Membership in a group of sessions that train in rounds or with bounded staleness, and so wait for each other. */
 enum psi_membership {
     PSI_MEMBER_NONE,    /* the session trains alone */
-    PSI_MEMBER_JOINED,  /* the session has not ended a step yet: other workers may still have to start */
-    PSI_MEMBER_STEPPED, /* the session has ended a step, so all workers have joined */
+    PSI_MEMBER_JOINED,  /* the session has not ended a step since it joined: other workers may still have to start */
+    PSI_MEMBER_STEPPED, /* the session has ended a step since it joined */
     PSI_MEMBER_WAITED,  /* bounded staleness: the step has waited for the other workers, and is not counted yet */
     PSI_MEMBERSHIPS
 };
