@@ -198,7 +198,7 @@ void psi_ask_start(struct psi_ask *ask)
     psi_client_kick(ask->peer);
 }
 
-/* Queue a frame whose body stays in the caller's memory until it is sent. */
+/* Queue a frame whose body is read from the caller's memory while it is sent. */
 static void send_lent(struct psi_peer *peer, struct psi_ask *ask, const struct ps_frame_header *h)
 {
     ask->out.ops = &LENT_OPS;

@@ -87,7 +87,7 @@ enum psi_request_stage {
 enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL, PUSH_PULL_ROWS: the push is applied, and missing values are asked for */
-    PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: the task may have carried the request out */
+    PSI_REQUEST_SENT = 4,   /* RESET, CALL and others that must not run twice: the task may have carried the request out */
     PSI_REQUEST_INNER = 8,  /* made by a READY: done() is called as soon as the request ends, not at the end of the event */
     /* the outcome of the request is known, but its deadline came while a frame of it was half sent: the request ends when the
      * connection is closed */
@@ -288,7 +288,7 @@ struct psi_peer {
     struct psi_link *link; /* states HELLO, REOPEN, UP */
     bool dial_effect;      /* the shell must be told to dial */
     uint64_t next_dial_ms;
-    uint64_t failing_since_ms; /* time since which the peer is not UP; 0: the peer is UP, or its first dial has not ended */
+    uint64_t failing_since_ms; /* time of the first failure since the peer was last UP; 0: there was none */
     uint32_t backoff_ms;
     uint64_t connection;  /* number of the last connection */
     bool any_port;        /* the cluster spec gives the task port 0: only the directory knows the task's real address */
@@ -364,7 +364,7 @@ enum { PSI_RATES_TOLD_MAX = 8 };
 struct psi_addresses {
     uint64_t version; /* version of the known addresses, as counted by the directory */
     uint64_t newest;  /* while an answer is coming: highest version in its frames so far */
-    bool wanted;      /* ask the directory for newer addresses as soon as it is UP */
+    bool wanted;      /* ask the directory for newer addresses as soon as the directory is UP */
     bool asked;       /* an ask for addresses is queued or sent, and not answered */
 };
 
@@ -548,7 +548,7 @@ static inline uint64_t psi_request_bytes(const struct psi_request *req, uint64_t
 {
     return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(total, unit) : total * unit;
 }
-/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec, now its task's peer; NULL: none did. */
+/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec and becomes its task's peer, or NULL. */
 ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
 /** Index of this task in the table of tasks; UINT32_MAX: the cluster has no such task. */

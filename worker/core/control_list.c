@@ -30,10 +30,10 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->whole_rows = part.rows;
     info->part_axis = (uint8_t)part.axis;
     info->part_layout = (uint8_t)part.layout;
-    info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE
-                              ? m->rate_now /* 0 from a task of an older release, which has no schedules */
-                          : m->rate > 0 ? m->rate
-                                        : info->optimizer.learning_rate;
+    /* rate_now is 0 from a task of an older release, which has no schedules */
+    info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE ? m->rate_now
+                          : m->rate > 0                                ? m->rate
+                                                                       : info->optimizer.learning_rate;
     return good && psi_part_check(&part, &info->shape, info->name, NULL) == PS_OK;
 }
 

@@ -169,7 +169,7 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_BARRIER,
-    PSI_REQ_JOIN,     /* become a member of the group that trains in rounds, which READY has found or made */
+    PSI_REQ_JOIN,     /* become a member of the group that trains together, which READY has found or made */
     PSI_REQ_STEP,     /* this session's step is complete: wait until the next one may begin */
     PSI_REQ_LEAVE,    /* end the membership */
     PSI_REQ_JOB_DONE, /* this trainer is done; repeated to a directory that was restarted */

@@ -71,8 +71,8 @@ bool psi_session_recovers(const struct psi_session *m)
 
 bool psi_session_is_final(const struct psi_session *m)
 {
+    /* DRAINING: psi_session_fails() sets m->error only for an error that ends the session */
     return m->state == PSI_SESSION_FAILED || m->state == PSI_SESSION_GIVEN_UP || m->state == PSI_SESSION_DOOMED ||
-           /* DRAINING: psi_session_fails() sets m->error only for an error that ends the session */
            (m->state == PSI_SESSION_DRAINING && m->error.code != PS_OK);
 }
 

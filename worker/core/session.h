@@ -143,8 +143,8 @@ void psi_session_cuts(const struct psi_session *m, struct psi_err *err);
 
 /** Call when an attempt to recover has failed with *err. in_time: there is time for another attempt. True: DRAINING again. */
 bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, bool in_time);
-/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error. This is an error that
- * came meanwhile and that ends the session; or the cause, if the session is being closed; or else *err. */
+/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error: an error that came
+ * meanwhile and ends the session; if there is none, the cause of the recovery if the session is being closed, else *err. */
 const struct psi_err *psi_session_doomed(struct psi_session *m, const struct psi_err *err);
 /** Call when READY has ended. chief_number 0: this session was not chief. may_empty: it may discard a model that lacks values. */
 void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty);
@@ -177,7 +177,7 @@ enum psi_session_event {
     PSI_ON_CLOSE,
     PSI_ON_QUIET,      /* all calls have returned: if the session's error only says that the session closes, it is dropped */
     PSI_IS_LOST,       /* asked after an error. 1: the session can recover, and the program may finish its step first */
-    PSI_MAY_RECOVER,   /* answer 1: the session is lost, and the next call that can recover it will do so */
+    PSI_MAY_RECOVER,   /* answer 1: the session is lost, or a recovery is under way, and the session may run again */
     PSI_IS_RECOVERING, /* psi_session_recovers() */
     PSI_IS_CHIEF       /* true if the session was chief in its last READY */
 };

@@ -325,7 +325,7 @@ void psi_window_detach(struct psi_peer *peer)
         if (e->ending) {
             finish(e);
         } else if (e->req != NULL && e->req->stage == PSI_STAGE_SENDING) {
-            /* the mutation is sent again after the reconnect, before all other requests */
+            /* after the reconnect the mutation is sent again before waiting requests, unless it has an outcome then */
             psi_var_yield(e->req, PSI_STAGE_WINDOW);
         }
     }
