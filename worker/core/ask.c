@@ -122,8 +122,8 @@ static void lent_done(struct psi_out *out, bool sent)
 
 static const struct psi_out_ops LENT_OPS = {.payload = lent_payload, .done = lent_done};
 
-/* Take an ended ask's frame out of the send queue. If half of the frame is sent, the rest is copied, because the caller may free
- * the memory from now on. Without memory for the copy the connection is closed. */
+/* Take an ended ask's frame out of the send queue. If a part of it is sent, the rest is copied, because the caller may free the
+ * memory from now on. Without memory for the copy the connection is closed. */
 static void leave_queue(struct psi_ask *ask)
 {
     struct psi_outq *q = &ask->peer->link->out;

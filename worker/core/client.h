@@ -154,7 +154,7 @@ enum psi_var_step {
 enum psi_chief_state {
     PSI_CHIEF_NONE,    /* this session has not needed the chief yet; always with PSI_CHIEF_STATIC */
     PSI_CHIEF_ASKING,  /* the directory is being asked */
-    PSI_CHIEF_WAITING, /* another session is chief; this session claims the lease at until_ms */
+    PSI_CHIEF_WAITING, /* another session is or may be chief; this session claims the lease at until_ms */
     PSI_CHIEF_HELD,    /* this session is chief, as far as it knows */
     PSI_CHIEF_NEVER,   /* this session cannot be chief: it is an evaluator, was refused for good, or is ending */
     PSI_CHIEF_STATES
@@ -485,7 +485,7 @@ struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason rea
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
 /** Keep a task's refusal in req->why, which becomes part of the error text at the deadline. st PS_OK: forget the last refusal. */
 void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text);
-/** Delay the request by retry_ms or more, at most a minute; 0: the delay grows with req->tries. req leaves its list. */
+/** Delay the request by retry_ms or more, longer after each try (req->tries), at most by about a minute. req leaves its list. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 /** Move the request to another stage, and to the list of that stage. request.c has the allowed transitions. */
 void psi_request_move(struct psi_request *req, enum psi_request_stage to);
@@ -568,7 +568,7 @@ void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t ol
 /** Timeout in ms to send with a request. It is shorter than the time left until deadline_ms, so that the task's answer, which
  * says who is missing, comes in time: by a tenth, but at least PSI_EARLY_MIN_MS, at most 250 ms, and at most a half. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
-/** Call when a task has refused this session for good (REFUSED): ends every request that waits for the task. */
+/** Call when a task has refused this session for good (REFUSED): ends requests that wait for it, except those of PSI_KIND_STAYS. */
 void psi_request_fail_peer(struct psi_peer *peer);
 /** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS for it end.
  * With fail_fast all requests for the task end, except those of PSI_KIND_STAYS. Otherwise they wait for the task. */
@@ -613,7 +613,7 @@ const char *psi_peer_obstacle(const struct psi_peer *peer);
 bool psi_peer_unreached(const struct psi_peer *peer);
 uint64_t psi_peer_wanted_ms(const struct psi_peer *peer);
 void psi_peer_reached(struct psi_peer *peer);
-/** True if a task was dialled and never connected, and the start timeout has passed since the first dial. */
+/** True if a task was dialled and never connected, and the start timeout since the first dial is over, or nearly (slack_ms()). */
 bool psi_client_overdue(const struct psi_client *c);
 /** Log from time to time which tasks were never connected. After the start timeout, end the requests for these tasks. */
 void psi_client_unreached_tick(struct psi_client *c);
@@ -690,10 +690,9 @@ static inline bool psi_op_pulls(uint8_t op)
     return op == PS_OP_PUSHPULL || op == PS_OP_PUSHPULL_ROWS;
 }
 void psi_push_go(struct psi_request *req);
-/** Put the next frame of e into the peer's send queue. It begins at element e->next (at row e->next if the operation is on rows).
- * An operation that fits into one frame is queued whole. */
+/** Put the next frame of e into the peer's send queue. The frame begins at element (for operations on rows: row) e->next. */
 void psi_push_queue(struct psi_entry *e);
-/** Call when a VALUE frame, which answers a PUSHPULL frame with new values, begins: chooses the memory for these values. */
+/** Call when a VALUE frame begins, which answers a PUSHPULL frame with new values: checks it, and notes where the values go. */
 ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
 void psi_push_value_end(struct psi_peer *peer);
 /** True if new values of a PUSH_PULL or PUSH_PULL_ROWS have not come. */
@@ -703,7 +702,7 @@ void psi_push_pulled(struct psi_request *req);
 
 /* ---- pull.c ---- */
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
-/** True if the read is at most one segment: some chunks are reserved for such reads. */
+/** True if the read is at most one segment, and not of strings: half of the chunks are reserved for such reads. */
 bool psi_pull_is_small(const struct psi_request *req);
 /** Request further chunks of req, which is var->current. True: all are requested. False: no more are allowed on their way now;
  * call again when a chunk has ended. */

@@ -28,8 +28,8 @@ struct psi_request;
 
 /* Which task initialises the model. */
 enum psi_chief_mode {
-    PSI_CHIEF_STATIC, /* always the task that the cluster spec names as chief */
-    /* first the task that the cluster spec names as chief; another trainer when its lease has expired (chief.c) */
+    PSI_CHIEF_STATIC, /* always the task that the cluster spec names as chief; if it names none, task 0 of a job */
+    /* first this task, too; when its lease has expired, another trainer (chief.c) */
     PSI_CHIEF_LEASE
 };
 

@@ -187,7 +187,7 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
                           r->retry_after_ms);
         }
     }
-    /* send the OPENs only now that the whole answer is read, so that one OPEN to each owner names all its variables */
+    /* send the OPENs only now that the whole answer is read, so that an OPEN names many variables of its owner */
     for (uint32_t i = 0; i < c->peer_count; i++) {
         if (!psi_list_empty(&c->peers[i]->want_open)) {
             psi_client_kick(c->peers[i]);
