@@ -43,7 +43,7 @@ struct cli_list {
     bool json;
     struct cli_table table;
 };
-/** Begin a list. json: a member `key` of the open object; else a table. columns must stay valid until cli_list_end(). */
+/** Begin a list. json: in JSON, by cli_json_list(key); else as a table. columns must stay valid until cli_list_end(). */
 void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json);
 /** Add a row. JSON is written at once; a table copies the texts. row is not needed afterwards. */
 void cli_list_add(struct cli_list *l, const void *row);

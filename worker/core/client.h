@@ -568,7 +568,7 @@ void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t ol
 /** Timeout in ms to send with a request. It is shorter than the time left until deadline_ms, so that the task's answer, which
  * says who is missing, comes in time: by a tenth, but at least PSI_EARLY_MIN_MS, at most 250 ms, and at most a half. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
-/** Call when a task has refused this session for good (REFUSED): ends requests that wait for it, except those of PSI_KIND_STAYS. */
+/** Call when a task has refused this session for good (REFUSED): ends its requests, except those of PSI_KIND_STAYS. */
 void psi_request_fail_peer(struct psi_peer *peer);
 /** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS for it end.
  * With fail_fast all requests for the task end, except those of PSI_KIND_STAYS. Otherwise they wait for the task. */
