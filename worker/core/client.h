@@ -57,7 +57,7 @@ enum psi_peer_state {
     PSI_PEER_WAIT,    /* waiting for the time of the next dial */
     PSI_PEER_DIAL,    /* the shell is dialling */
     PSI_PEER_HELLO,   /* HELLO is sent, and not answered */
-    PSI_PEER_REOPEN,  /* the task was restarted, or has forgotten keys: OPEN is sent again for variables and queues that were open */
+    PSI_PEER_REOPEN,  /* the task was restarted, or has forgotten keys: OPEN is sent again for variables that were open */
     PSI_PEER_UP,      /* requests are sent and answered */
     PSI_PEER_REFUSED, /* final: another task or cluster answers at the address, or the task refuses the session */
     PSI_PEER_STATES
