@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear only when they are whole. Failure: the new file cannot be made or written; an older file stays as it was. */
+/* Files that appear only when they are whole. Failure: if the file cannot be made or written, an older file stays as it was. */
 #include "file.h"
 
 #include <errno.h>
@@ -62,6 +62,6 @@ int cli_file_check(const char *path)
     if (cli_file_open(&file, path) != 0) {
         return -1;
     }
-    (void)cli_file_close(&file, false); /* the file can be made; remove it again */
+    (void)cli_file_close(&file, false);
     return 0;
 }

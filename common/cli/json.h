@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the command-line programs: an answer as JSON on standard output, value by value. A json_t is a value of the library
- * jansson. The caller finds write errors when it closes the stream. A value for which there is no memory becomes null. */
+ * jansson. The caller finds write errors when it closes the stream. A value for which there is no memory is left out. */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
@@ -18,7 +18,7 @@ void cli_json_end(void);
 /** Write a member, or an element of a list (key NULL), and drop the caller's reference to value. A NULL value writes nothing. */
 void cli_json_put(const char *key, json_t *value);
 void cli_json_number(const char *text);
-/** Write value as a whole answer, with a newline, and drop the caller's reference to it. */
+/** Write value as a whole answer, with a newline, and drop the caller's reference to it. A NULL value becomes null. */
 void cli_json_print(json_t *value);
 
 /** Make a JSON string of a text. Bytes that are not UTF-8 become U+FFFD. */

@@ -25,7 +25,7 @@ struct cli_column {
     const char *heading; /* heading in a table; NULL: only in JSON */
     const char *key;     /* name in JSON; NULL: only in tables */
     enum cli_kind kind;
-    bool right; /* CLI_OTHER: align the cells to the right, as cells with numbers always are */
+    bool right; /* align the cells to the right; cells with numbers always are */
     size_t offset;
     /* Returns false if the row has no value in this column: a table shows "-", and JSON has no member. NULL: all rows have one */
     bool (*has)(const void *row);
@@ -43,7 +43,7 @@ struct cli_list {
     bool json;
     struct cli_table table;
 };
-/** Begin a list: in JSON named `key` in the open object, otherwise a table. columns must stay valid until cli_list_end(). */
+/** Begin a list. json: in JSON, by cli_json_list(key); else as a table. columns must stay valid until cli_list_end(). */
 void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json);
 /** Add a row. JSON is written at once; a table copies the texts. row is not needed afterwards. */
 void cli_list_add(struct cli_list *l, const void *row);

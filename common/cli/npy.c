@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of .npy: "\x93NUMPY", version (1 0: the length field is a u16; 2 0 and 3 0: a u32), length of the header, a Python
- * dictionary with the keys descr, fortran_order and shape, blanks and a newline up to a multiple of 64; the elements,
- * little-endian, row-major. Failure: a file of any other kind is refused with a text: another version, unknown or doubled keys, a
- * dtype that psd does not have, column-major order, too few or too many bytes, a bool that is neither 0 nor 1. */
+/* A .npy file has: "\x93NUMPY"; the version (1 0: the length has 2 bytes; 2 0 and 3 0: 4 bytes); the length of the header; the
+ * header, a Python dictionary with the keys descr, fortran_order and shape, then blanks and a newline up to a multiple of 64
+ * bytes; the elements, little-endian, row-major. Failure: any other file is refused with a text, for example for another version,
+ * column-major order, a dtype that psd does not have, too few or too many bytes, or a bool that is neither 0 nor 1. */
 #include "npy.h"
 
 #include "common/literal.h"
@@ -35,7 +35,7 @@ const char *cli_npy_descr(ps_dtype dtype)
 struct cursor {
     const char *text;
     struct psi_literal literal;
-    struct psi_token next; /* the token to take next; kind 0: the text there is no valid token */
+    struct psi_token next; /* the token to take next; its kind is 0 if the text is no valid token */
     char *error;
 };
 
@@ -154,7 +154,7 @@ static bool take_entry(struct cursor *c, struct cli_npy_header *out, unsigned *s
 static ps_dtype dtype_of(const char *descr)
 {
     for (size_t i = 0; i < DTYPE_COUNT; i++) {
-        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* a dtype of one byte has no byte order: '|' */
+        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* '|': a dtype of one byte has no byte order */
         if (strcmp(descr, DTYPES[i].descr) == 0 ||
             (byte && strchr("<>=|", descr[0]) != NULL && descr[0] != '\0' && strcmp(descr + 1, DTYPES[i].descr + 1) == 0)) {
             return DTYPES[i].dtype;

@@ -19,7 +19,7 @@ struct cli_npy_header {
 const char *cli_npy_descr(ps_dtype dtype);
 /** Parse the dictionary in text [n], which a NUL must follow. False: error [CLI_NPY_ERROR_MAX] says what is wrong, and where. */
 bool cli_npy_parse(const char *text, size_t n, struct cli_npy_header *out, char *error);
-/** Read magic, version and dictionary; the next byte of the file is the first element. False: error as for cli_npy_parse(). */
+/** Read all that comes before the first element, at which the file then stands. False: error as for cli_npy_parse(). */
 bool cli_npy_read_header(FILE *file, struct cli_npy_header *out, char *error);
 /** Read a whole file of this dtype and shape into dst [elements * ps_dtype_bytes()]. Bytes behind the data are an error. False:
  * error [CLI_NPY_ERROR_MAX] says what dtype and shape the file has, or what else is wrong. */

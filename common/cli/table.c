@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables: cells are collected, then printed. On a terminal the widest columns become narrower until a row fits a line, and
- * --watch shows only as many rows as fit the screen. Output to a file is never cut. Failure: no memory ends the program. */
+/* Tables: cells are collected, then printed. On a terminal the widest columns of texts become narrower until a row fits a line;
+ * --watch shows only as many rows as fit the screen. A file gets whole columns and rows. Failure: no memory ends the program. */
 #include "table.h"
 
 #include "common/utf8.h"
@@ -91,8 +91,8 @@ static void give_way(const struct cli_table *t, int *width, int columns)
     }
 }
 
-/* Print a cell, cut with "..." if it is longer than width. right: pad it on the left. last: the cell ends its line, which needs
- * no padding on the right. */
+/* Print a cell, cut with "..." if it is longer than width. right: blanks come before the text, not after it. last: the cell ends
+ * its line, and no blanks follow. */
 static void print_cell(const char *text, int width, bool right, bool last)
 {
     int have = width_of(text);
@@ -121,7 +121,7 @@ void cli_table_print(struct cli_table *t, const struct cli_room *room)
     if (room->columns > 0) {
         give_way(t, width, room->columns);
     }
-    size_t rows = t->count / columns - 1; /* number of rows, headings not counted */
+    size_t rows = t->count / columns - 1; /* without the headings */
     size_t totals = t->total && rows > 0 ? 1 : 0;
     size_t shown = room->rows > 0 && rows - totals > (size_t)room->rows ? (size_t)room->rows : rows - totals;
     for (size_t i = 0; i < t->count; i++) {

@@ -15,7 +15,7 @@ struct cli_room {
 enum { CLI_COLUMNS_MAX = 16, CLI_CELL_MAX = 512 };
 struct cli_table {
     int columns;
-    uint32_t right; /* bit i set: column i is aligned to the right, and its cells are never cut */
+    uint32_t right; /* bit i set: column i is aligned to the right, and never becomes narrower */
     bool total;     /* the last row has sums and is always shown */
     char **cells;   /* [rows * columns], owned */
     size_t count, capacity;

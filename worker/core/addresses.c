@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of tasks that have port 0 in the cluster spec (docs/PROTOCOL.md, ADDRESSES; tests/models/address_model.py). Happy
- * path: the directory (the first ps task) answers HELLO with each such task's address and `life`, a number that each process of a
- * task chooses anew. The session dials the task, and the task must answer with this life (connection.c). Failure: if a dial
- * fails, or a process with another life answers, the session asks the directory for newer addresses and dials a new one at once.
- * A TaskItem without an address has no effect: a directory that was just restarted has not heard from all tasks yet. */
+ * path: the directory (the first ps task) answers HELLO with the address of each such task and with its `life`, a number that
+ * each process of a task chooses anew. The session dials the task, and the task must answer with this life (connection.c).
+ * Failure: if a dial fails, or a process with another life answers, the session asks the directory for newer addresses, and dials
+ * a new address at once. If an answer has no address for a task, nothing changes: a directory that was just restarted has not
+ * heard from all tasks yet. */
 #include "client.h"
 
 #include "common/form.h"

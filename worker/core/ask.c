@@ -122,8 +122,8 @@ static void lent_done(struct psi_out *out, bool sent)
 
 static const struct psi_out_ops LENT_OPS = {.payload = lent_payload, .done = lent_done};
 
-/* Take an ended ask's frame out of the send queue. If half of the frame is sent, the rest is copied, because the caller may free
- * the memory from now on. Without memory for the copy the connection is closed. */
+/* Take an ended ask's frame out of the send queue. If a part of it is sent, the rest is copied, because the caller may free the
+ * memory from now on. Without memory for the copy the connection is closed. */
 static void leave_queue(struct psi_ask *ask)
 {
     struct psi_outq *q = &ask->peer->link->out;
@@ -198,7 +198,7 @@ void psi_ask_start(struct psi_ask *ask)
     psi_client_kick(ask->peer);
 }
 
-/* Queue a frame whose body stays in the caller's memory until it is sent. */
+/* Queue a frame whose body is read from the caller's memory while it is sent. */
 static void send_lent(struct psi_peer *peer, struct psi_ask *ask, const struct ps_frame_header *h)
 {
     ask->out.ops = &LENT_OPS;
@@ -221,7 +221,7 @@ static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_fram
     h->flags = PS_FLAG_MORE;
     while (n > PS_CONTROL_BODY_MAX && !peer->doomed) {
         ps_status st = psi_list_measure(p, n, PS_CONTROL_BODY_MAX, &bytes, &count, NULL);
-        PSI_ASSERT(st == PS_OK && count > 0); /* cannot fail: the items are this core's own, and far smaller than a frame */
+        PSI_ASSERT(st == PS_OK && count > 0); /* cannot fail: this core has made the items, each far smaller than a frame */
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)bytes);
         p += bytes;
         n -= bytes;
@@ -377,9 +377,9 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
     }
     uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
     remember_ack(peer, number);
-    const bool small = ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP ||
-                       /* a larger result of a CALL is acknowledged at once: the task keeps the result in memory until the ACK */
-                       (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX);
+    /* a larger result of a CALL is acknowledged at once: the task keeps the result in memory until the ACK */
+    const bool small =
+        ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP || (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX);
     if (peer->state == PSI_PEER_UP && !given_up && small) {
         send_ack_later(peer, number);
     } else if (peer->state == PSI_PEER_UP) {
@@ -464,7 +464,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
     }
     if ((ask->takes || ask->op == PS_OP_GET_PART) && r->status == PS_OK && peer->slept == peer->connection) {
         psi_peer_fail(peer, "this process stood still for a lease: what it was given meanwhile may be somebody else's");
-        return; /* the ask is sent again on the next connection, and the task's answer then is up to date */
+        return; /* the ask is sent again on the next connection, and then the task's answer is up to date */
     }
     if (ask->exchange != 0 && (!r->more || r->status != PS_OK)) {
         psi_exchange_end(peer, ask->exchange, number, r->status);
@@ -475,7 +475,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
     }
     if (ask->fetches && r->status == PS_OK) {
         ask->parts = true;
-        ask->fn(peer->c, ask, r); /* psi_ask_taken() or psi_ask_drop() frees it later */
+        ask->fn(peer->c, ask, r); /* psi_ask_taken() or psi_ask_drop() frees the ask later */
         return;
     }
     acknowledge(peer, ask, false);

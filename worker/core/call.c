@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CALL: make a task run a function of its program's call table (docs/PROTOCOL.md, section 3). Happy path: name, input and
  * remaining time go out as one waiting request; the answer's body is the output. Input and output that do not fit one frame are
- * sent in parts (parts.c). Failure: the request keeps its number across reconnects, so that the function runs at most once; if
- * the task has lost the session's record, the request ends as outcome unknown. A request that was refused before the function ran
- * is sent again if the task asks for it. An output that does not fit the caller's memory is lost: OUT_OF_RANGE. */
+ * sent in parts (parts.c). Failure: the request keeps its number across reconnects, so that the function runs at most once. If
+ * the task has lost the session's record, the request ends as outcome unknown. If the task refuses the request for a while,
+ * before the function runs, the request is sent again. An output that does not fit the caller's memory is lost: OUT_OF_RANGE. */
 #include "client.h"
 
 #include <string.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The chief is the session that may initialise the model. It holds a lease (core.h: PSI_CHIEF_LEASE), which the directory grants
- * with a number that rises from chief to chief. All requests of a chief carry the number, and the owners of variables refuse
- * lower numbers. Happy path: a READY needs to know the chief. The session that psi_chief_preferred() names claims the lease, and
- * is then HELD. All other sessions are WAITING: the answers to their beats say how long the chief's lease lasts; after this time
- * they claim it. Only beats renew the lease. Failure: if the directory was restarted, or this process stood still for longer than
- * the lease, the chief claims again with its number. The directory grants the lease, or names a successor; in this case the
- * session is WAITING. A session that recovers from a loss claims at once, with its last number, and gets a new number. A chief
- * that a task refuses, because the task knows a higher number, claims again; if the directory still sees this session as chief,
- * it grants a new number. A session that may not be chief is NEVER. */
+ * with a number that rises from chief to chief. All requests of a chief carry this number, and the owners of variables refuse
+ * lower numbers. Happy path: the session that psi_chief_preferred() names claims the lease when it needs the chief, for READY; it
+ * is then HELD. All other sessions are WAITING: the answers to their beats say how long the lease of the chief lasts, and after
+ * this time they claim it. Only the chief's beats renew the lease. Failure: after a restart of the directory, or if this process
+ * stood still for longer than the lease, the chief claims again with its number. If the directory names another chief, the
+ * session is WAITING. A session claims a higher number if it recovers from a loss, or if a task refuses its requests as chief. A
+ * session that may not be chief is NEVER. */
 #include "client.h"
 
 #include <stdio.h>
@@ -39,8 +38,8 @@ static bool is_evaluator(const struct psi_client *c)
     return strcmp(c->job, "evaluator") == 0;
 }
 
-/* True if this session is to claim the lease before others: it has no job; or it is the task that the cluster spec names as chief
- * (psi_cluster_chief()); or the spec names none, and it is task 0 of a job. An evaluator never is. */
+/* True if this session is to claim the lease before others: a session without a job; the task that the cluster spec names as
+ * chief (psi_cluster_chief()); if the spec names none, task 0 of a job. False for an evaluator. */
 bool psi_chief_preferred(const struct psi_client *c)
 {
     const char *job = NULL;
@@ -140,7 +139,7 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
 {
     struct psi_chief *h = &c->chief;
     if (h->asked) {
-        return; /* ignore this beat: the answer to this session's claim will come, and is newer */
+        return; /* the answer to this session's claim is still to come, and is newer than this answer to a beat */
     }
     if (h->state == PSI_CHIEF_HELD && m->chief_number > h->number) {
         note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
@@ -151,7 +150,7 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
     if (h->state != PSI_CHIEF_WAITING) {
         return;
     }
-    /* true: the last answer already said that no session holds the lease, and this session's time to claim is set */
+    /* true: the last answer said too that no session holds the lease, and the time of this session's claim is set */
     bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX;
     note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
     if (m->chief_left_ms > 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CHIEF requests, by which a session claims the chief's lease at the directory (states: chief.c). Happy path: a claim that is due
- * is sent, one at a time. It is granted, or the answer says how long another session holds the lease. Failure: if the directory
- * is not ready, or memory is short, the session claims again after RETRY_MS; if there is a newer chief, it is WAITING; after a
- * final refusal it is NEVER. */
+ * is sent, one at a time. The answer grants the lease, or says how long another session holds it. Failure: if the directory is
+ * not ready, or memory is short, the session claims again after RETRY_MS or later. If there is a newer chief, the session is
+ * WAITING. After a final refusal it is NEVER. */
 #include "client.h"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 8,
-    /* limit for a task's send queue: how many mutations of several frames have a frame in it; with more, each would end later */
+    /* most mutations of several frames with a frame in a task's send queue; if more were interleaved, each would end later */
     PSI_QUEUED_MULTI_MAX = 2,
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
@@ -47,7 +47,8 @@ enum {
 struct psi_peer;
 struct psi_ask;
 struct psi_reply;
-/** Called for each frame of a control request's answer. !reply->more: the last frame; then the ask is freed. */
+/** Called for each frame of a control request's answer, or with an error that was found here. !reply->more: the last call; then
+ * the ask is freed (DEQUEUE, CALL: when the whole answer has come). */
 typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
 /* State of the connection to a task. peer.c has the allowed transitions. */
@@ -56,7 +57,7 @@ enum psi_peer_state {
     PSI_PEER_WAIT,    /* waiting for the time of the next dial */
     PSI_PEER_DIAL,    /* the shell is dialling */
     PSI_PEER_HELLO,   /* HELLO is sent, and not answered */
-    PSI_PEER_REOPEN,  /* the task was restarted: an OPEN is sent again for each variable and queue that was open */
+    PSI_PEER_REOPEN,  /* the task was restarted, or has forgotten keys: OPEN is sent again for variables that were open */
     PSI_PEER_UP,      /* requests are sent and answered */
     PSI_PEER_REFUSED, /* final: another task or cluster answers at the address, or the task refuses the session */
     PSI_PEER_STATES
@@ -67,11 +68,11 @@ enum psi_request_stage {
     PSI_STAGE_NONE,    /* not started, or being moved: in no list */
     PSI_STAGE_EARLY,   /* in client.early until the session knows the tasks of the cluster */
     PSI_STAGE_WAITING, /* var->waiting */
-    /* is var->current, the variable's next request to be sent; in a ready list of its peer; chunks may be requested already */
+    /* is var->current, the variable's next request, and in a ready list of its peer; a read may have requested some chunks */
     PSI_STAGE_TURN,
-    /* is var->current, a mutation that has a sequence number (req->entry is its psi_entry) and frames that are not queued yet */
+    /* is var->current, a mutation with a sequence number (req->entry is its psi_entry), whose frames are not all queued yet */
     PSI_STAGE_SENDING,
-    /* a mutation whose frames are all queued, or that is sent again after a reconnect (var->partial) */
+    /* a mutation whose frames are all queued, or that is sent again after a reconnect */
     PSI_STAGE_WINDOW,
     PSI_STAGE_PULLING, /* all chunks of the read are requested, and some have not come */
     /* in client.delayed until again_ms: a task refused the request because of load, or because something was not ready */
@@ -86,7 +87,7 @@ enum psi_request_stage {
 enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2, /* PUSH_PULL, PUSH_PULL_ROWS: the push is applied, and missing values are asked for */
-    PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: the task may have carried the request out */
+    PSI_REQUEST_SENT = 4,   /* RESET, CALL and others that must not run twice: the task may have carried the request out */
     PSI_REQUEST_INNER = 8,  /* made by a READY: done() is called as soon as the request ends, not at the end of the event */
     /* the outcome of the request is known, but its deadline came while a frame of it was half sent: the request ends when the
      * connection is closed */
@@ -123,17 +124,17 @@ enum {
 /* A row of the table of requests (kinds.c). */
 struct psi_kind {
     const char *name;                    /* name in messages */
-    uint8_t op;                          /* enum ps_op of the frame; 0: the request has several operations or none */
+    uint8_t op;                          /* enum ps_op of the frame; 0: the request has no operation, or several */
     uint8_t to;                          /* enum psi_kind_to */
     uint16_t is;                         /* PSI_KIND_* */
     void (*go)(struct psi_request *req); /* starts the request, also after a delay */
-    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks more than `is` says; NULL: nothing */
+    ps_status (*check)(const struct psi_request *req, struct psi_err *err); /* checks what `is` does not say; NULL: no check */
     ps_status (*build)(struct psi_ask *ask, struct psi_err *err); /* writes list and meta of the ask; NULL: both empty */
     psi_ask_fn answer;                                            /* takes the ask's answer; NULL: there is no ask */
     const char *(*subject)(const struct psi_request *req);        /* name in messages; NULL: the variable's name */
     void (*failed)(struct psi_request *req);                      /* on failure, fills the caller's struct; NULL: there is none */
     void (*expire)(struct psi_request *req); /* handles the deadline of a request in PSI_STAGE_COMPOSITE; else NULL */
-    /* logs, in its own line, that req waits for long; returns false or is NULL: psi_slow_tell() logs it */
+    /* logs the long wait of req in its own line. False, or no such function (NULL): psi_slow_tell() logs the wait */
     bool (*slow)(struct psi_request *req);
 };
 extern const struct psi_kind psi_kinds[PSI_REQ_KINDS];
@@ -153,7 +154,7 @@ enum psi_var_step {
 enum psi_chief_state {
     PSI_CHIEF_NONE,    /* this session has not needed the chief yet; always with PSI_CHIEF_STATIC */
     PSI_CHIEF_ASKING,  /* the directory is being asked */
-    PSI_CHIEF_WAITING, /* another session is chief; this session claims the lease at until_ms */
+    PSI_CHIEF_WAITING, /* another session is or may be chief; this session claims the lease at until_ms */
     PSI_CHIEF_HELD,    /* this session is chief, as far as it knows */
     PSI_CHIEF_NEVER,   /* this session cannot be chief: it is an evaluator, was refused for good, or is ending */
     PSI_CHIEF_STATES
@@ -194,7 +195,7 @@ struct psi_entry {
     uint32_t unit;   /* bytes of an element in frames; for rows: bytes of a row with its index */
     uint64_t member; /* CONTRIBUTE: id of this session as a member of rounds; `round`: the round to which the gradient belongs */
     uint64_t round;
-    uint64_t step; /* pushes: psi_client.step when the push got its number; a push that is sent again keeps it */
+    uint64_t step; /* pushes: psi_client.step when the push got its number; a push that is sent again keeps this step */
     uint8_t op;
     bool multi;        /* the mutation has several frames */
     bool queued;       /* `out` is in the send queue */
@@ -216,7 +217,7 @@ struct psi_chunk {
     uint64_t first;
     uint8_t op;        /* PS_OP_PULL or PS_OP_GATHER */
     uint32_t elements; /* number of elements (GATHER: rows) that the frame asks for; 0: an empty value, or all strings */
-    uint32_t covers;   /* number of elements (GATHER: rows) that are done when the chunk has come; 1 for an empty value */
+    uint32_t covers;   /* number of elements (GATHER: rows) that count as read when the chunk has come; 1 for an empty value */
     uint64_t bytes;    /* bytes of payload; for strings the maximum */
     /* bytes that the chunk counts for in psi_peer.pull_bytes. Small reads: 0. Large reads: `bytes`, at least
      * PS_VALUES_FRAME_BYTES, so that they take at most half of the chunks */
@@ -242,7 +243,7 @@ struct psi_reply {
 struct psi_ask {
     struct psi_list link; /* link in the peer's asks, oldest first */
     struct psi_peer *peer;
-    struct psi_request *req; /* NULL: the ask is for the variables in `vars`, or for the connection (a beat, addresses) */
+    struct psi_request *req; /* NULL: the ask is for the variables in `vars`, or for the session (addresses, the chief's lease) */
     psi_ask_fn fn;
     uint64_t number; /* request number; 0: not sent yet */
     uint8_t op;
@@ -256,7 +257,7 @@ struct psi_ask {
     bool takes;   /* DEQUEUE: the elements are the program's after the ACK; if the ask is given up, they return to the queue */
     bool fetches; /* the answer may take several frames: psi_ask_taken() ends the ask */
     bool parts;   /* the ask is answered, and parts of the answer are being fetched, so it is not sent again */
-    bool partial; /* `answer` lacks a frame of the list, because there was no memory */
+    bool partial; /* `answer` lacks a frame: there was no memory, or the frame was not needed */
     uint16_t meta_bytes;
     uint32_t handle;
     uint64_t offset;               /* GET_PART: offset in bytes */
@@ -269,7 +270,7 @@ struct psi_ask {
     struct psi_out out;    /* frame of which a large `lent` is sent straight from the caller's memory */
     bool queued;           /* `out` is in the send queue */
     struct psi_buf answer; /* for the use of fn() */
-    struct psi_var **vars; /* the variables of the list's items, in order; NULL: an item without a variable */
+    struct psi_var **vars; /* the variables of the list's items, in order; entry NULL: no variable, or the item is answered */
     uint32_t var_count;
     uint64_t exchange; /* id of the traced exchange (psi_exchange_begin()); 0: not traced */
 };
@@ -287,7 +288,7 @@ struct psi_peer {
     struct psi_link *link; /* states HELLO, REOPEN, UP */
     bool dial_effect;      /* the shell must be told to dial */
     uint64_t next_dial_ms;
-    uint64_t failing_since_ms; /* time since which the peer is not UP; 0: the peer is UP, or its first dial has not ended */
+    uint64_t failing_since_ms; /* time of the first failure since the peer was last UP; 0: there was none */
     uint32_t backoff_ms;
     uint64_t connection;  /* number of the last connection */
     bool any_port;        /* the cluster spec gives the task port 0: only the directory knows the task's real address */
@@ -304,7 +305,7 @@ struct psi_peer {
     uint64_t features;                 /* PS_FEATURE_* that both sides have, from the last HELLO */
     char last_error[PSI_ERR_TEXT_MAX]; /* why the peer is not UP */
     bool key_refused;                  /* the task refused this session's key or certificate at the last dial */
-    /* time when the task first refused this session because another process is its task (CONFLICT); 0: not refused now */
+    /* time when the task first refused this session, because another process is this session's task (CONFLICT); 0: not refused */
     uint64_t kept_out_ms;
     /* number in the directory's last answer to a beat on this connection (BeatAnswer.challenge); beats repeat it; 0: none */
     uint64_t challenge;
@@ -363,7 +364,7 @@ enum { PSI_RATES_TOLD_MAX = 8 };
 struct psi_addresses {
     uint64_t version; /* version of the known addresses, as counted by the directory */
     uint64_t newest;  /* while an answer is coming: highest version in its frames so far */
-    bool wanted;      /* ask the directory for newer addresses as soon as it is UP */
+    bool wanted;      /* ask the directory for newer addresses as soon as the directory is UP */
     bool asked;       /* an ask for addresses is queued or sent, and not answered */
 };
 
@@ -410,8 +411,7 @@ struct psi_client {
     enum psi_chief_mode chief_mode;
     struct psi_chief chief;
     bool stop_asked; /* a beat has asked this session to stop */
-    /* job_done: the directory has reported that the job is done; done_said: this session has told the directory that it is
-     * done */
+    /* job_done: the directory has reported that the job is done; done_said: this session has sent JOB_DONE */
     bool job_done, done_said;
     uint64_t step;                            /* 1 + last known global step; 0: unknown */
     char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the variable global_step; "": unknown */
@@ -420,7 +420,7 @@ struct psi_client {
         /* learning rates that were logged (note_rate()): `rate` is in force, `own` is what this program asked for */
         double rate, own;
     } told_rate[PSI_RATES_TOLD_MAX];
-    uint32_t rates_told;      /* number of log lines about rates so far */
+    uint32_t rates_told;      /* number of entries in told_rate */
     struct psi_sync sync;     /* options of the last READY */
     struct psi_member member; /* this session's membership of the training that `sync` describes */
 
@@ -430,7 +430,7 @@ struct psi_client {
     struct psi_list done;  /* requests */
     struct psi_list all;   /* requests that are not done */
     uint32_t pending;
-    bool overdue;               /* a request ends when a connection is closed (PSI_REQUEST_OVER): scan() must then look for it */
+    bool overdue;               /* scan() must run: a request ends when its connection is closed (PSI_REQUEST_OVER) */
     uint64_t scan_ms;           /* time when scan() must run next: earliest deadline or log line */
     uint64_t slow_ms;           /* earliest time of the next log line about long waits */
     bool lost_untold;           /* a task has lost variables, which are not logged yet (psi_peer.lost_count) */
@@ -483,9 +483,9 @@ struct psi_err *psi_client_verr(struct psi_client *c, ps_status st, ps_reason re
 struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void psi_client_err_free(struct psi_client *c, struct psi_err *e);
-/** Keep a task's refusal in req->why, which becomes part of the error text if the deadline comes. st PS_OK: forget it. */
+/** Keep a task's refusal in req->why, which becomes part of the error text at the deadline. st PS_OK: forget the last refusal. */
 void psi_request_refused(struct psi_request *req, ps_status st, ps_reason reason, const char *text);
-/** Delay the request by retry_ms or more, at most a minute; 0: the delay grows with req->tries. req leaves its list. */
+/** Delay the request by retry_ms or more, longer after each try (req->tries), at most by about a minute. req leaves its list. */
 void psi_request_delay(struct psi_request *req, uint32_t retry_ms);
 /** Move the request to another stage, and to the list of that stage. request.c has the allowed transitions. */
 void psi_request_move(struct psi_request *req, enum psi_request_stage to);
@@ -548,7 +548,7 @@ static inline uint64_t psi_request_bytes(const struct psi_request *req, uint64_t
 {
     return psi_request_is(req, PSI_KIND_ROWS) ? psi_rows_payload(total, unit) : total * unit;
 }
-/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec, now its task's peer; NULL: none did. */
+/** Make the table of tasks from the cluster's spec. target: the peer that sent the spec and becomes its task's peer, or NULL. */
 ps_status psi_client_learn(struct psi_client *c, const struct psi_cluster *cluster, struct psi_peer *target,
                            struct psi_err *err) PSI_MUST;
 /** Index of this task in the table of tasks; UINT32_MAX: the cluster has no such task. */
@@ -565,10 +565,10 @@ void psi_request_expire(struct psi_request *req);
 bool psi_request_slow_itself(struct psi_request *req);
 /** Write one log line for `count` requests of req's kind and task; the oldest of them began at oldest_ms. */
 void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms);
-/** Timeout in ms to send with a request: the task answers at the timeout, and says who is missing. The timeout is shorter than
- * the time left until deadline_ms by a tenth, within PSI_EARLY_MIN_MS and 250 ms, at most a half: so the answer comes in time. */
+/** Timeout in ms to send with a request. It is shorter than the time left until deadline_ms, so that the task's answer, which
+ * says who is missing, comes in time: by a tenth, but at least PSI_EARLY_MIN_MS, at most 250 ms, and at most a half. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
-/** Call when a task has refused this session for good (REFUSED): ends every request that waits for the task. */
+/** Call when a task has refused this session for good (REFUSED): ends its requests, except those of PSI_KIND_STAYS. */
 void psi_request_fail_peer(struct psi_peer *peer);
 /** Call when a dial or a HELLO has failed. If the task has been unreachable for a while, requests of PSI_KIND_LOOKS for it end.
  * With fail_fast all requests for the task end, except those of PSI_KIND_STAYS. Otherwise they wait for the task. */
@@ -608,14 +608,14 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
 bool psi_peer_down(const struct psi_peer *peer);
 /** Why the task cannot answer now, for example "connection refused"; "" unless psi_peer_down(). */
 const char *psi_peer_obstacle(const struct psi_peer *peer);
-/** Which tasks were never connected (client.reach). psi_peer_unreached(): true if the task was dialled and never connected.
- * psi_peer_wanted_ms(): time of its first dial; UINT64_MAX for other tasks. psi_peer_reached(): call when it is connected. */
+/** psi_peer_unreached(): true if the task was dialled and never connected (client.reach). psi_peer_wanted_ms(): time of its first
+ * dial; UINT64_MAX for other tasks. psi_peer_reached(): call when the task is connected. */
 bool psi_peer_unreached(const struct psi_peer *peer);
 uint64_t psi_peer_wanted_ms(const struct psi_peer *peer);
 void psi_peer_reached(struct psi_peer *peer);
-/** True if a task was dialled and never connected, and the start timeout has passed since the first dial. */
+/** True if a task was dialled and never connected, and the start timeout since the first dial is over, or nearly (slack_ms()). */
 bool psi_client_overdue(const struct psi_client *c);
-/** After the start timeout: end the requests for tasks that were never connected. Logs these tasks from time to time. */
+/** Log from time to time which tasks were never connected. After the start timeout, end the requests for these tasks. */
 void psi_client_unreached_tick(struct psi_client *c);
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);
 /** Queue a frame with a copy of meta and body. Without memory the connection fails. */
@@ -624,7 +624,7 @@ void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const
 bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,
                          uint32_t bytes);
 void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k);
-/** Stop receiving into req->dst: nothing is written there afterwards. */
+/** Stop receiving into req->dst, to which nothing is written afterwards. */
 void psi_target_release(struct psi_request *req);
 /** Stop receiving into the memory of this peer's target request; the rest of the frame is read and dropped. */
 void psi_target_stop(struct psi_peer *peer);
@@ -656,8 +656,8 @@ struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number);
 /** Give req the next sequence number and send it. */
 void psi_window_admit(struct psi_peer *peer, struct psi_request *req);
 void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
-/** End a request in the window whose deadline has come. If a frame is half sent, the connection fails; if also the outcome is
- * known already, the request ends with the connection (PSI_REQUEST_OVER). */
+/** End a request in the window whose deadline has come. If a frame of it is half sent, the connection fails. If its outcome is
+ * known then, the request ends only with the connection (PSI_REQUEST_OVER). */
 void psi_window_expire(struct psi_request *req);
 /** Take the frames of all entries out of the send queue of a broken connection. Ends the requests whose outcome is known. */
 void psi_window_detach(struct psi_peer *peer);
@@ -690,10 +690,9 @@ static inline bool psi_op_pulls(uint8_t op)
     return op == PS_OP_PUSHPULL || op == PS_OP_PUSHPULL_ROWS;
 }
 void psi_push_go(struct psi_request *req);
-/** Put the next frame of e into the peer's send queue. It begins at element e->next (at row e->next if the operation is on rows).
- * An operation that fits into one frame is queued whole. */
+/** Put the next frame of e into the peer's send queue. The frame begins at element (for operations on rows: row) e->next. */
 void psi_push_queue(struct psi_entry *e);
-/** Call when a VALUE frame, which answers a PUSHPULL frame with new values, begins: chooses the memory for these values. */
+/** Call when a VALUE frame begins, which answers a PUSHPULL frame with new values: checks it, and notes where the values go. */
 ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
 void psi_push_value_end(struct psi_peer *peer);
 /** True if new values of a PUSH_PULL or PUSH_PULL_ROWS have not come. */
@@ -703,7 +702,7 @@ void psi_push_pulled(struct psi_request *req);
 
 /* ---- pull.c ---- */
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
-/** True if the read is at most one segment: some chunks are reserved for such reads. */
+/** True if the read is at most one segment, and not of strings: half of the chunks are reserved for such reads. */
 bool psi_pull_is_small(const struct psi_request *req);
 /** Request further chunks of req, which is var->current. True: all are requested. False: no more are allowed on their way now;
  * call again when a chunk has ended. */
@@ -714,7 +713,7 @@ void psi_pull_detach(struct psi_peer *peer);
 ps_status psi_pull_head(struct psi_peer *peer, struct psi_err *err) PSI_MUST;
 void psi_pull_end(struct psi_peer *peer);
 void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_reply *r);
-/** Record the version of a frame's values in req. If the frames of a read have several versions, req->exact becomes false. */
+/** Record the version of a frame's values in req. If versions differ, or a push is in progress, req->exact becomes false. */
 void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *head, const struct ps_pull_trailer *tail);
 
 /* ---- addresses.c ---- */
@@ -779,7 +778,7 @@ bool psi_exchange_sent(const struct psi_peer *peer, uint64_t id) __attribute__((
 void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number, ps_status status) __attribute__((cold));
 
 /* ---- define.c ---- */
-/** Choose a new variable's owner: the device scope's task, else the next of the round-robin. An error does not advance it. */
+/** Choose a new variable's owner: the device scope's task, else the next of the round-robin, which an error does not advance. */
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
@@ -794,8 +793,8 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
 /** Take the owner's answer to OPEN into var. Returns the error in the answer; PS_NOT_FOUND: another variable has this name now;
  * INVALID_ARGUMENT: the answer is invalid, or its dtype or shape is not what the program asks for. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
-/** Send OPEN again for variables that were opened before the task was restarted, or before it forgot this session and the keys of
- * its containers. False: there are none. */
+/** Send OPEN again for variables that were opened before the task was restarted; also for variables in containers session/..., if
+ * the task has forgotten this session and the keys of these containers. False: there are none. */
 bool psi_var_reopen(struct psi_peer *peer);
 /** Write an item of OPEN, or with `handles` a handle, for each of vars[from..] that fits in a frame. Returns the index
  * of the first that is not written. */
@@ -929,7 +928,7 @@ void psi_parts_begin(struct psi_ask *ask);
 bool psi_parts_blocked(const struct psi_ask *ask);
 /** True if the ask was built for a queue that is gone: its handle may mean another queue now. */
 bool psi_parts_lost(const struct psi_ask *ask);
-/** Call when the ask's frame is in the send queue: adds the bytes of input that the frame carries to those sent (req->offset). */
+/** Call when the ask's frame is in the send queue: counts the bytes of input in the frame as sent. */
 void psi_parts_sent(struct psi_ask *ask);
 /** Send further parts of requests, until PSI_PARTS_PER_REQUEST parts of each request have no answer. */
 void psi_parts_put(struct psi_peer *peer);
@@ -938,7 +937,7 @@ void psi_parts_disconnected(struct psi_peer *peer);
 /** Fetch the rest of an answer whose first frame had `here` bytes. Ends the request when all bytes have come. */
 void psi_parts_get(struct psi_ask *ask, uint64_t here);
 /** End the request with r: the reply to its ask or to a part, or an error found here. All its asks are dropped and acknowledged,
- * so that the task keeps nothing of the request. If r says LOST while the peer is UP, the queue's variable is lost as well. */
+ * so that the task keeps nothing of the request. If r says LOST while the peer is UP, the queue is lost too (psi_var_lost()). */
 void psi_parts_refused(struct psi_ask *ask, const struct psi_reply *r);
 /** Call when the answer to a request in parts is invalid: ends the request. */
 void psi_parts_not_understood(struct psi_ask *ask, const char *what);

@@ -32,7 +32,7 @@ static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts
 static void cut(struct psi_client *c, struct psi_request *req)
 {
     req->flags |= PSI_REQUEST_CUT;
-    /* if the outcome is known but a frame is half sent, the request cannot end yet. The past deadline makes scan() try again */
+    /* a request with a known outcome cannot end while a frame of it is half sent: because of this deadline, scan() tries again */
     req->deadline_ms = c->now_ms;
     psi_request_expire(req);
 }

@@ -2,10 +2,9 @@
 /* The connection to one task: dial, HELLO, reconnects, beats, lease, and the order in which requests are sent.
  *
  * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
- * REOPEN (an OPEN for each variable that was open before) -> UP. Right before UP, settle() takes the outcomes of mutations from
- * HELLO's answer (psi_window_settle()). If the process of the task has not changed, mutations without an outcome are sent again.
- * If it has, REOPEN has ended the mutations of variables that were open (psi_window_lose()), and settle() ends the mutations of
- * variables that this session had lost before.
+ * REOPEN (an OPEN for each variable that was open before) -> UP; REOPEN ends the mutations of these variables
+ * (psi_window_lose()). Right before UP, settle() takes the outcomes of all other mutations from HELLO's answer
+ * (psi_window_settle()). Mutations without an outcome are sent again if their variable still exists, and end otherwise.
  *
  * Failure modes:
  *     dial or connection fails   WAIT (50 ms, doubled up to 1 s, +-25 %), then DIAL
@@ -117,7 +116,7 @@ static void stale(struct psi_peer *peer)
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Give the task up for good (REFUSED): it refuses this session, or another task answers at its address. */
+/* Give the task up for good (REFUSED): the task refuses this session, or another task answers at its address. */
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
@@ -429,7 +428,7 @@ void psi_peer_hello(struct psi_peer *peer)
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
-            /* the task limits how often it is dialled, and names a short time: dial again after that time, without back-off */
+            /* a short time means that the task limits how often it is dialled: dial again after this time, without back-off */
             bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
             peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
@@ -525,7 +524,7 @@ void psi_peer_tick(struct psi_peer *peer)
         peer->heard_ms = now;
     }
     peer->sent_seen = sent;
-    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* bytes that the kernel accepts at once show nothing about the task */
+    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* bytes that the kernel accepts at once prove nothing about the task */
     if (now > peer->heard_ms && now - peer->heard_ms > peer->lease_ms) {
         psi_peer_lost(peer, true, "nothing was heard from it for %u ms", peer->lease_ms);
         return;
@@ -535,7 +534,7 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* Text for an error: what the task, of an older release, cannot do and req needs. NULL: the task can do everything. */
+/* Text for an error: what req needs and a task of an older release cannot do. NULL: the task can do all that req needs. */
 __attribute__((noinline)) static const char *lacks(const struct psi_peer *peer, const struct psi_request *req)
 {
     if (psi_request_is(req, PSI_KIND_ROWS) && (peer->features & PS_FEATURE_ROWS) == 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that are one ask: to the directory (such as RESET and BARRIER), or to one task (such as INFO and CHECKPOINT_READ);
- * also CLUSTER and GOODBYE, which concern the session itself. Lists are in control_list.c, CALL is in call.c. Happy path: the ask
- * is built and sent, and its answer ends the request. Failure: a request that is refused as "not ready yet" is repeated until its
- * deadline, but a full disk ends it. RESET, DELETE and SHUTDOWN are sent again only if the first attempt had no effect. INFO of a
+/* Requests that are one control request (ask.c): to the directory (such as RESET and BARRIER), or to one task (such as INFO and
+ * CHECKPOINT_READ); also CLUSTER and GOODBYE, which concern the session itself. Lists are in control_list.c, CALL is in call.c.
+ * Happy path: the ask is built and sent, and its answer ends the request. Failure: a request that is refused as "not ready yet"
+ * is repeated until its deadline, but a full disk ends it. RESET, DELETE and SHUTDOWN are carried out at most once. INFO of a
  * task that is down fills the caller's struct with what this session knows about the task. */
 #include "client.h"
 
@@ -383,7 +383,7 @@ ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_Beat m = psi_ask_beat_of(ask->peer);
-    m.said.size = 0; /* without the values that the step reported, for which ask->meta has no room */
+    m.said.size = 0; /* left out, because ask->meta has no room for the values that the step reported */
     return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
 }
 
@@ -475,7 +475,7 @@ void psi_control_goodbye(struct psi_request *req)
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
         if (peer->state == PSI_PEER_UP && c->known && i == c->directory) {
-            /* the last beat reports the global step; its answer may ask the session to stop, as stop_asked then shows */
+            /* the last beat reports the global step, and its answer may ask the session to stop (stop_asked) */
             psi_ask_beat(peer);
         }
         /* GOODBYE goes to each task that has a connection, even before HELLO is answered */

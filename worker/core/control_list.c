@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests whose answer is a list; lists.h has a row for each kind of list. Happy path: all frames of the answer are collected
  * first, so that a reconnect repeats no entry. Then each message is checked, made a struct of ps.h or core.h, and given to the
- * caller's function (psi_list_sink). Failure: INTERNAL at a bad message, after the entries before it; RESOURCE_EXHAUSTED. */
+ * caller's function (psi_list_sink). Failure: a bad message is INTERNAL, after the entries before it; no memory. */
 #include "client.h"
 
 #include "common/form.h"
@@ -30,10 +30,10 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     info->whole_rows = part.rows;
     info->part_axis = (uint8_t)part.axis;
     info->part_layout = (uint8_t)part.layout;
-    info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE
-                              ? m->rate_now /* 0 from a task of an older release, which has no schedules */
-                          : m->rate > 0 ? m->rate
-                                        : info->optimizer.learning_rate;
+    /* rate_now is 0 from a task of an older release, which has no schedules */
+    info->rate_in_force = info->optimizer.schedule != PS_SCHEDULE_NONE ? m->rate_now
+                          : m->rate > 0                                ? m->rate
+                                                                       : info->optimizer.learning_rate;
     return good && psi_part_check(&part, &info->shape, info->name, NULL) == PS_OK;
 }
 

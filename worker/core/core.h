@@ -28,8 +28,8 @@ struct psi_request;
 
 /* Which task initialises the model. */
 enum psi_chief_mode {
-    PSI_CHIEF_STATIC, /* always the task that the cluster spec names as chief */
-    /* first the task that the cluster spec names as chief; another trainer when its lease has expired (chief.c) */
+    PSI_CHIEF_STATIC, /* always the task that the cluster spec names as chief; if it names none, task 0 of a job */
+    /* first this task, too; when its lease has expired, another trainer (chief.c) */
     PSI_CHIEF_LEASE
 };
 
@@ -96,7 +96,7 @@ struct psi_request *psi_client_next_done(struct psi_client *c);
 /** Event: the dial of `task` has succeeded (returns its link), or failed (shell NULL; why: the reason). At most one dial of a
  * task is under way. crc: segments that are sent on this connection carry CRCs. */
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why);
-/** Set the present time without running timers. Call before psi_client_bytes(): after a long stop its bytes may be old. */
+/** Set the present time without running timers. Call before psi_client_bytes(): after a long stop the bytes may be old. */
 void psi_client_awake(struct psi_client *c, uint64_t now_ms);
 void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t *p, size_t n);
 /** Event: the connection of `link` has ended. why: the reason, if known; NULL: the other end has closed it. */
@@ -169,16 +169,16 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_BARRIER,
-    PSI_REQ_JOIN,     /* become a member of the group that trains in rounds, which READY has found or made */
+    PSI_REQ_JOIN,     /* become a member of the group that trains together, which READY has found or made */
     PSI_REQ_STEP,     /* this session's step is complete: wait until the next one may begin */
     PSI_REQ_LEAVE,    /* end the membership */
     PSI_REQ_JOB_DONE, /* this trainer is done; repeated to a directory that was restarted */
     PSI_REQ_CLUSTER,  /* wait until the cluster is known (HELLO with any task) */
-    PSI_REQ_LOOK,     /* CLUSTER for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_LOOK,     /* CLUSTER for a caller that only wants to know the state: ends soon if the target cannot be reached */
     PSI_REQ_BEAT,     /* send a beat to the directory now; the answer may ask the program to stop */
     PSI_REQ_GOODBYE,  /* end the session at all connected tasks; always OK, at its deadline at the latest */
     /* administration, to one task */
-    PSI_REQ_INFO,       /* for a caller that only wants to know the state: ends also when connections are refused */
+    PSI_REQ_INFO,       /* for a caller that only wants to know the state: ends soon if the task cannot be reached */
     PSI_REQ_AWAIT_INFO, /* for a caller that needs the answer: waits for a task that cannot be reached */
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
@@ -218,7 +218,7 @@ struct psi_var {
     uint32_t owner; /* index of the owner in the table of tasks; UINT32_MAX: unknown */
     uint32_t handle;
     bool open; /* `handle` is valid at the owner while the owner runs as process number `life` */
-    bool lost; /* the variable has vanished after this session had used it or looked it up: its requests end with ABORTED */
+    bool lost; /* the variable is gone after this session had used it or looked it up: requests for it end with ABORTED */
     /* core: an operation or READY has used the variable. If it vanishes later, it is `lost`, and not created anew */
     bool used;
     bool atomic;
@@ -227,7 +227,7 @@ struct psi_var {
     bool by_rows;        /* an embedding: a gradient has only some of the variable's rows, also in rounds */
     uint64_t life, elements, creation;
     struct psi_queue *queue;     /* NULL: this is a variable. Queues have no dtype, shape and value */
-    struct psi_list waiting;     /* requests of this variable with nothing on the wire yet, in call order */
+    struct psi_list waiting;     /* requests of this variable of which nothing is sent yet, in call order */
     struct psi_request *current; /* core: the request in stage TURN or SENDING; NULL: none */
     /* core: a mutation (struct psi_entry) of which only some frames are queued; requests wait until all are. NULL: none */
     void *partial;
@@ -326,7 +326,7 @@ struct psi_request {
         uint64_t first_version; /* PULL, GATHER: version in the first frame that came */
         uint64_t goodbyes;      /* GOODBYE: number of tasks that have not answered */
         uint64_t rejoins;       /* STEP: 1: the session had lost its membership, and JOIN is sent; 0: STEP is sent */
-        uint64_t queued;        /* ENQUEUE, DEQUEUE, CALL: see parts.c */
+        uint64_t queued;        /* ENQUEUE, CALL: 1 + bytes of input in the send queue; 0: no frame is queued (parts.c) */
     };
     union {
         uint64_t frames; /* PULL, GATHER: number of frames that have come */
@@ -335,12 +335,12 @@ struct psi_request {
     union {
         struct psi_entry *entry; /* a mutation with a number: its entry in the window of its task */
         struct psi_ready *ready; /* READY, WAIT_READY, STATUS */
-        struct psi_ask *ask;     /* DEQUEUE, CALL: see parts.c */
+        struct psi_ask *ask;     /* DEQUEUE, CALL: ask whose answer is being fetched in parts (parts.c) */
     };
     struct psi_list all; /* link in the client's list of requests that have not ended */
     struct psi_client *owner;
     uint64_t again_ms;   /* in stage DELAYED: time at which the request is started again */
-    uint32_t flying;     /* PULL, GATHER: requested chunks that have not come; ENQUEUE, DEQUEUE, CALL: parts.c */
+    uint32_t flying;     /* number of requested chunks that have not come; ENQUEUE, DEQUEUE, CALL: of parts without an answer */
     uint32_t tries;      /* number of refusals so far */
     struct psi_err *why; /* error of the last refusal; NULL: none */
 };
@@ -363,9 +363,9 @@ struct psi_var_scope {
 };
 /** Check everything about a variable that needs no task, except its name. Pure, any thread. */
 ps_status psi_client_definition_check(const ps_variable_spec *spec, struct psi_err *err) PSI_MUST;
-/** Make a record for a variable. The caller then starts a GET, or a LOOKUP if the variable must exist. Names are checked. Fields
- * of spec as in ps_variable_spec; name, container and device as scope says. GET takes the next task of the round-robin, unless
- * the device names a task. The core owns the record until psi_client_free() or psi_client_variable_drop(). */
+/** Make a record for a variable. The caller then starts a GET, or a LOOKUP if the variable must exist. Names are checked. scope
+ * gives name, container and device, spec the rest. GET takes the next task of the round-robin, unless the device names a task.
+ * The core owns the record until psi_client_free() or psi_client_variable_drop(). */
 ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *spec, const struct psi_var_scope *scope,
                                  bool find_only, struct psi_var **out_var, struct psi_err *err) PSI_MUST;
 /** psi_client_variable_in() without scopes. */
@@ -586,7 +586,7 @@ struct psi_sync {
     ps_rows_mean rows_mean;
     struct psi_var *step; /* variable of the global step; the rounds belong to its container */
     bool finished;        /* the session trains no more, and is no member; as chief it still sends SYNC, which makes the group */
-    uint64_t training;    /* psi_member.training when this process was a member before; 0: it was not */
+    uint64_t training;    /* psi_member.training of an earlier membership of this process; 0: it was no member */
 };
 struct psi_readied {
     uint64_t chief_number; /* chief number of the session; 0: it was not chief */

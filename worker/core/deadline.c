@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* If all dials of a task have failed for so many ms, its requests end: those of PSI_KIND_LOOKS, and with fail_fast all but those
- * of PSI_KIND_STAYS. The time is enough for four dials, but not for every restart of a task. */
+/* Requests for a task end if all dials have failed for so many ms: those of PSI_KIND_LOOKS, and with fail_fast all but those of
+ * PSI_KIND_STAYS. This is the time of about three dials; a restart of a task may take longer. */
 #define DOWN_GRACE_MS 250u
 
 /* True if req->why is a text of the directory, which already names the tasks for which the request waits. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State machine of a session's gets, by which the session finds or creates variables (gets.h). Happy path: a get is put aside; a
- * thread runs the get, and reports the result. Failure: a get that runs when the session is lost is LOST; a recovery runs it. */
+ * thread runs the get, and reports the result. Failure: if a get of a monitored session fails because the session is lost, the
+ * get is LOST, and the recovery runs it again. Any other failure: FAILED. */
 #include "gets.h"
 
 #include "ways.h"

@@ -55,8 +55,8 @@ enum psi_gets_do {
     PSI_GETS_RUN,     /* run the gets in `own` */
     PSI_GETS_SETTLE   /* run the gets in `aside`, then those in `own` */
 };
-/** Say what the calling thread must do. own: the thread's own gets. aside: receives all gets that were put aside. barred:
- * psi_session_bars() keeps the thread from using the session. The thread calls psi_gets_over() after RUN and SETTLE. */
+/** Say what the calling thread must do. own: the thread's own gets. aside: receives all gets that were put aside, for SETTLE.
+ * barred: the thread must not use the session (psi_session_bars()). The thread calls psi_gets_over() after RUN and SETTLE. */
 enum psi_gets_do psi_gets_come(struct psi_gets *g, struct psi_list *own, bool barred, struct psi_list *aside);
 /** Call after RUN and SETTLE. did: RUN or SETTLE. again: the gets that were interrupted, which go back into g->aside. */
 void psi_gets_over(struct psi_gets *g, enum psi_gets_do did, struct psi_list *again);

@@ -58,7 +58,7 @@ static bool before_run_comes(struct psi_hook_calls *m, const struct psi_who *who
     if (m->age != PSI_HOOKS_CREATED || m->step == PSI_HOOKS_STEPPING || m->trainer != who->thread) {
         return false;
     }
-    /* a new step begins: AFTER_RUN hooks of the last step that an interrupt prevented are never called */
+    /* a new step begins: if an interrupt cut off the AFTER_RUN hooks of the last step, the rest of them is never called */
     m->interrupted = m->interrupted == PSI_HOOK_AFTER_RUN ? PSI_HOOK_NONE : m->interrupted;
     if (m->step == PSI_HOOKS_BROKEN) {
         values_drop(m);
@@ -148,7 +148,7 @@ enum psi_guarded psi_hook_guard(struct psi_hook_calls *m, ps_nan_action action, 
     if (action == 0 || (m->skipping && action == PS_NAN_SKIP)) {
         return PSI_GUARD_PASSES;
     }
-    if (action == PS_NAN_END) { /* this step is applied and counted; training ends after it */
+    if (action == PS_NAN_END) { /* training ends after this step, which is skipped if it is not too late for that */
         *out_news = !m->stop_asked;
         m->skipping = m->skipping || !late;
         m->stop_asked = true;

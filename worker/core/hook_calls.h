@@ -6,7 +6,7 @@
  *   none -> calling -> none           a moment has come, and one thread calls its hooks in their order
  *                   -> interrupted    an interrupt has ended the call of a hook
  *   interrupted -> calling            the same moment comes again: that hook and the later ones are called
- *               -> none               another moment has its calls, or the next step begins
+ *               -> none               the hooks of another moment are called, or the next step begins
  *
  * The machine has no lock, clock, thread or memory of its own, and calls no hook. The caller of its functions holds the session's
  * lock. `who` is always the calling thread.
@@ -70,7 +70,7 @@ struct psi_hook_calls {
 
 void psi_hook_calls_check_invariants(const struct psi_hook_calls *m);
 
-/** True if `who` is in a hook. */
+/** True if `who` is the thread that calls a hook now. */
 bool psi_hook_calls_within(const struct psi_hook_calls *m, const struct psi_who *who);
 
 /** What psi_hook_event() tells the machine (PSI_ON_…) or asks it (PSI_IN_…, PSI_IS_…). The answer is 0 or 1. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests whose bytes take more than one frame: input of ENQUEUE and CALL, and output of DEQUEUE and CALL (docs/PROTOCOL.md,
- * "Queues" and CALL). Input may lie in several pieces (struct psi_lent); a part belongs to one piece. Happy path: the
- * request's own frame has the first PSI_PART_BYTES of the input; PUT_PARTs have the rest, a few on their way at a time. The
- * answer has the first bytes of the output; GET_PARTs fetch the rest. When all output is in the caller's memory the request
- * ends and is acknowledged. Failure: after a reconnect the request keeps its number. Incomplete input is sent again from its
- * first byte, because the task has dropped it; of output only missing parts are requested again. A refused part ends its
- * request.
+ * "Queues" and CALL). Input may lie in several pieces (struct psi_lent); a part lies in one piece. Happy path: the request's own
+ * frame has the first part of the input; PUT_PARTs have the rest, a few on their way at a time. The answer has the first bytes of
+ * the output; GET_PARTs fetch the rest. When all output is in the caller's memory the request ends and is acknowledged. Failure:
+ * after a reconnect the request keeps its number. Without an answer the input is sent again from its first byte, because the task
+ * drops incomplete input; of output only missing parts are requested again. A refused part ends its request.
  *
  * Fields of struct psi_request, as this file uses them:
  *     offset   bytes for which a part was made

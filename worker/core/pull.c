@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads: PULL of elements and GATHER of rows, in chunks of at most 1 MiB (an atomic variable or strings in one chunk), received
  * segment by segment into the caller's memory. Happy path: at most eight chunks of a request are requested and not received, and
- * at most 32 MiB of all large reads on a connection. Each answer is one frame. The request ends when every element has come. The
- * result is an exact snapshot if all frames have one version, at their begin and their end, and no push was in progress then. A
- * variable of one segment that comes in one frame is always exact. Failure: after a reconnect the missing chunks are requested
- * again, with new numbers. A refusal because of load delays the whole request. Values that no request wants are dropped. */
+ * about 32 MiB of all large reads on a connection. Each answer is one frame. The request ends when every element has come. The
+ * result is exact if all frames have one version, at their begin and their end, and no push was in progress then. A variable of
+ * one segment that comes in one frame is always exact. Failure: after a reconnect the missing chunks are requested again, with
+ * new numbers. A refusal because of load delays the whole request. Values that no request wants are dropped. */
 #include "client.h"
 
 #include "common/blob.h"
@@ -114,7 +114,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
             const struct psi_rows *rows = rows_of(req);
             uint64_t unit = unit_of(req);
             uint64_t left = total - req->offset;
-            /* an atomic variable is read in one frame: values in several frames could be of several versions */
+            /* an atomic variable is read in one frame: several frames could have several versions */
             uint64_t most = unit == 0 ? left : (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
             most = rows != NULL && most > PSI_GATHER_ROWS_MAX ? PSI_GATHER_ROWS_MAX : most;
             k->covers = (uint32_t)(left < most ? left : most);

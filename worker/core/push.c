@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mutations as frames, of at most 1 MiB each. The values of PUSH, CONTRIBUTE, PUSHPULL, ASSIGN and ADD are read from the caller's
- * memory while they are sent; rows are read from the request's struct psi_rows. An ADD of at most 64 bytes, INIT, WORK_END and
- * SET_STEP are copied into one frame.
+/* Mutations as frames, of at most 1 MiB each (PUSHPULL: 256 KiB). The values of PUSH, CONTRIBUTE, PUSHPULL, ASSIGN and ADD are
+ * read from the caller's memory while they are sent; rows are read from the request's struct psi_rows. An ADD of at most 64
+ * bytes, INIT, WORK_END and SET_STEP are copied into one frame.
  *
  * Happy path: one frame of an operation is in the send queue at a time. When it is sent, the next frame is queued behind all
  * other frames, so that operations on different variables interleave. The first frame has flag FIRST and the total, the last
- * frame flag LAST. After a lost connection the frames start at the offset that the task reports, with FIRST only at offset 0.
- * After a restart of the task nothing is sent again: the mutation has ended (psi_window_lose()). Each frame of a PUSHPULL, and
- * each segment of a PUSHPULL_ROWS, is answered by a VALUE frame. Failure: values lost with a connection are read by PULL or
- * GATHER when the push is applied. */
+ * frame flag LAST. Each frame of a PUSHPULL, and each segment of a PUSHPULL_ROWS, is answered by a VALUE frame. Failure: after a
+ * lost connection the frames start at the offset that the task reports, with FIRST only at offset 0. Values that were lost with
+ * the connection are read by a PULL (rows: GATHER) when the push is applied. After a restart of the task nothing is sent again:
+ * psi_window_lose() has ended the mutation with ABORTED. */
 #include "client.h"
 
 #include "common/half.h"
@@ -238,7 +238,7 @@ void psi_push_queue(struct psi_entry *e)
     if (e->req->stage == PSI_STAGE_SENDING) {
         psi_var_yield(e->req, PSI_STAGE_WINDOW);
     }
-    psi_client_kick(peer); /* the variable's next request can start */
+    psi_client_kick(peer); /* the variable's next request may be sent now */
 }
 
 /* Bytes of one element (PUSHPULL_ROWS: row) in a VALUE frame, which brings new values. */

@@ -5,11 +5,11 @@
  * Happy path: every variable is got, and the owners are asked for the status of all. The chief takes its number at the directory,
  * sends INIT for each variable, SYNC to the directory if the variables are or should be in rounds, then SEAL. Every other session
  * WAITs at the owners until the variables are sealed, asks for the status again, and compares hyperparameters and rounds with
- * those in force. If they differ, perhaps left from an earlier training, the session waits until a connected chief has made the
- * model ready, and compares again. Failure: half a model is DATA_LOSS, before any INIT; with a lease only the chief fails, and
- * the others wait until the chief has mended the model. A variable that is lost before this session has used it is got again, and
- * READY begins again. A newer chief, other hyperparameters or the deadline: an error that names them. Each step starts asks or
- * inner requests; psi_ready_pump() takes the next step when none is pending. */
+ * those in force. If they differ, those in force may be left from an earlier training: the session waits until a connected chief
+ * has made the model ready, and compares again. Each step starts control requests (asks) or inner requests; when all are
+ * answered, psi_ready_pump() takes the next step. Failure: half a model is DATA_LOSS, before any INIT; with a lease only the
+ * chief fails, and other sessions wait until it has mended the model. If a variable is lost before this session has used it,
+ * READY begins again, and gets it. A newer chief, other hyperparameters or the deadline end READY; the error names them. */
 #include "ready.h"
 
 #include "common/mem.h"
@@ -409,10 +409,10 @@ static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
-/* For the chief: set var->superseded for values that an earlier chief gave and did not seal, and that are not part of the trained
- * model. No variable is sealed: these are the values given by ASSIGN. Some variable is sealed: a chief seals when all variables
- * have a value, so the values of the chief with the lowest seal number are the model, and the others are left. PSI_CHIEF_STATIC:
- * values that a newer chief gave by INIT are part of the model too, because INIT keeps the values that it finds. */
+/* For the chief: set var->superseded for unsealed values of an earlier chief that are no part of the trained model. If no
+ * variable is sealed, these are the values given by ASSIGN. If one is sealed, the model is the values of the chief with the
+ * lowest seal number, because a chief seals only when all variables have a value; with PSI_CHIEF_STATIC also the values that a
+ * newer chief gave by INIT, which keeps the values that it finds. */
 static void weigh(struct psi_ready *r)
 {
     const bool chief = psi_ready_is_chief(r);
@@ -473,7 +473,7 @@ static void await_seals(struct psi_ready *r)
 }
 
 /* PSI_CHIEF_STATIC: ask the directory for a chief number. The request names the highest number that the owners know, because a
- * restarted directory may not know it. A session with the lease, and a READY that continues an earlier READY, have a number. */
+ * restarted directory may not know it. With the lease, or in a READY that continues an earlier one, the number is known. */
 static void take_number(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;

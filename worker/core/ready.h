@@ -10,7 +10,7 @@
 enum ready_step {
     READY_GET,    /* get variables that are not open; when all are open and the chief is known: STATUS */
     READY_DECIDE, /* STATUS is answered: choose one of the steps below, or end */
-    /* the chief number is known: end if req->bytes != 0 and no variable psi_var_is_live(); else SEAL if `complete`; else INIT */
+    /* the chief number is known: end if req->bytes is set and no variable psi_var_is_live(); or SEAL if `complete`; else INIT */
     READY_CHIEF,
     READY_INIT,   /* INITs are answered: SYNC if rounds are in force or requested, else SEAL */
     READY_SYNC,   /* SYNC is answered: SEAL */
@@ -32,7 +32,7 @@ struct psi_ready {
     bool wait_again;       /* WAIT: an owner has answered that its variables are not sealed yet */
     bool claims;           /* it is not known yet who is chief, so READY takes no step */
     uint64_t chief_number; /* number of this session as chief, now or earlier; 0: none */
-    /* the owners know this session's chief number, and refuse lower ones; always true with LEASE */
+    /* STATIC: SEAL tells the owners this session's chief number, so that they refuse lower ones; with LEASE it always does */
     bool fenced;
     /* creation number of a variable that showed a trained model at the last status while another had no value; 0: none did */
     uint64_t live_before;

@@ -148,7 +148,7 @@ static void fill(struct psi_rows *r, const struct psi_rows_given *g, const struc
     }
 }
 
-/* Fill r->indices with the given indices, each once; if list is not NULL, r->places with the position of each. */
+/* Write each given index once into r->indices and, if list is not NULL, the position of each given index into r->places. */
 static void note(struct psi_rows *r, const struct psi_rows_given *g, const struct named *list)
 {
     uint64_t k = UINT64_MAX;

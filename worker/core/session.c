@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State machine of a session (session.h). Happy path: an error from which the session can recover makes it LOST, and all calls
- * return this error. Then a thread recovers the session: it is DRAINING, then MAKING, while the other threads are barred, and
- * RUNNING again. A step in which the program had pushed is broken off. Failure modes: any other error, and too many recoveries
- * without a step, make the session FAILED; a failed attempt is repeated from DRAINING on, until the session is DOOMED and
- * GIVEN_UP; an interrupt breaks the recovery off, and the next call recovers. */
+ * return this error. Then a thread recovers the session, while other threads are barred: it is DRAINING (requests at the old
+ * client end), then MAKING (another client), then RUNNING again. A step in which the program had pushed is broken off. Failure
+ * modes: any other error, or too many recoveries without a step, makes the session FAILED. A failed attempt is repeated from
+ * DRAINING on, until the time is over or an error ends the session: it is DOOMED, then GIVEN_UP. An interrupt breaks the recovery
+ * off, and the next call recovers. */
 #include "session.h"
 
 #include "ways.h"
@@ -71,8 +72,8 @@ bool psi_session_recovers(const struct psi_session *m)
 
 bool psi_session_is_final(const struct psi_session *m)
 {
+    /* DRAINING: psi_session_fails() sets m->error only for an error that ends the session */
     return m->state == PSI_SESSION_FAILED || m->state == PSI_SESSION_GIVEN_UP || m->state == PSI_SESSION_DOOMED ||
-           /* DRAINING: psi_session_fails() sets m->error only for an error that ends the session */
            (m->state == PSI_SESSION_DRAINING && m->error.code != PS_OK);
 }
 

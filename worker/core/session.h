@@ -47,7 +47,7 @@ enum psi_step {
 enum psi_readiness {
     PSI_READY_NOT_ASKED,
     PSI_READY_ASKED,
-    PSI_READY_ONCE /* READY has succeeded: if a variable has no value from now on, the value was lost */
+    PSI_READY_ONCE /* READY has succeeded once: if a variable has no value later, the value was lost */
 };
 
 /* Whether the session was chief in its last READY. */
@@ -76,8 +76,8 @@ enum psi_stuck {
 struct psi_who {
     uint64_t thread; /* number of the calling thread; 0: none */
     bool on_loop;    /* the caller is a callback of the session's loop, perhaps on the recovering thread */
-    /* 1 + psi_session.lives when the call pushed or ended a step; another value of lives now: a recovery came between. 0: the
-     * call has done neither */
+    /* 1 + psi_session.lives at the time when the call pushed or ended a step; if lives has grown since, the session was recovered
+     * in between. 0: the call has done neither */
     uint64_t life;
 };
 
@@ -130,7 +130,7 @@ bool psi_session_bars(const struct psi_session *m, const struct psi_who *who, st
 ps_status psi_session_error(const struct psi_session *m, const struct psi_who *who, struct psi_err *err);
 /** PS_OK if `who` may start a call or a request; else *err, if not NULL, says why not. */
 ps_status psi_session_may_start(const struct psi_session *m, const struct psi_who *who, struct psi_err *err);
-/** True if *err says only that the session is being closed. Such an error is not kept as the session's first error. */
+/** True if *err says only that the session is being closed. Any other error replaces such an error of the session. */
 bool psi_session_only_closes(const struct psi_session *m, const struct psi_err *err);
 /** Handle an error, and say what it means for the session. final: the session does not recover from it, whatever its code. */
 enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *who, const struct psi_err *err, bool final);
@@ -138,13 +138,13 @@ enum psi_stuck psi_session_fails(struct psi_session *m, const struct psi_who *wh
  * or, if the program itself deleted the queue while the request waited (deletes), CANCELLED. True: the session recovers from the
  * loss; then call psi_session_fails(), unless the request was sent by an earlier client. */
 bool psi_session_loses_queue(const struct psi_session *m, bool deletes, struct psi_err *err);
-/** If *err is the DEADLINE_EXCEEDED by which a recovery ends requests, put the error that caused the recovery into *err. */
+/** If *err is the DEADLINE_EXCEEDED by which a recovery ends requests, give it code and reason of the recovery's cause. */
 void psi_session_cuts(const struct psi_session *m, struct psi_err *err);
 
 /** Call when an attempt to recover has failed with *err. in_time: there is time for another attempt. True: DRAINING again. */
 bool psi_session_try_again(struct psi_session *m, const struct psi_err *err, bool in_time);
-/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error. This is an error that
- * came meanwhile and that ends the session; or the cause, if the session is being closed; or else *err. */
+/** Call when the recovery ends without success; PSI_ON_GIVE_UP must follow. Returns the session's error: an error that came
+ * meanwhile and ends the session; if there is none, the cause of the recovery if the session is being closed, else *err. */
 const struct psi_err *psi_session_doomed(struct psi_session *m, const struct psi_err *err);
 /** Call when READY has ended. chief_number 0: this session was not chief. may_empty: it may discard a model that lacks values. */
 void psi_session_readied(struct psi_session *m, uint64_t chief_number, ps_status st, bool may_empty);
@@ -177,7 +177,7 @@ enum psi_session_event {
     PSI_ON_CLOSE,
     PSI_ON_QUIET,      /* all calls have returned: if the session's error only says that the session closes, it is dropped */
     PSI_IS_LOST,       /* asked after an error. 1: the session can recover, and the program may finish its step first */
-    PSI_MAY_RECOVER,   /* answer 1: the session is lost, and the next call that can recover it will do so */
+    PSI_MAY_RECOVER,   /* answer 1: the session is lost, or a recovery is under way, and the session may run again */
     PSI_IS_RECOVERING, /* psi_session_recovers() */
     PSI_IS_CHIEF       /* true if the session was chief in its last READY */
 };

@@ -4,8 +4,8 @@
  * most once in PSI_SLOW_MS. Tasks and kinds beyond GROUPS_MAX are counted in the last line. */
 #include "client.h"
 
-/* SLOW_TOO_MS: a log line also counts requests of its kind and task whose own line is due within so many ms: they are probably of
- * the same step */
+/* SLOW_TOO_MS: if a request is logged, others of its task and kind that become due within this time are counted in the same line:
+ * they are probably of the same step */
 enum { GROUPS_MAX = 16, SLOW_TOO_MS = 1000 };
 
 struct slow_group {
@@ -15,8 +15,8 @@ struct slow_group {
     uint64_t oldest_ms; /* start of the oldest request */
 };
 
-/* How much req explains of the wait; a log line shows the request with the highest number as its example. 3: its task is down.
- * 2: a task has refused it. 1: it was sent. 0: it is queued in this process. */
+/* How well req explains the wait. A log line shows the request with the highest result as its example. 3: its task is down. 2: a
+ * task has refused it. 1: it was sent. 0: it is queued in this process. */
 static int explains(const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records the exchanges of a traced session with tasks. Happy path: after psi_client_trace() each sequence number, PULL frame and
- * ask begins an exchange. Its first frame is queued, with flag TIMES if the task knows TIMES; its answer ends the exchange, and
- * has the durations that the task reports. Times are those of the events: the shell calls psi_client_time() before each event.
+ * ask begins an exchange. If the task knows flag TIMES, the first frame asks for durations at the task by this flag. The answer
+ * ends the exchange, and has the durations. All times are those of events: the shell calls psi_client_time() before each event.
  * Failure: an exchange without an answer has no end; without memory, or beyond PSI_EXCHANGES_MAX, it is left out and counted. */
 #include "client.h"
 
@@ -110,7 +110,7 @@ void psi_exchange_end(const struct psi_peer *peer, uint64_t id, uint64_t number,
     const struct ps_frame_header *h = &in->header;
     if ((h->flags & PS_FLAG_TIMES) != 0 && h->op == x->op && h->id == number) {
         x->part_names = PARTS;
-        memcpy(x->parts_ns, psi_reader_meta(in) + h->meta_bytes - sizeof(x->parts_ns),
-               sizeof(x->parts_ns)); /* the meta is long enough: psi_form_check() */
+        /* psi_form_check() has checked that the meta is long enough */
+        memcpy(x->parts_ns, psi_reader_meta(in) + h->meta_bytes - sizeof(x->parts_ns), sizeof(x->parts_ns));
     }
 }

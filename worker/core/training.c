@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State machine of training (training.h). Happy path: a pull reads every parameter whose value is STALE, and waits for all
- * values. A push takes the gradient buffer, and the caller sends it. The end of a step waits for the pushes, meets the other
- * workers if the session is a member, and adds one to the global step unless rounds count it. Failure modes: an interrupted call
- * stops, and takes back what it has not handed over. The next call awaits the interrupted call's values and addition; no addition
- * is made twice. The caller says whether the session has failed (psi_now). */
+/* State machine of training (training.h). Happy path: a pull reads every parameter of which no value came ahead (STALE), and
+ * waits for all values. A push takes the gradient buffer, and the caller sends it. The end of a step waits for the pushes, meets
+ * the other workers if the session is a member, and adds one to the global step unless rounds count it. Failure modes: an
+ * interrupted call begins nothing more, and waits only until its reads have ended. Its pushes and its addition to the global step
+ * go on: the next call awaits them, and no addition is made twice. The caller says whether the session has failed (psi_now). */
 #include "training.h"
 
 #include "ways.h"

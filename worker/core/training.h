@@ -29,8 +29,8 @@ enum psi_training_state {
 /* Membership in a group of sessions that train in rounds or with bounded staleness, and so wait for each other. */
 enum psi_membership {
     PSI_MEMBER_NONE,    /* the session trains alone */
-    PSI_MEMBER_JOINED,  /* the session has not ended a step yet: other workers may still have to start */
-    PSI_MEMBER_STEPPED, /* the session has ended a step, so all workers have joined */
+    PSI_MEMBER_JOINED,  /* the session has not ended a step since it joined: other workers may still have to start */
+    PSI_MEMBER_STEPPED, /* the session has ended a step since it joined */
     PSI_MEMBER_WAITED,  /* bounded staleness: the step has waited for the other workers, and is not counted yet */
     PSI_MEMBERSHIPS
 };
@@ -91,8 +91,8 @@ struct psi_training_param {
     uint64_t version, next_version; /* versions of the last read values, and of those in the second buffer */
     uint64_t pushed_step;           /* rounds: training.step at the last push of this parameter; 0: none */
     uint64_t push_number;           /* number of this parameter's last push, counted from 1; 0: none */
-    /* values of training.pulls, the number of the newest pull. read_pull: when the read in flight began. value_pull: when the
-     * read of the present values began. A pull whose number is not higher began before that read, and takes its values */
+    /* numbers of pulls. read_pull: the newest pull (training.pulls) when the read in flight began. value_pull: pulls up to this
+     * number take the present values, newer pulls read again */
     uint64_t read_pull, value_pull;
 };
 
@@ -126,7 +126,7 @@ enum psi_call_kind {
     PSI_CALL_STEP,
     /* waits for exclusive use, to make the session ready. psi_training_turn_over() must follow unless the call was interrupted */
     PSI_CALL_READY,
-    PSI_CALL_EXCHANGE, /* an interrupted ps_param_grad() needs a buffer that no push uses: PSI_DO_TAKE exchanges the buffers */
+    PSI_CALL_EXCHANGE, /* an interrupted ps_param_grad() needs a free buffer: PSI_DO_TAKE exchanges the gradient buffers */
     PSI_CALL_GRADIENT, /* waits until the gradient buffer of one parameter is free */
     PSI_CALL_QUIET     /* waits until no push is in flight */
 };
@@ -138,12 +138,11 @@ enum psi_call_end {
     PSI_END_REFUSED /* psi_training_next() has failed, or psi_training_did() reported that the caller could not do its part */
 };
 
-/* What the caller must do next. Unless a value's comment says otherwise: without the lock, and then psi_training_did(). */
+/* What the caller must do next: OVER, WAIT, TAKE under the lock; all others without the lock, and then psi_training_did(). */
 enum psi_do {
-    PSI_DO_OVER, /* nothing: the call is over, see call->end; under the lock, no psi_training_did() */
-    PSI_DO_WAIT, /* wait for an event, then ask again; under the lock, no psi_training_did() */
-    /* give the program the values of call->at, from the second buffer if call->exchange; under the lock, no psi_training_did() */
-    PSI_DO_TAKE,
+    PSI_DO_OVER,  /* nothing: the call is over, see call->end */
+    PSI_DO_WAIT,  /* wait for an event, then ask again */
+    PSI_DO_TAKE,  /* give the program the values of call->at, from the second buffer if call->exchange */
     PSI_DO_READ,  /* start to read call->at into its value buffer */
     PSI_DO_AHEAD, /* start to read call->at into its second buffer, which may have to be made */
     PSI_DO_PUSH,  /* push call->param, as a push-pull if call->brings; from a device: call psi_training_fetches() first */

@@ -3,10 +3,10 @@
  * started yet. Waiting repairs a loss, but not such a fault, so these tasks have a timeout of their own, the start timeout.
  *
  * Happy path: peer.c records when a task is first dialled, and when it is connected. Failure: a request for the task ends when
- * the start timeout has passed since the request's start, unless its own deadline comes first. If that time has passed since the
- * first dial too, psi_err.unreached is set, and a monitored session does not try again. Every 30 s a log line names these
- * tasks, and why each is not up. A request for a task that refuses the session's key or certificate waits no longer than an
- * operation may take: only another key file on one side mends that. */
+ * the start timeout has passed since the request's start, or earlier at its own deadline. If the start timeout has passed since
+ * the first dial too, psi_err.unreached is set, and a monitored session does not try again. If a task refuses the session's key
+ * or certificate, a request for it ends after the operation timeout, if that is shorter: waiting does not help, only another key
+ * file on one side does. Every 30 s a log line names these tasks, and why each is not up. */
 #include "ready.h"
 
 #include <stdio.h>

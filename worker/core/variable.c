@@ -5,10 +5,10 @@
  * names the owner; OPEN at the owner gives handle and state. Failure: if directory or owner is not ready, the session tries again
  * while a request waits. If the owner was restarted and does not have the name, CREATE is sent again.
  *
- * A variable that is opened again continues only with its old incarnation and creation number. A restarted owner draws both anew,
- * also for values from a checkpoint, so on_reopen() ends the variable's mutations (psi_window_lose()). Then psi_var_lost()
- * decides: a variable that the session has used, or that must exist (LOOKUP), is lost for good; another is got again when a
- * request needs it. Used: a mutation, a read or a READY of the variable ended with PS_OK; for a queue: it was opened. */
+ * When OPEN is sent again after a restart of the owner, the variable has another incarnation and creation number, even if its
+ * value comes from a checkpoint. So on_reopen() ends the variable's mutations (psi_window_lose()), and psi_var_lost() decides: a
+ * variable that this session has used, or that must exist (LOOKUP), is lost for good; another variable is got again when a
+ * request needs it. Used: a mutation, a read or a READY of the variable has ended with PS_OK; a queue: it was opened. */
 #include "client.h"
 
 #include "common/mem.h"
@@ -107,7 +107,7 @@ void psi_var_tick(struct psi_client *c)
             continue;
         }
         if (psi_list_empty(&var->getters) && psi_list_empty(&var->waiting)) {
-            psi_var_move(var, PSI_VAR_NEW, NULL); /* no request waits for the variable */
+            psi_var_move(var, PSI_VAR_NEW, NULL);
         } else {
             psi_var_move(var, PSI_VAR_CREATE, &c->want_create);
         }
@@ -187,7 +187,7 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
                           r->retry_after_ms);
         }
     }
-    /* send the OPENs only now that the whole answer is read, so that one OPEN to each owner names all its variables */
+    /* send the OPENs only now that the whole answer is read, so that an OPEN names many variables of its owner */
     for (uint32_t i = 0; i < c->peer_count; i++) {
         if (!psi_list_empty(&c->peers[i]->want_open)) {
             psi_client_kick(c->peers[i]);

@@ -6,9 +6,10 @@
  * (abandoned: entry->req == NULL). So the task's record of 256 outcomes covers every number that may still be sent.
  *
  * Failure modes:
- *     load      the task refuses: the request is repeated with a new number, but only to the same creation of its variable
+ *     load      the task refuses: the request is repeated with a new number, but not if the variable was lost or made anew
  *     deadline  ABANDON is sent; if a frame is half written, the connection is closed, and the next HELLO abandons the number
- *     record    the task runs on, but has lost the session's record: psi_window_settle() ends the number ABORTED, outcome unknown
+ *     record    the task runs on, and has lost the session's record: psi_window_settle() ends the number ABORTED, outcome
+ *             unknown, if a byte may have been sent; otherwise the mutation is sent
  *     restart   psi_window_lose() ends the numbers of each variable that was open, psi_window_settle() those of variables that
  *             this session had lost before: ABORTED, LOST; outcome unknown if a byte may have been sent, else nothing applied
  * An abandoned number has no request to end, and is freed. A number that was acknowledged is not in the window: if the restarted
@@ -183,7 +184,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         psi_entry_in_queue(e, false);
     }
     if (e->queued) {
-        /* a part of the frame is sent, and the rest is in the caller's memory: the request ends when the whole frame is sent */
+        /* the rest of a half sent frame is in the caller's memory: the request ends when the whole frame is sent */
         e->ending = true;
     } else {
         finish(e);
@@ -209,7 +210,7 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
         }
         return;
     }
-    /* a failure may be answered before all frames are sent: a reset of the variable, or the end of a round */
+    /* the task may answer before all frames are sent: with a failure (a reset), or because the round has ended */
     bool early = e->unsent || e->next < e->total;
     if (op != e->op || (r->status == PS_OK && early && !psi_sync_was_dropped(op, r))) {
         psi_peer_fail(peer, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
@@ -324,7 +325,7 @@ void psi_window_detach(struct psi_peer *peer)
         if (e->ending) {
             finish(e);
         } else if (e->req != NULL && e->req->stage == PSI_STAGE_SENDING) {
-            /* the mutation is sent again after the reconnect, before all other requests */
+            /* after the reconnect the mutation is sent again before waiting requests, unless it has an outcome then */
             psi_var_yield(e->req, PSI_STAGE_WINDOW);
         }
     }

@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum {
-    EXPORTER_VARIABLES_SHOWN = 100,   /* how many of the largest variables have samples of their own; the others have a sum */
-    EXPORTER_VARIABLES_ASKED = 20000, /* with more variables at all tasks together, no lists of variables are asked for */
-    EXPORTER_EVENTS_KEPT = 200,       /* events that the page shows */
+    EXPORTER_VARIABLES_SHOWN = 100,   /* so many of the largest variables have samples of their own; the others have one sum */
+    EXPORTER_VARIABLES_ASKED = 20000, /* if all tasks together have more variables, no lists of variables are asked for */
+    EXPORTER_EVENTS_KEPT = 200,       /* most events that the page shows */
     EXPORTER_HOSTS_MAX = 16,
     EXPORTER_TOKEN_BYTES_MAX = 255
 };
@@ -41,8 +41,8 @@ struct look {
     ps_status error_status;
     int64_t looked_ms; /* time in ms when the tasks were asked last; 0: never */
     double took_seconds;
-    int64_t uncertain_ms;   /* time in ms since which no task has answered; 0: a task answered last time */
-    ps_event_place *places; /* [c.task_count]: position in each task's events up to which they were fetched */
+    int64_t uncertain_ms;   /* time in ms since which no task has answered; 0: a task answered the last request */
+    ps_event_place *places; /* [c.task_count]: for each task, the position in its events up to which they were fetched */
     struct exporter_event *events;
     size_t event_count; /* the oldest first */
 };

@@ -2,13 +2,13 @@
 /* HTTP, by libmicrohttpd: one thread answers, one request after the other.
  *
  * Happy path: GET or HEAD of /healthz or /readyz; or, with the token if one is set, of /, /metrics or /api/status. The Host
- * header must be allowed. Failure modes: other requests get 4xx; what is no HTTP gets 400 or no answer. Bounds: CONNECTIONS_MAX
- * connections, CONNECTIONS_OF_ONE of one address, each with CONNECTION_BYTES of memory, and closed after CONNECTION_SECONDS of
- * silence; a body is never read; the tasks are asked at most once in --every, and until then each request gets the last answer,
- * so a flood of requests costs the tasks nothing.
+ * header must be allowed. Failure modes: other requests get 4xx; bytes that are not HTTP get 400 or no answer. Bounds: there are
+ * at most CONNECTIONS_MAX connections, and CONNECTIONS_OF_ONE of one address; each has CONNECTION_BYTES of memory, and is closed
+ * after CONNECTION_SECONDS of silence. A body is never read. /metrics and /api/status each ask the tasks at most once in --every,
+ * and until then all requests get the last answer, so a flood of requests costs the tasks nothing.
  *
- * The Host header is checked because a page of somebody else's site may make a browser send requests to this program under that
- * site's name (DNS rebinding), and the page could read the answers. */
+ * Why the Host header is checked: a page of another site could make a browser send requests to this program under that site's
+ * name (DNS rebinding), and could read the answers. */
 #include "exporter.h"
 
 #include <arpa/inet.h>
@@ -249,7 +249,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 {
     static char headers_are_here;
     (void)version, (void)body;
-    if (*seen == NULL) { /* libmicrohttpd calls first with the headers alone; answer at the next call */
+    if (*seen == NULL) { /* the first call, with the headers alone: answer at the next call */
         *seen = &headers_are_here;
         return MHD_YES;
     }

@@ -2,9 +2,9 @@
 /* The state of the tasks, asked for and shown by code of psctl.
  *
  * Happy path: look_at_tasks() opens a session, which stays open, and asks all tasks for their state, at most once in --every.
- * /metrics and /api/status then ask the tasks for more. Failure modes: no task answers: there is no session, and the next request
- * tries again; a task that does not answer is shown as down. After AWAY_MS without any answer a new session is made, because the
- * cluster may be another one now. */
+ * /metrics and /api/status then ask the tasks for more. Failure modes: if no task answers at first, there is no session, and a
+ * later request tries again. A task that does not answer is shown as down. If no task has answered for AWAY_MS, the session is
+ * closed, and the next request opens another one, because the cluster may be another one now. */
 #include "exporter.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool keep_error(struct look *l, ps_status st, const char *text)
     return false;
 }
 
-/* Open a session with the first address of --target that answers. False: none does; l->error says why. */
+/* Open a session with the first address of --target that answers. False: no address answers, or no memory; see l->error. */
 static bool open_session(struct look *l)
 {
     ps_session_options o;
@@ -123,7 +123,7 @@ bool look_at_tasks(struct look *l)
         l->c.argv = l->argv;
         write_when(l);
         psctl_restart_clock(&l->c);
-        ps_session_set_deadline(l->c.session, 0); /* no deadline for the session: requests have their own timeouts */
+        ps_session_set_deadline(l->c.session, 0); /* 0: the session has no deadline; requests have their own timeouts */
         good = psctl_ask(&l->c, l->o->timeout_ms / 2) == PSCTL_OK;
         if (!good) {
             (void)keep_error(l, PS_UNAVAILABLE, ps_last_error());
@@ -161,8 +161,8 @@ static void each_event(void *ctx, const ps_event_info *e)
     }
     const int64_t unix_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - (int64_t)e->age_ms;
     size_t at = l->event_count++;
-    while (at > 0 &&
-           l->events[at - 1].unix_ms > unix_ms) { /* sort by time: each task's events come together, not in the order of time */
+    /* sort by time: the events of one task come together, before those of the next task */
+    while (at > 0 && l->events[at - 1].unix_ms > unix_ms) {
         l->events[at] = l->events[at - 1];
         at--;
     }

@@ -3,10 +3,10 @@
  *
  * Happy path: metrics_write() asks all tasks for their state, and writes one metric after the other, each with its samples of all
  * tasks. Lists (sessions, waits, rounds, ages, queues, variables) are asked for when their metrics are written. Failure modes: a
- * task that does not answer has psd_up 0 and no other sample; a task that does not let the exporter in has psd_refused 1, and
- * psd_up 0 only if it is of the directory's job; without a session there is one psd_up 0 without a task; a list without an answer
- * is left out. Bounds: the EXPORTER_VARIABLES_SHOWN largest variables, and as many queues, have samples; other variables have one
- * sum. */
+ * task that does not answer has only psd_up 0 and psd_refused. A task that does not let the exporter in has psd_refused 1; it has
+ * psd_up 0 only if it is of the directory's job. Without a session there is one psd_up 0 without a task. A list without an answer
+ * is left out. Bounds: only EXPORTER_VARIABLES_SHOWN variables (the largest) and as many queues have samples; all other variables
+ * have one sum. */
 #include "exporter.h"
 
 #include "common/utf8.h"
@@ -49,11 +49,11 @@ static const char *task_of(const struct look *l, int i)
 
 enum number { U32, U64, F64, BOOLEAN, MILLISECONDS };
 struct of_task {
-    const char *name, *type, *labels,
-        *help; /* labels: further labels, "" or ",reason=\"push\""; help NULL: a sample of the metric in the row before */
+    /* labels: further labels, "" or ",reason=\"push\""; help NULL: the row is one more sample of the metric in the row before */
+    const char *name, *type, *labels, *help;
     enum number number;
     size_t offset;
-    bool is_sum; /* a sum over all containers; no sample if the exporter may not read all (ps_task_info.in_part) */
+    bool is_sum; /* a sum over all containers; no sample if the exporter may not read all of them (ps_task_info.in_part) */
 };
 #define OF(number_, field_) number_, offsetof(ps_task_info, field_), false
 #define SUM(number_, field_) number_, offsetof(ps_task_info, field_), true
@@ -239,8 +239,8 @@ static void put_waits(const struct look *l, FILE *to)
     }
 }
 
-/* Write a histogram in which value i occurs counts[i] times. of: its labels, without braces. The last count is for all values
- * above 15; in the sum each of these counts as 16. */
+/* Write a histogram in which value i occurs counts[i] times. of: the labels, without braces. The last entry counts all values
+ * above 15; the histogram's sum takes each of these values as 16. */
 static void put_histogram(FILE *to, const char *name, const char *of, const uint64_t counts[PS_HISTOGRAM])
 {
     uint64_t count = 0, sum = 0;
@@ -280,7 +280,7 @@ static void put_ages(const struct look *l, FILE *to)
 
 struct rounds {
     ps_round_info *of;
-    uint32_t (*members)[PS_MEMBER_UNKNOWN + 1]; /* [count]: how many members each round has in each state */
+    uint32_t (*members)[PS_MEMBER_UNKNOWN + 1]; /* [count]: for each round, the number of its members in each state */
     size_t count, capacity, member_capacity;
 };
 
@@ -444,8 +444,8 @@ static void put_variables(const struct look *l, FILE *to)
     free(all.of);
 }
 
-/* Read the number that is word `field` of a file in /proc, counted from 0. after: the words begin behind the last such character;
- * 0: at the start of the file. Returns 0 if there is no such number. */
+/* Read word number `field`, from 0 on, of a file in /proc as a number. after: words are counted from behind the last such
+ * character; 0: from the start of the file. Returns 0 if there is no such number. */
 static uint64_t read_number(const char *path, char after, int field)
 {
     char text[1024];
@@ -464,9 +464,9 @@ static uint64_t read_number(const char *path, char after, int field)
     return strtoull(at, NULL, 10);
 }
 
-enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words, for read_number(): of /proc/self/stat behind ')'; of statm */
+enum { STAT_START = 19, STATM_RESIDENT = 1 }; /* words for read_number(): of /proc/self/stat behind ')', of /proc/self/statm */
 
-/* Unix time in seconds when this process started, from its start time since the boot. */
+/* Unix time in seconds when this process started. /proc/self/stat has it in clock ticks since the boot. */
 static double start_seconds(void)
 {
     static double known;

@@ -60,7 +60,7 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
     const int tasks = find_trained(s, &look.trained) ? ps_cluster_tasks(s) : 0;
     for (int i = 0; i < tasks; i++) {
         if (of_task(look.trained.device, ps_cluster_task_name(s, i))) {
-            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* on failure look.rate stays unset */
+            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* on failure look.found stays false */
         }
     }
     *out_rate = look.rate;
@@ -69,7 +69,7 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
 
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean)
 {
-    bool again = false; /* true: a task was restarted, and counts from 0 again */
+    bool again = false; /* true: a task was restarted, and counts from 0 again: the earlier counts are not subtracted */
     double sum = 0;
     double total = 0;
     for (int i = 0; i < PS_HISTOGRAM; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N. It has records as in a TFRecord: a length (u64,
- * little-endian), the masked CRC32C of these 8 bytes (u32), an Event (event.proto), and the masked CRC32C of the Event (u32);
- * masked: rotated right by 15, plus 0xa282ead8. The first Event has the text "brain.Event:2". Records gather in a buffer for one
- * write. Failure modes: the disk is full, or a limit on file sizes is reached; a record written in part is cut off. */
+/* A file of events for TensorBoard: events.out.tfevents.SECONDS.HOST.PID.N. Its records are those of a TFRecord file: a length
+ * (u64, little-endian), the masked CRC32C of these 8 bytes (u32), an Event (event.proto), and the masked CRC32C of the Event
+ * (u32). Masked: rotated right by 15 bits, plus 0xa282ead8. The first Event is the version, "brain.Event:2". A buffer gathers
+ * records for one write. Failure modes: the disk is full, or a limit on file sizes is reached; then a record that was written in
+ * part is cut off. */
 #include "events.h"
 
 #include "common/crc32c.h"
@@ -119,7 +120,7 @@ ps_status psi_events_flush(struct psi_events *e, struct psi_err *err)
     psi_files_release_signal(held);
     e->used = 0;
     if (why != 0) {
-        PSI_IGNORE(ftruncate(e->fd, (off_t)e->written)); /* removes the part of a record, for whose rest a reader would wait */
+        PSI_IGNORE(ftruncate(e->fd, (off_t)e->written)); /* cuts off half a record: readers would wait for its rest */
         return psi_fail_errno(err, why, "write", e->path);
     }
     e->written += done;
@@ -129,7 +130,7 @@ ps_status psi_events_flush(struct psi_events *e, struct psi_err *err)
 void psi_events_close(struct psi_events *e)
 {
     if (e->open) {
-        (void)close(e->fd); /* an error is ignored: psi_events_flush() has reported those of writes */
+        (void)close(e->fd); /* no check: psi_events_flush() has reported errors of writes */
         psi_free(e->buffer);
         e->buffer = NULL;
         e->open = false;

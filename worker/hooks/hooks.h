@@ -21,7 +21,7 @@ struct psi_every {
     int64_t last_step;
     uint64_t last_ms;
 };
-/** Set an interval of steps or seconds; 0: not used. INVALID_ARGUMENT: one of them is negative or NaN, or both are 0. */
+/** Set an interval of steps or seconds; 0: not used. INVALID_ARGUMENT: one of them is out of range, or both are 0. */
 ps_status psi_every_init(struct psi_every *e, int64_t steps, double seconds, struct psi_err *err) PSI_MUST;
 void psi_every_begin(struct psi_every *e, int64_t step, uint64_t now_ms);
 /** True if the interval is over, if none has begun, or if the step is lower than last_step. Then the next interval begins. */

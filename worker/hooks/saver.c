@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints that the training asks for, in intervals.
+ * Checkpoints that the training asks for: before its first step, at the end of each interval, and at the end of the session.
  *
- * Happy path: when the interval is over and this session is the chief, the hook asks the directory for a checkpoint
- * (worker/api/saver.c) and waits at most wait_ms for the answer. Failure modes: if the checkpoint is not made by then, the
- * directory goes on making it. If the checkpoint cannot be made, or the directory does not answer, training goes on.
+ * Happy path: if this session is the chief then, the hook asks the directory for a checkpoint (worker/api/saver.c), and waits at
+ * most wait_ms for the answer. Failure modes: if the checkpoint is not made by then, the directory goes on making it. If the
+ * checkpoint cannot be made, or the directory does not answer, training goes on.
  */
 #include "hooks.h"
 
@@ -14,7 +14,7 @@ struct saver {
     struct psi_saver saver;
 };
 
-/* Ask for a checkpoint before the session's first step, as TensorFlow does; after a recovery only at the end of an interval. */
+/* Before the session's first step, ask for a checkpoint, as TensorFlow does. After a recovery, do nothing. */
 static ps_status on_created(void *ctx, ps_session *s)
 {
     struct saver *h = ctx;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps per second in the log. The interval begins after the session's first step, as in TensorFlow's StepCounterHook: the work
- * of a first step (connections, buffers) is in no rate. A line has the global steps of all workers and the steps of this session,
- * divided by the time. Failure mode: the global step has gone back, because the model was lost: no line, a new interval. */
+/* Steps per second in the log. The first interval begins after the session's first step, as in TensorFlow's StepCounterHook: no
+ * rate includes the work of a first step (connections, buffers). A line has two rates: the global steps of all workers, and the
+ * steps of this session, each divided by the time. Failure mode: if the global step has gone back, because the model was lost, no
+ * line is written, and a new interval begins. */
 #include "hooks.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hook that ends training at a global step: each session checks the global step after its own steps, and begins no further step
- * when the limit is reached. In rounds all workers end with the same step. Failure mode: a session that recovers at an older step
- * continues until the limit is reached again. */
+ * when the limit is reached. In rounds all workers end with the same step. Failure mode: a session that recovers with an older
+ * model trains until the limit is reached again. */
 #include "hooks.h"
 
 struct stop_at {

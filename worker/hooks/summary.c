@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Summaries: the values of steps, in event files for TensorBoard.
+ * Summaries: the values of steps, in event files for TensorBoard. Only the chief's session writes.
  *
  * Happy path: when the chief becomes ready, on_created() makes a file with a record of the first step. on_step() stores each
- * step's values, in place of older ones of the same name; at the end of each interval it writes them with their steps, and what
- * the tasks have counted. The rest is written when the session ends, also after an error. When another session becomes chief,
- * this session stops writing. Failure modes: no file can be made in the first on_created(): the session fails; a later failure:
- * one line in the log, and no further summaries.
+ * step's values, in place of older ones of the same name. At the end of each interval it writes the stored values, with their
+ * steps, and what the tasks have counted. The rest is written when the session ends, also after an error. Failure modes: if the
+ * first on_created() cannot make a file, the session fails; a later failure is one line in the log, and ends the summaries.
  */
 #include "hooks.h"
 
@@ -30,7 +29,7 @@ struct summary {
     struct psi_every every;
     struct psi_kept kept;
     struct psi_events events;
-    bool begun, lost;       /* begun: on_created() was called before; lost: a write has failed, and no more summaries are made */
+    bool begun, lost;       /* begun: on_created() was called before; lost: a write has failed, so no more summaries are made */
     bool theirs[OWN_COUNT]; /* the program reports the value itself */
     struct psi_counted ages, leads;
     int64_t at_step; /* global step of the last write; 0: nothing was written */
@@ -88,7 +87,7 @@ static ps_status keep(struct summary *h, const char *name, double value, int64_t
     if (psi_kept_take(&h->kept, name, value, step, now_ms)) {
         return PS_OK;
     }
-    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* only the chief has a file; others drop the kept values */
+    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* only the chief has a file */
     h->kept.count = 0;
     return st != PS_OK || psi_kept_take(&h->kept, name, value, step, now_ms) ? st : PS_INTERNAL;
 }
@@ -149,7 +148,7 @@ static ps_status lost(struct summary *h, ps_session *s, const struct psi_err *er
     return PS_OK;
 }
 
-/* Unless a file is open, make one for this session, the chief. Its first record says that values begin at step + 1. */
+/* Make a file, unless one is open, and write a record that says that values begin at step + 1. Only for the chief. */
 static ps_status start(struct summary *h, int64_t step, struct psi_err *err)
 {
     const uint64_t now_ms = wall_ms();
@@ -175,7 +174,7 @@ static ps_status on_created(void *ctx, ps_session *s)
     return first ? psi_api_stick_final(s, &err) : lost(h, s, &err);
 }
 
-/* Store the values of a step, and at the end of an interval write all, if this session is the chief then. */
+/* Store the values of a step. At the end of an interval write all stored values, or drop them if the session is not the chief. */
 static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
 {
     struct summary *h = ctx;
@@ -214,8 +213,8 @@ static void release(void *ctx)
 {
     struct summary *h = ctx;
     struct psi_err err = {0};
-    if (h->events.open && put_kept(h, &err) == PS_OK) { /* open: the session has failed, so on_end() was not called */
-        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* an error is ignored: no caller is left to get it */
+    if (h->events.open && put_kept(h, &err) == PS_OK) { /* on_end() is not called if the session has failed */
+        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* no caller is left to get an error */
     }
     psi_events_close(&h->events);
     psi_free(h);
