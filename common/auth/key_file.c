@@ -190,7 +190,7 @@ static void add(struct psi_secret *t, const char *p, size_t n)
     t->n += n;
 }
 
-/* Append line [n] to `to`, changed or left out as `becomes` says. key: the line's key; NULL: none, the line is copied. */
+/* Append line [n] to `to`, changed or left out as `becomes` says. key: the key of this line; NULL: the line has none. */
 static void add_line(struct psi_secret *to, const char *line, size_t n, const struct psi_key *key, enum psi_key_becomes becomes)
 {
     const bool use = becomes == PSI_KEY_IS_USED;

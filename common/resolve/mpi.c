@@ -16,7 +16,7 @@
 
 /* Names of the environment variables that one launcher sets. */
 struct names {
-    /* `at` has the number of the process on its host, `job` the job's unique name; job NULL: the launcher has no such name */
+    /* `at` names the variable with the process's index on its host, `job` that with the job's unique name; NULL: there is none */
     const char *rank, *ranks, *at, *job;
 };
 
