@@ -115,7 +115,7 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
     }
 }
 
-/* narrow_f16c() and widen_f16c() use the CPU's instructions, ten times as fast as a loop. They return how many they did. */
+/* narrow_f16c() and widen_f16c() use the CPU's instructions, ten times as fast as a loop, and return how many values they did. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that users and peers give. A variable or container name: letters, digits and . _ - /, bounded, no leading or trailing
+/* Names that users and peers give. A variable (container) name: 1 to 255 (63) letters, digits and . _ - /, no leading or trailing
  * '/', no empty, "." or ".." component; never a path. A variable is not called `__metadata__`, which safetensors files use. A job
  * name (TensorFlow's): a letter, then letters, digits, _. The bytes need no NUL at their end. Pure, any thread. */
 #ifndef PSI_NAME_H

@@ -121,7 +121,7 @@ ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
  * Errors  PS_INVALID_ARGUMENT  naming the optimizer, the parameter and its value. */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
 
-/** Check that the optimizer, which passed psi_optimizer_check(), fits a variable: its name and shape, and how it is a part.
+/** Check that the optimizer, which passed psi_optimizer_check(), fits a variable of this name, dtype, shape and part.
  *
  * Errors  PS_INVALID_ARGUMENT  an optimizer with slots by row: the variable has no rows, rows without elements, rows larger than
  * PSI_ROW_BYTES_MAX, or is cut across its rows */

@@ -21,7 +21,7 @@ struct psi_code {
     const uint8_t *in;
     size_t bytes_left;
     uint32_t version; /* format of the state file */
-    uint32_t numbers; /* how many NUMBERs of the last COUNTED are still to be read or written */
+    uint32_t numbers; /* how many of the NUMBERs that the last COUNTED counts are still to come */
     const char *what; /* name of the entry, for errors */
     ps_status st;
     struct psi_err *err;

@@ -19,7 +19,7 @@ struct slurm {
     uint32_t tasks_of[PS_TASKS_MAX];                  /* [node] number of tasks */
     uint32_t ranks, rank;                             /* ranks of the step; rank of this process */
     uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank] index of the rank's node; its index there */
-    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by a task's index on its node; port_count 0: see --base_port */
+    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by a task's index on its node; none: --base_port + index */
     const char *counts_from, *ranks_from;     /* variables that gave the counts and the ranks, for errors */
 };
 
