@@ -68,7 +68,7 @@ static inline const uint8_t *psi_reader_meta(const struct psi_reader *r)
 {
     return r->head + PS_FRAME_HEADER_BYTES;
 }
-/** True while part of a segment lies in the lent buffer: the owner must not take it back. */
+/** True while part of a segment lies in the lent buffer: the owner must not take the buffer back. */
 bool psi_reader_holds_buffer(const struct psi_reader *r);
 /** Take the next piece out of *p, *n, which move on. PSI_PIECE_NONE: all bytes are consumed, *n is 0. Without a lent r->buffer, a
  * cut segment gives PSI_PIECE_NONE with *n > 0, and the owner calls again with a buffer. The reader refuses unknown flags, but
@@ -92,7 +92,7 @@ void psi_reader_release(struct psi_reader *r);
  * Bytes that the shell reads beyond the places, at most *rest, go to its own memory as well, for psi_reader_next(). The places
  * are valid until the owner's next event. A shell may do without this function, and give all bytes to psi_reader_next(). */
 size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest);
-/** Note that the first n bytes of psi_reader_places() have come. The next psi_reader_next() takes them before its own bytes. */
+/** Note that the first n bytes of psi_reader_places() have come. The next psi_reader_next() takes them before the bytes at *p. */
 void psi_reader_placed(struct psi_reader *r, size_t n);
 
 /** Bytes of a body with payload_bytes of payload: with padding, CRCs (if crc) and the trailer (if trailer). */

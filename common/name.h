@@ -26,7 +26,7 @@ PSI_MUST ps_status psi_key_name_check(const char *name, size_t len, struct psi_e
 /** TensorFlow's VariableDef of a checked variable name, as text: three lines. Returns out [PSI_VARIABLE_DEF_MAX]. */
 const char *psi_variable_def(const char *name, char out[PSI_VARIABLE_DEF_MAX]);
 
-/* A session's containers are not saved and end with it (docs/PROTOCOL.md, section 4). Requests that use one carry its key. */
+/* A session's containers are not saved, and end with the session (docs/PROTOCOL.md, section 4). Requests to them carry a key. */
 #define PSI_SESSION_CONTAINER_PREFIX "session/"
 enum { PSI_SESSION_CONTAINER_BYTES = 8 + 16 + 1 /* with NUL */, PSI_KEY_BYTES = 16 };
 bool psi_container_is_session(const char *container);

@@ -46,7 +46,7 @@ struct psi_hyper {
     size_t field;     /* offset in ps_optimizer of the double, or of the uint32_t of a switch */
     enum psi_range range;
     double standard; /* value if none is given; NAN: a value must be given */
-    bool quiet;      /* true for parameters that every kind has: texts and files show it only if it is not the standard value */
+    bool quiet;      /* true for parameters that every kind has: texts and files show only values that are not the standard */
     const char *text;
 };
 /** A slot: state that an optimizer keeps beside a variable. It has the variable's dtype and, unless it is by row, its shape. A

@@ -2,8 +2,8 @@
 /* The send queue. Frames are sent in order, except that late frames (psi_outq_push_late()) may be overtaken. A unit is a 64 KiB
  * segment of a frame, the first one with the frame's head, the last one with the trailer. Happy path: compose() offers units of
  * the first frames, about 256 KiB; the kernel takes all; accepted() drops the sent frames. If the kernel takes less, accepted()
- * copies the rest of the present unit to the hold, which is sent next. The units behind it are composed again later, with the
- * values of that time. Failure: no memory for a copied frame or the hold: the owner closes the connection. */
+ * copies the rest of the present unit, and small ones behind it, to the hold, which is sent next. Other units are composed again
+ * later, with the values of that time. Failure: no memory for a copied frame or the hold: the owner closes the connection. */
 #include "outq.h"
 
 #include "crc32c.h"
@@ -481,7 +481,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
             break; /* the hold has at least half a segment; a smaller hold gets another unit, to save writes */
         }
     }
-    PSI_ASSERT(end > n); /* one unit always fits: it is at most a segment and its CRC */
+    PSI_ASSERT(end > n); /* one unit always fits: at most a segment, its CRC, a frame's head and trailer */
     copy_out(q, n, end, q->hold);
     q->hold_bytes = end - n;
     q->hold_left = q->hold_bytes;

@@ -114,7 +114,7 @@ void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out);
 void psi_outq_push_late(struct psi_outq *q, struct psi_out *out);
 bool psi_outq_ready(const struct psi_outq *q);
 /** Offer bytes for one write, about max_bytes (PS_SEND_TRY_BYTES; at least one unit). Returns the number of pieces, at most
- * PSI_OUT_IOV_MAX; 0: nothing to send. Valid until the next call on q. */
+ * PSI_OUT_IOV_MAX; 0: nothing to send. The pieces are valid until the next call on q. */
 size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_iov **out_iov);
 /** Report that the operating system took the first n offered bytes. If it took only a part (or n == 0), *hold [*hold_bytes] must
  * be sent next, whole, by a later write; otherwise *hold_bytes is 0. RESOURCE_EXHAUSTED: no memory for the hold. */

@@ -22,7 +22,7 @@ struct psi_saved_file {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     uint32_t kind;  /* enum ps_file_kind */
-    uint32_t index; /* file of values: its number among the files of values of its container */
+    uint32_t index; /* file of values: its index among all files of values of the task */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t bytes; /* size of the file in bytes; 0 for the manifest, whose size is not known */
     uint32_t sum;

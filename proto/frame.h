@@ -66,7 +66,7 @@ enum {
     PS_FLAG_REPLY = 16,  /* the frame answers the request that had this id */
     PS_FLAG_MORE = 32,   /* the list in the body goes on in the next frame with this op and id */
     PS_FLAG_VALUE = 64,  /* PUSHPULL, PUSHPULL_ROWS: the frame has new values of some elements; it does not confirm the push */
-    PS_FLAG_TIMES = 128, /* request: the reply shall say how long it took; reply: its meta ends in ps_times */
+    PS_FLAG_TIMES = 128, /* request: the reply shall say how long the request took; reply: its meta ends in ps_times */
     PS_FLAG_KNOWN = 255  /* all flags of this version; other bits must be 0 */
 };
 
