@@ -132,13 +132,13 @@ typedef struct psd_call_functions {
      * between; dst is the caller's memory, which no budget counts. Any thread; returns at once.
      *
      * what     borrowed, except dst, which is kept until done.
-     * done     called once if read() returns PS_OK, otherwise never. The call may not be finished before.
+     * done     called once if read() returns PS_OK, otherwise never. The call may not be finished before it.
      *
      * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), FAILED_PRECONDITION (the call is over), CANCELLED
      *          (the server ends)
      *          (in done)  NOT_FOUND (no such variable here), FAILED_PRECONDITION with PS_REASON_UNINITIALIZED, ABORTED with
-     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other dtype or
-     *          size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
+     *          PS_REASON_LOST (the variable went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other
+     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*read)(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx);
     /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last reason that
@@ -159,8 +159,8 @@ typedef struct psd_call_functions {
      * done     called once if draft() returns PS_OK, otherwise never. A call may not be finished between a draft() and its done.
      *
      * Errors   (returned) as of read()
-     *          (in done) NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or `key` is wrong),
-     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (synchronous rounds use it), RESOURCE_EXHAUSTED (the
+     *          (in done)  NOT_FOUND (no such variable here), PERMISSION_DENIED (no right to write it, or `key` is wrong),
+     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (the variable is in rounds), RESOURCE_EXHAUSTED (the
      *          budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*draft)(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx);

@@ -102,9 +102,8 @@ typedef enum ps_dtype {
     PS_U8 = 9,
     PS_STRING = 10 /* any bytes, NUL included; PS_STRING_BYTES_MAX bounds all elements together */
 } ps_dtype;
-/** Most bytes of all elements of a string variable together. */
+/** Most bytes of all elements of a string variable together, and the most elements. */
 #define PS_STRING_BYTES_MAX ((size_t)1 << 20)
-/** Most elements of a string variable. */
 #define PS_STRING_ELEMENTS_MAX ((size_t)1 << 17)
 /** A call's output (ps_call) may have at least so many bytes, whatever else the task is doing. */
 #define PS_CALL_BYTES_MAX ((size_t)64 << 10)

@@ -48,7 +48,6 @@ struct psi_queue_spec {
     struct psi_queue_component components[PSI_QUEUE_COMPONENTS_MAX];
 };
 
-/** True for kinds that sum up gradients: ACCUMULATOR, SPARSE_ACCUMULATOR. */
 static inline bool psi_queue_accumulates(uint32_t kind)
 {
     return kind == PSI_QUEUE_ACCUMULATOR || kind == PSI_QUEUE_SPARSE_ACCUMULATOR;

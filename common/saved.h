@@ -7,7 +7,7 @@
  * beginning on, and passes on what the caller wants. psi_saved_verify() does all of this, and goes on after a bad file.
  *
  * Failure: DATA_LOSS: a file is not as it was written, and the text says where. FAILED_PRECONDITION: a newer psd wrote the file,
- * or a state file is not of the task and cluster that the manifest names. Errors of reading. */
+ * or a state file is not of the task and cluster that the manifest names. Errors of psi_saved_io.read(). */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H
 

@@ -32,7 +32,7 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX]);
 PSI_MUST ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_err *err);
 
 /** Check that nobody else can write a file that decides who is trusted: rows of rights, an authority, a list of refused
- * certificates. Others may read it. If stat() fails: PS_OK, because reading the file then says why it cannot be.
+ * certificates. Others may read it. If stat() fails: PS_OK, because reading the file then says why it cannot be read.
  *
  * what    the file's kind, for the error: "rights file".
  * Errors  PS_PERMISSION_DENIED  others can write it, or it belongs to neither this process's user nor root; the text
