@@ -14,7 +14,7 @@ enum {
     PSI_PARTS_MAX = 256,
     /* bytes that a string element is assumed to have when sizes are computed, as in TensorFlow */
     PSI_PARTITION_STRING_BYTES = 16,
-    PSI_PART_NAME_EXTRA = 16, /* most bytes that "/part_255" adds to a name */
+    PSI_PART_NAME_EXTRA = 16, /* room for the "/part_255" that is added to a name */
 };
 
 typedef enum psi_partitioner_kind {
