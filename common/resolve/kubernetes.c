@@ -3,7 +3,7 @@
  * JOB_COMPLETION_INDEX, or what follows the last '-' of the pod's host name. No variable gives the numbers and names of the pods
  * of job ps and job worker, so flags do. A ps task listens on all addresses of its pod: the pod's own name may not be in DNS yet.
  *
- * Failure: a host name of neither kind, an index not below the count, a variable and a host name with different indices. */
+ * Failure: a host name of none of these pods, an index not below the count, a variable and a host name with different indices. */
 #include "internal.h"
 
 #include "common/name.h"
