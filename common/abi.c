@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psi_struct_take() replaces the library's defaults by those of the caller's fields that the library knows. It fails if
- * struct_bytes is impossible, or if a field that only a newer header has is not zero: the library cannot do what it asks for. */
+/* psi_struct_take() copies those of the caller's fields that the library knows over the library's defaults. It fails if
+ * struct_bytes is impossible, or if a field of a newer header is not zero: the library cannot do what this field asks for. */
 #include "abi.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With PSI_CLONES before it, a static function is compiled for the base CPU, AVX2 and AVX-512, and one is chosen at load time.
- * The function must be static, because clang 14 emits no external symbol for one with clones. PSI_CLONES is empty under
- * ThreadSanitizer, whose runtime starts only after the choice. */
+/* A static function with PSI_CLONES before it is compiled in three versions: for the base CPU, AVX2 and AVX-512. One version is
+ * chosen at load time. The function must be static, because clang 14 emits no external symbol for a function with versions.
+ * PSI_CLONES is empty under ThreadSanitizer, whose runtime starts only after the choice. */
 #ifndef PSI_CLONES_H
 #define PSI_CLONES_H
 

@@ -12,7 +12,7 @@
 
 #define PSI_PORT_DEFAULT 2222
 #define PSI_UNIX_PATH_MAX 107
-/** Bytes of "/job:" + job + "/task:" + digits + NUL. */
+/** Size of a buffer for a task's name: "/job:" + job + "/task:" + digits + NUL. */
 #define PSI_TASK_NAME_MAX (PS_JOB_BYTES_MAX + 24)
 #define PSI_CLUSTER_NAME_DEFAULT "psd"
 #define PSI_CLUSTER_FILE_MAX (1 << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a ClusterSpec from a file, "@PATH". Refused are a zero byte in the file and a bad spec. */
+/* Reads a ClusterSpec from a file, "@PATH". A file with a zero byte or a bad spec is refused. */
 #include "cluster.h"
 
 #include "text_file.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of a ClusterSpec. Read are a spec string "ps=a:1,b:1;worker=1@c:1" (';' or a newline ends a job), or one object of
- * JSON or Python: job -> list of addresses, or job -> {index: address}. A job without tasks is "worker=", [] or {}, and is
- * written as {}, as by TensorFlow's ClusterSpec.as_dict(). An error has line and column. */
+/* The texts of a ClusterSpec. psi_cluster_parse() reads a spec string "ps=a:1,b:1;worker=1@c:1" (';' or a newline ends a job), or
+ * an object of JSON or Python: job -> list of addresses, or job -> {index: address}. A job without tasks is read from "worker=",
+ * [] or {}, and written as {}, as by TensorFlow's ClusterSpec.as_dict(). An error has line and column. */
 #include "cluster_internal.h"
 #include "literal.h"
 #include "name.h"

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ long pieces go to ISA-L, if the build found it: with AVX-512 it is 3 times as fast
- * as our own code. Short pieces, and all pieces without ISA-L, are cut into three independent streams, which hide the crc32
- * instruction's latency of three cycles; carry-less products join the streams. Other CPUs use eight tables (slicing by 8), made
- * at first use. No failure modes.
+/* CRC32C. On x86-64 with SSE4.2 and PCLMULQDQ, psi_crc32c() gives long pieces to ISA-L, if the build found it: with AVX-512 ISA-L
+ * is 3 times as fast as psi_crc32c_own(). The latter computes the CRCs of three streams side by side, because a crc32 instruction
+ * takes three cycles, and joins them by carry-less products. Other CPUs use eight tables (slicing by 8), made at first use. No
+ * failure modes.
  *
- * Folding, on a CPU with AVX-512 and VPCLMULQDQ: four registers hold 256 bytes. Each step replaces them by 256 bytes that have an
- * equal effect on the CRC at a place 256 bytes further on, and adds the data that lie there. At the end the four registers become
- * one, whose 64 bytes are summed as other bytes are. With H and L the first and the last eight bytes of a lane of 16, that lane
- * times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence the exponents of the two constants are 1
- * less. fold() does two things that ISA-L's function does not do: it prefetches, and it searches the data for numbers with given
- * bits.
+ * Folding: fold() does two things that ISA-L does not do: it prefetches, and it searches the data for numbers with given bits. It
+ * needs AVX-512 and VPCLMULQDQ. Four registers hold 256 bytes. A step turns them into 256 bytes that have, 256 bytes further on,
+ * an equal effect on the CRC, and adds the data that lie there. At the end the four registers become one, and the CRC of its 64
+ * bytes is computed as for other bytes. With H and L the first and the last eight bytes of a lane of 16, the lane times x^2048 is
+ * H * x^(2048 + 64) + L * x^2048. A reflected product brings a factor x, so the exponents of the two constants are 1 less.
  *
- * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P. A
- * reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the reflected
- * product), so k = x^(8n - 33) mod P; the four constants below are these, reflected. */
+ * Joining: a block of n zero bytes turns a CRC register a into a * x^(8n) mod P. A reflected 64-bit product of a and k, put
+ * through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the reflected product), so k = x^(8n - 33) mod P. The
+ * four constants below are such k, reflected. */
 #include "crc32c.h"
 
 #include <pthread.h>
@@ -66,7 +65,7 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 
 enum {
     ISAL_MIN_BYTES = 128, /* for fewer bytes, the call of ISA-L costs more than it saves */
-    LONG_BYTES = 5456,    /* bytes of each of three streams: 4 * 3 * 5456 + 64 are the 64 KiB of a frame's segment */
+    LONG_BYTES = 5456,    /* bytes of a stream: 4 times three streams, and 64 bytes, are the 64 KiB of a frame's segment */
     SHORT_BYTES = 128
 };
 #define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) modulo the CRC's polynomial P */
@@ -271,7 +270,7 @@ uint32_t psi_crc32c_watch(uint32_t crc, const void *p, size_t n, uint64_t bits, 
 }
 
 #ifdef PSI_ISAL
-/* Type of ISA-L's crc32_iscsi(). `inverted`, the CRC of the bytes before, and the returned CRC have all bits inverted. */
+/* Type of ISA-L's crc32_iscsi(). inverted: CRC of the bytes before, all bits inverted; the returned CRC is inverted as well. */
 typedef uint32_t isal_fn(unsigned char *p, int n, uint32_t inverted);
 
 static uint32_t isal_absent(unsigned char *p, int n, uint32_t inverted)

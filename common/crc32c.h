@@ -15,7 +15,7 @@ uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n);
 /** psi_crc32c(), computed in the way that is fastest for bytes that are not in cache. */
 uint32_t psi_crc32c_far(uint32_t crc, const void *p, size_t n);
 /** Compute psi_crc32c(), and in the same pass search p for numbers that have all of `bits` set, such as NaN and infinity.
- * *out_none true: there is none. False: there may be one; always false for short pieces and on CPUs without AVX-512.
+ * *out_none true: there is none. False: there may be one. Always false under 1 KiB, if n % 8 != 0, and without AVX-512.
  *
  * bits  a mask: the exponent bits of a float of 16, 32 or 64 bits, repeated to fill 64 bits. A float's highest bit is not in the
  *       mask. */

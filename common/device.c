@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device strings as TensorFlow 1.15 reads them. From python/framework/device_spec.py, DeviceSpecV1: empty segments, no first '/',
- * /cpu and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one. From core/util/device_name_utils.cc,
- * ParseFullName: "*", /device:TYPE without number. One difference: a field given twice is refused. An error quotes the string and
- * the bad part. */
+/* Device strings as TensorFlow 1.15 reads them. As in python/framework/device_spec.py, DeviceSpecV1: empty segments are ignored,
+ * the first '/' and the number of /cpu and /gpu may be missing, types "cpu" and "gpu" become upper case, fields are merged one by
+ * one. As in core/util/device_name_utils.cc, ParseFullName: "*" and /device:TYPE without a number are allowed. One difference: a
+ * field given twice is refused. An error quotes the string and the bad part. */
 #include "device.h"
 
 #include "name.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame reader: header -> meta -> segments -> (trailer) -> end. Header and meta are gathered in r->head, checked, and handed
  * out. A segment that lies whole in the given bytes is handed out where it lies; a segment that these bytes cut is completed in a
- * buffer that the owner lends. With a target, values go to the target, padding and CRC to r->tails, in portions of any size.
+ * buffer that the owner lends. If the owner has named a target for the values, they go there; padding and CRC go to r->tails.
  * Failure: a header beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, and the owner closes the connection. */
 #include "frame.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: encode a header, and read frames out of bytes that arrive in any pieces. A segment that lies whole in the given bytes
- * is not copied. An incomplete header or meta is gathered inside the reader, an incomplete segment in a 64 KiB buffer that the
- * owner lends. Values may go straight to memory that the owner names after a HEAD (psi_reader_target()): the shell, which reads
- * the socket, reads into it (psi_reader_places()), or the reader copies the values there and computes the CRC on the way. A
- * header is checked against the limits before a byte of meta or body is taken. After an error the connection is closed. */
+/* Frames: encode a header, and read frames out of bytes that arrive in any pieces. A header is checked against the limits before
+ * its meta or body is taken. The reader gathers an incomplete header or meta inside itself, and an incomplete segment in a 64 KiB
+ * buffer that the owner lends; a whole segment is not copied. Once a frame's header has come, the owner may name memory for the
+ * values (psi_reader_target()). The shell, which reads the socket, may read them straight into this memory (psi_reader_places());
+ * otherwise the reader copies them there. After an error the connection is closed. */
 #ifndef PSI_FRAME_H
 #define PSI_FRAME_H
 
@@ -14,8 +14,8 @@
 enum psi_piece {
     PSI_PIECE_NONE,    /* nothing is complete: more bytes or a buffer are needed (psi_reader_next()) */
     PSI_PIECE_HEAD,    /* header and meta of a new frame: r->header, r->meta */
-    PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the body, CRC checked, with padding; with a target
-                          r->payload has the values alone */
+    PSI_PIECE_SEGMENT, /* r->payload, r->payload_bytes: one segment of the body with padding, CRC checked; after
+                          psi_reader_target() r->payload has the values alone */
     PSI_PIECE_END,     /* the frame is complete (always follows HEAD, also with an empty body) */
     PSI_PIECE_BAD      /* the stream is unusable: close; *err says why */
 };
@@ -28,8 +28,8 @@ struct psi_space {
 enum {
     PSI_PLACE_SEGMENTS = 4, /* most segments that one read takes, so that they are still in cache when their CRCs are computed */
     PSI_PLACES_MAX = 2 * PSI_PLACE_SEGMENTS,
-    /* most bytes that one read takes beyond the places, behind a frame with large values. They land in other memory, from where
-     * values of the next frame must be copied, so they are few */
+    /* most bytes that one read may take from behind a frame with large values. Values of the next frame that come so must be
+     * copied once more, so these bytes are few */
     PSI_REST_BYTES = 4096
 };
 
@@ -51,7 +51,7 @@ struct psi_reader {
     uint8_t *buffer;                /* [PSI_READER_BUFFER_BYTES] memory that the owner lends; NULL: none is lent */
     /* The following fields are of a frame with a target (psi_reader_target()). */
     bool targeted, large; /* targeted: the current frame has a target; large: its target has PS_SEGMENT_BYTES or more */
-    uint8_t tail;         /* index in tails of the current segment */
+    uint8_t tail;         /* index in tails of the current segment's padding and CRC */
     uint8_t *target;      /* where the current segment's values go; NULL after psi_reader_release(): the values are dropped */
     uint64_t target_left; /* bytes of values that are still to come, at `target` */
     size_t placed;        /* bytes that psi_reader_placed() reported and psi_reader_next() has not taken yet */
@@ -68,7 +68,7 @@ static inline const uint8_t *psi_reader_meta(const struct psi_reader *r)
 {
     return r->head + PS_FRAME_HEADER_BYTES;
 }
-/** True while part of a segment lies in the lent buffer: the owner must not take it back. */
+/** True while part of a segment lies in the lent buffer: the owner must not take the buffer back. */
 bool psi_reader_holds_buffer(const struct psi_reader *r);
 /** Take the next piece out of *p, *n, which move on. PSI_PIECE_NONE: all bytes are consumed, *n is 0. Without a lent r->buffer, a
  * cut segment gives PSI_PIECE_NONE with *n > 0, and the owner calls again with a buffer. The reader refuses unknown flags, but
@@ -88,11 +88,11 @@ void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes);
 /** Stop writing into the memory of psi_reader_target(): the rest of the frame is read, checked and dropped. If bytes of
  * psi_reader_placed() are not taken yet, the stream ends, because these bytes cannot be checked any more. */
 void psi_reader_release(struct psi_reader *r);
-/** Say to which places the shell may read the stream's next bytes. Returns their number; 0: the shell reads to its own memory.
+/** Set out to the places in memory to which the shell may read the next bytes. Returns their number; 0: only to its own memory.
  * Bytes that the shell reads beyond the places, at most *rest, go to its own memory as well, for psi_reader_next(). The places
  * are valid until the owner's next event. A shell may do without this function, and give all bytes to psi_reader_next(). */
 size_t psi_reader_places(struct psi_reader *r, struct psi_space out[PSI_PLACES_MAX], size_t *rest);
-/** Note that the first n bytes of psi_reader_places() have come. The next psi_reader_next() takes them before its own bytes. */
+/** Note that the first n bytes of psi_reader_places() have come. The next psi_reader_next() takes them before the bytes at *p. */
 void psi_reader_placed(struct psi_reader *r, size_t n);
 
 /** Bytes of a body with payload_bytes of payload: with padding, CRCs (if crc) and the trailer (if trailer). */

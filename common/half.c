@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float32 as two bytes. bfloat16 is a float32 without its lower half. float16 has a sign, 5 bits of exponent (bias 15) and 10 of
- * fraction; values below 2^-14 are multiples of 2^-24. Rounding adds half a unit of the last kept bit, minus 1 if this bit is 0;
- * a carry into the exponent gives the right value. The loops have no branches, so they become vector code. Arrays of float16 are
- * converted by the F16C instructions if the CPU has them. */
+/* float32 values in two bytes. bfloat16 is a float32 without its lower half. float16 has a sign, 5 bits of exponent (bias 15) and
+ * 10 of fraction; values below 2^-14 are multiples of 2^-24. Rounding adds half a unit of the last kept bit, minus 1 if this bit
+ * is 0; a carry into the exponent gives the right value. The loops have no branches, so they become vector code. Arrays of
+ * float16 are converted by the F16C instructions if the CPU has them. */
 #include "half.h"
 
 #include "clones.h"
@@ -115,7 +115,7 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
     }
 }
 
-/* narrow_f16c() and widen_f16c() use the CPU's instructions, ten times as fast as a loop. They return how many they did. */
+/* narrow_f16c() and widen_f16c() use the CPU's instructions, ten times as fast as a loop, and return how many values they did. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>

@@ -16,7 +16,7 @@ PSI_MUST ps_status psi_json_parse(const char *what, const char *text, size_t len
  * each of them jansson takes up to 140 bytes, so call this before a long text is parsed. Errors: PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_json_bound(const char *what, const char *text, size_t len, size_t most, struct psi_err *err);
 /** Called for a member of an object. key: NUL-terminated, valid during the call; a key that contains a NUL is given escaped, as
- * in the text. value: `bytes` of the text, without blanks around it. It was not parsed, and may be no JSON. */
+ * in the text. value: `bytes` of the text, without blanks around; not parsed yet, so it may be no JSON. */
 typedef ps_status (*psi_json_member_fn)(void *ctx, const char *key, const char *value, size_t bytes, struct psi_err *err);
 /** Call `member` for each member of the object in the text, in order, until one fails. Needs memory for the longest key only. A
  * key that comes twice is given twice. Errors: INVALID_ARGUMENT with line and column, RESOURCE_EXHAUSTED, those of member. */

@@ -43,7 +43,7 @@ enum {
     PS_INIT_AT_ONCE_BYTES = 16 << 20, /* a larger INIT (bytes of value and slots) is done in slices */
     PS_INIT_SLICE_BYTES = 64 << 10,   /* bytes that one slice of an INIT writes: some 2 ms */
     PS_ROUND_SLICE_BYTES = 8 << 20,   /* bytes in a slice of a synchronous round, or of a push for LAMB or LARS: some 2 ms */
-    PS_REST_BYTES_MAX = 1 << 20, /* bytes kept that came behind a waiting request on its connection; more than one read brings */
+    PS_REST_BYTES_MAX = 1 << 20, /* bytes kept of what came on a connection behind a request that waits; one read brings fewer */
     PS_TICK_LOOKS = 256,         /* connections, sessions and their containers that one tick of the timer examines: some 0.1 ms */
     PS_LIST_SLICE_ROWS = 1024,   /* variables in one slice of a listing or of a SET_RATE: some 2 ms */
     PS_RESET_SLICE_NAMES = 1024, /* variables or names that one slice of a container's reset removes: some 0.6 ms */
@@ -60,9 +60,9 @@ enum {
 enum {
     PS_LEASE_MS = 10000,             /* default of psd --lease: a session not heard for so long counts as lost */
     PS_BEAT_MS = 2500,               /* default time between two BEATs of a session; HELLO's answer says the value in use */
-    PS_HELLO_DEADLINE_MS = 5000,     /* a connection is closed if its first message (HELLO) is not complete by then */
+    PS_HELLO_DEADLINE_MS = 5000,     /* a connection is closed if its first message (HELLO) takes longer */
     PS_SEGMENT_DEADLINE_MS = 5000,   /* an incomplete segment must grow by PS_SEGMENT_PROGRESS_BYTES in this time */
-    PS_CUT_STUCK_MS = 5000,          /* a checkpoint is given up if its copies fill their memory for so long and no write ends */
+    PS_CUT_STUCK_MS = 5000,          /* a checkpoint is given up if for so long its copies fill their memory and no write ends */
     PS_RECONNECT_FIRST_MS = 50,      /* a client that lost its connection first waits so long before it connects again */
     PS_RECONNECT_MAX_MS = 1000,      /* longest wait before connecting again; the wait doubles each time */
     PS_SESSION_KEEP_MS = 600000,     /* default of psd --session_keep: how long a task remembers a session without a connection */

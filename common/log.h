@@ -23,7 +23,7 @@ struct psi_log {
     enum psi_log_level level;
 };
 
-/* One field, key=value: PSI_KV(). A value is quoted if necessary, so that no content of it can become a field. */
+/* One field, key=value: PSI_KV(). A value is quoted if necessary, so that no part of the value can be taken for a field. */
 struct psi_kv {
     const char *key;
     enum { PSI_KV_TEXT, PSI_KV_U64, PSI_KV_I64 } kind;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash maps with entries in order of insertion. `entries` is a dense array that only grows at its end; `slots` is an open
- * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A removed
- * entry leaves a hole. A put that finds the array full squeezes the holes out, and grows the tables if under a quarter were
- * holes. Each entry has a higher id than the entries before it, and a cursor is an id, so squeezing does not disturb an
- * iteration. Large tables shrink when most of their entries were removed. Failure: no memory at a put; the map is unchanged.
+/* Hash maps with entries in order of insertion. `entries` is an array that grows only at its end. `slots` is a hash table of
+ * indices in `entries` (linear probing, at most 3/4 full; a removal moves later slots back). A removed entry leaves a hole in
+ * `entries`. A put that finds `entries` full squeezes the holes out, into larger tables if under a quarter were holes. Each entry
+ * has a higher id than the entries before it. A cursor is an id, so squeezing does not disturb an iteration. Large tables shrink
+ * when most of their entries were removed. Failure: no memory at a put; the map is unchanged.
  *
- * Entries of a large map move to new tables some at a time (struct psi_map_move). Entries of the old tables come to the front of
- * the new array, in their order, and new entries stand behind the room that is kept for the old ones. So ids rise through the
- * moved entries, then the unmoved ones, then the new ones. A search looks at the new index, then at the old one. The old index
- * keeps entries that have moved or were removed, but they match nothing. */
+ * Entries of a large map move to new tables some at a time (struct psi_map_move). The front of the new array is kept for the old
+ * entries, in their order; new entries stand behind. So ids rise through the moved entries, then the unmoved ones, then the new
+ * ones. A search looks at the new table, then at the old one, where moved and removed entries match nothing. */
 #include "map.h"
 
 #include "hash.h"
@@ -179,7 +178,7 @@ static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uin
     slots[i] = entry_number + 1;
 }
 
-/* Copy the live entries without holes to `entries` (maybe the map's own), indexed in zeroed `slots`. Both become the map's. */
+/* Copy the live entries without holes to `entries` (maybe the map's own), and index them in zeroed `slots`. The map has both. */
 static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     uint32_t count = 0;
@@ -203,7 +202,7 @@ static void move_some(struct psi_map *m, uint32_t count)
     struct psi_map_move *old = m->move;
     for (; count > 0 && old->at < old->entry_count; count--) {
         struct psi_map_entry e = old->entries[old->at++];
-        /* give the memory of moved entries back, so that old and new tables together use no more than one */
+        /* give the memory of moved entries back, so that old and new array together take little more than one of them */
         if (old->at % FORGET_AT_ONCE == 0) {
             psi_forget(&old->entries[old->at - FORGET_AT_ONCE], FORGET_AT_ONCE * sizeof(e));
         }

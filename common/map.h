@@ -3,7 +3,7 @@
  * hash has a secret key, so peers who choose keys cannot force collisions. Entries stay in the order of insertion: iteration does
  * not depend on the seed, and a cursor stays valid across any put and remove (it visits entries that are put later, and none
  * twice). Values are never NULL; the caller owns them. One thread at a time. find and next never allocate, remove only to shrink
- * large tables. No single put or remove visits all entries of a large map: they move to new tables step by step. */
+ * large tables. Unless memory is short, no put or remove visits all entries of a large map: they move to new tables in steps. */
 #ifndef PSI_MAP_H
 #define PSI_MAP_H
 

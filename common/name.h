@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that users and peers give. A variable or container name: letters, digits and . _ - /, bounded, no leading or trailing
+/* Names that users and peers give. A variable (container) name: 1 to 255 (63) letters, digits and . _ - /, no leading or trailing
  * '/', no empty, "." or ".." component; never a path. A variable is not called `__metadata__`, which safetensors files use. A job
  * name (TensorFlow's): a letter, then letters, digits, _. The bytes need no NUL at their end. Pure, any thread. */
 #ifndef PSI_NAME_H
@@ -26,7 +26,7 @@ PSI_MUST ps_status psi_key_name_check(const char *name, size_t len, struct psi_e
 /** TensorFlow's VariableDef of a checked variable name, as text: three lines. Returns out [PSI_VARIABLE_DEF_MAX]. */
 const char *psi_variable_def(const char *name, char out[PSI_VARIABLE_DEF_MAX]);
 
-/* A session's containers are not saved and end with it (docs/PROTOCOL.md, section 4). Requests that use one carry its key. */
+/* A session's containers are not saved, and end with the session (docs/PROTOCOL.md, section 4). Requests to them carry a key. */
 #define PSI_SESSION_CONTAINER_PREFIX "session/"
 enum { PSI_SESSION_CONTAINER_BYTES = 8 + 16 + 1 /* with NUL */, PSI_KEY_BYTES = 16 };
 bool psi_container_is_session(const char *container);

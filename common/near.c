@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The distance of two words: the insertions, deletions, substitutions and swaps of neighbours that turn one into the other
- * (optimal string alignment). A near word of under 4 bytes needs at most one such change, a word of under 8 bytes two, a longer
- * word three. The beginning of a name, of at least 2 bytes, has distance 1. A word over LENGTH_MAX is never near. */
+ * (optimal string alignment). A given word of under 4 bytes is near with at most one such change, one of under 8 bytes with
+ * two, a longer one with three. The first bytes of a name, at least 2, have distance 1. A word over LENGTH_MAX is never near. */
 #include "near.h"
 
 #include <stdbool.h>

@@ -46,7 +46,7 @@ struct psi_hyper {
     size_t field;     /* offset in ps_optimizer of the double, or of the uint32_t of a switch */
     enum psi_range range;
     double standard; /* value if none is given; NAN: a value must be given */
-    bool quiet;      /* true for parameters that every kind has: texts and files show it only if it is not the standard value */
+    bool quiet;      /* true for parameters that every kind has: texts and files show only values that are not the standard */
     const char *text;
 };
 /** A slot: state that an optimizer keeps beside a variable. It has the variable's dtype and, unless it is by row, its shape. A
@@ -121,7 +121,7 @@ ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
  * Errors  PS_INVALID_ARGUMENT  naming the optimizer, the parameter and its value. */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
 
-/** Check that the optimizer, which passed psi_optimizer_check(), fits a variable: its name and shape, and how it is a part.
+/** Check that the optimizer, which passed psi_optimizer_check(), fits a variable of this name, dtype, shape and part.
  *
  * Errors  PS_INVALID_ARGUMENT  an optimizer with slots by row: the variable has no rows, rows without elements, rows larger than
  * PSI_ROW_BYTES_MAX, or is cut across its rows */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queue. Frames go in order, except that late frames may be overtaken. A unit is a 64 KiB segment of a frame, the first
- * one with the frame's head, the last one with the trailer. Happy path: compose() offers units of the first frames, about 256
- * KiB; the kernel takes all; accepted() drops the sent frames. If the kernel takes less, the rest of the unit that it stopped in
- * (the next unit, if it stopped at an end) is copied to the hold. The other units are composed again later, with the values of
- * that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner closes the connection. */
+/* The send queue. Frames are sent in order, except that late frames (psi_outq_push_late()) may be overtaken. A unit is a 64 KiB
+ * segment of a frame, the first one with the frame's head, the last one with the trailer. Happy path: compose() offers units of
+ * the first frames, about 256 KiB; the kernel takes all; accepted() drops the sent frames. If the kernel takes less, accepted()
+ * copies the rest of the present unit, and small ones behind it, to the hold, which is sent next. Other units are composed again
+ * later, with the values of that time. Failure: no memory for a copied frame or the hold: the owner closes the connection. */
 #include "outq.h"
 
 #include "crc32c.h"
@@ -481,7 +481,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
             break; /* the hold has at least half a segment; a smaller hold gets another unit, to save writes */
         }
     }
-    PSI_ASSERT(end > n); /* one unit always fits: it is at most a segment and its CRC */
+    PSI_ASSERT(end > n); /* one unit always fits: at most a segment, its CRC, a frame's head and trailer */
     copy_out(q, n, end, q->hold);
     q->hold_bytes = end - n;
     q->hold_left = q->hold_bytes;
@@ -494,7 +494,7 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
 
 void psi_outq_held_left(struct psi_outq *q, size_t left)
 {
-    /* without a hold, `left` counts bytes that the transport has not passed to the kernel yet, at most all that it ever got */
+    /* without a hold, `left` counts bytes that the transport got, but has not passed to the kernel yet */
     uint64_t most = q->hold_bytes > 0 ? q->hold_bytes : q->sent_bytes;
     q->hold_left = left < most ? left : (size_t)most;
 }

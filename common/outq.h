@@ -65,7 +65,7 @@ struct psi_out_scratch {
 struct psi_outq {
     struct psi_list frames;
     struct psi_list late; /* large frames that later, small ones may overtake (psi_outq_push_late()) */
-    /* bytes queued since the first frame of `late` became first. At as many bytes as that frame has, it moves to `frames` */
+    /* bytes that have overtaken the first frame of `late`; once they are as many as its payload, it moves to `frames` */
     uint64_t overtaken;
     size_t queued_bytes; /* bytes of copied frames that wait; if they are too many, the connection is not read */
     uint32_t frame_count;
@@ -109,17 +109,17 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
 /** Queue a streamed frame. out->head must be complete except for what begin() fills in; the queue sets body_bytes, PS_FLAG_CRC
  * and the CRC of the header. begin, payload and trailer are called again if offered bytes were not taken. */
 void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out);
-/** Queue a large streamed frame that later, small frames may overtake, until no other frame waits, or until the small frames
- * since it became the first late one have as many bytes as it has. Late frames keep their order. */
+/** Queue a large streamed frame that later, small frames may overtake. It is sent when no other frame waits, or when the frames
+ * that have overtaken it have as many bytes as its payload. Late frames keep their order. */
 void psi_outq_push_late(struct psi_outq *q, struct psi_out *out);
 bool psi_outq_ready(const struct psi_outq *q);
 /** Offer bytes for one write, about max_bytes (PS_SEND_TRY_BYTES; at least one unit). Returns the number of pieces, at most
- * PSI_OUT_IOV_MAX; 0: nothing to send. Valid until the next call on q. */
+ * PSI_OUT_IOV_MAX; 0: nothing to send. The pieces are valid until the next call on q. */
 size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_iov **out_iov);
 /** Report that the operating system took the first n offered bytes. If it took only a part (or n == 0), *hold [*hold_bytes] must
  * be sent next, whole, by a later write; otherwise *hold_bytes is 0. RESOURCE_EXHAUSTED: no memory for the hold. */
 ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, size_t *hold_bytes) PSI_MUST;
-/** Report that the kernel has taken all but the last `left` bytes of the hold, or, without a hold, of what the transport has. */
+/** Report that the kernel has not taken the last `left` bytes yet: of the hold; without a hold, of all that the transport got. */
 void psi_outq_held_left(struct psi_outq *q, size_t left);
 /** Report that the hold, or all that the transport had, was sent: psi_outq_compose() may be called again. */
 void psi_outq_held_written(struct psi_outq *q);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement as in TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost first),
- * replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
- * GreedyLoadBalancingStrategy), and a session's default: round robin over the directory's job, unless the program names a task (a
- * pin). Differences: a setter without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer
- * scopes), and round robin skips the indices that a ps job lacks. Failure: a malformed device, a pin to a task that does not
- * exist; no counter advances then. */
+/* Placement as in TensorFlow 1.15. The stack of device scopes is that of python/framework/ops.py _apply_device_functions. The
+ * setter is that of python/training/device_setter.py _ReplicaDeviceChooser and _RoundRobinStrategy, and of contrib's
+ * GreedyLoadBalancingStrategy. Differences: a setter without tasks does nothing (in TensorFlow it is tf.device(None), which also
+ * hides the outer scopes), and round robin skips the indices that a ps job lacks. Failure: a malformed device, or a pin (a task
+ * that the program names) to a task that does not exist; round robin does not advance then. */
 #include "placement.h"
 
 #include "mem.h"
@@ -161,8 +160,8 @@ static uint32_t take_turn(struct psi_placer_scope *s, uint64_t bytes)
     return s->tasks[at];
 }
 
-/* The rule of device_function in TensorFlow's device_setter.py: fields that the object's own device sets take precedence. If
- * these fields name no other job, the strategy chooses a task. */
+/* The rule of device_function in TensorFlow's device_setter.py: fields that the object's own device sets take precedence. For a
+ * ps_op whose own device names no other job, the strategy chooses a task. */
 static void apply_setter(struct psi_placer_scope *s, bool ps_op, uint64_t bytes, struct psi_request_place *place)
 {
     const struct psi_device *inner = &place->device;

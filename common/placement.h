@@ -32,7 +32,7 @@ struct psi_placer {
 struct psi_request_place {
     struct psi_device device; /* the fields that the scopes determine */
     bool by_strategy;         /* device.task was chosen by a setter's strategy, not named by the program */
-    bool setter;              /* a scope with a setter surrounds the object: it chooses the task, not the session's round robin */
+    bool setter;              /* a scope with a setter surrounds the object: the setter chooses the task, not the session */
     bool pinned;              /* the program has named the task or the job itself */
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Call tables: functions of a program that clients run on a task by name (ps_call in ps.h). Types only, for programs that make a
- * table and for the library that serves it (libpsd, psd.h). No function belongs to this header: a table gets the functions of its
- * server from attach(), so that code which makes a table needs no library. C11 and C++17. The life of a call: check() on the
- * task's thread -> run() on a compute thread. If run() returns a status, the call is over. If it returns PSD_CALL_PENDING, the
- * call holds no thread: again() makes the server enter run() once more, as often as the program wants, and finish() ends the
- * call. Any thread may call again() and finish(). run() of a row with `early` may be entered before check(). */
+ * table and for the library that serves it (libpsd, psd.h). A table gets the server's functions by attach(), so that code which
+ * makes a table needs no library. C11 and C++17.
+ *
+ * A call: check() on the task's thread, then run() on a compute thread. If run() returns a status, the call is over. If it
+ * returns PSD_CALL_PENDING, the call holds no thread: again() makes the server enter run() once more, and finish() ends the call.
+ * Any thread may call again() and finish(). run() of a row with `early` may be entered before check(). */
 #ifndef PS_CALLS_H
 #define PS_CALLS_H
 
@@ -28,25 +29,25 @@ typedef struct psd_call_row {
     ps_status (*check)(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes);
     /** Runs the call on a compute thread, whose signals are blocked. Any number of calls may be in run() at a time, but one call
      * is never in it twice. in and out belong to the call until it is over, and stay at their addresses. out has out_capacity
-     * bytes: PS_CALL_BYTES_MAX, or more if the caller has more room; they are undefined at first. Returns a status: the call is
-     * over, and its result is the first *out_bytes bytes of out. Or (ps_status)PSD_CALL_PENDING: the call goes on without a
-     * thread, and *out_bytes and error are not looked at. An again() or finish() that comes before run() has returned takes
-     * effect when it returns PSD_CALL_PENDING. */
+     * bytes with undefined contents: PS_CALL_BYTES_MAX, or more if the caller has more room. Returns a status: the call is over,
+     * and its result is the first *out_bytes bytes of out. Or (ps_status)PSD_CALL_PENDING: the call goes on without a thread, and
+     * *out_bytes and error are not looked at. If another thread calls again() or finish() before run() has returned
+     * PSD_CALL_PENDING, that takes effect when run() returns it. */
     ps_status (*run)(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                      size_t *out_bytes, char *error, size_t error_bytes);
-    /** Nobody waits for the call any more, because its deadline, session or server has ended, or the client has given it up: end
-     * the call soon. On the task's thread, once, for a call whose run() has been entered; must not wait for anything. run() or
-     * another function of the program may be at work on the call at the same time. run() does not return to the server, and
-     * finish() does not return on another thread, while cancel() is going on: what belongs to the call is there until cancel()
-     * returns. So finish() is not called under a lock that cancel() takes. cancel() itself may call again() and finish().
+    /** Ends the call soon: nobody waits for it any more, because its deadline, session or server has ended, or the client has
+     * given it up. Called on the task's thread, once, for a call whose run() has been entered; must not wait. run() may be at
+     * work on the call at the same time. While cancel() is going on, run() does not return to the server, nor finish() on another
+     * thread to its caller, so what belongs to the call stays valid. A program must not call finish() under a lock that cancel()
+     * takes. cancel() itself may call again() and finish().
      *
-     * A call that is PENDING must be finished after cancel() as well; its server does not end before. While the server ends it
-     * answers no requests: what the call waits for from its own task does not come. cancel NULL: run() must ask cancelled() or be
-     * short; the server enters run() of a PENDING call again, as by again(). */
+     * A PENDING call must be finished after cancel() too: the server does not end before. A server that ends answers no requests,
+     * so the call must not wait for its own task. cancel NULL: run() must ask cancelled() or be short; the server enters run() of
+     * a PENDING call again, as by again(). */
     void (*cancel)(void *ctx, psd_call *call);
-    /** True: run() may be entered, before check(), while bytes of the input are still to come; come() says how many are there.
-     * Such a run() returns PSD_CALL_PENDING, and is entered again when all bytes are there and check() has allowed the call. A
-     * status that run() returns earlier reaches the client only then. cancel() may come first. Ignored without cancel(). */
+    /** True: run() may be entered before check(), while bytes of the input are still to come; come() says how many are there.
+     * Such a run() returns PSD_CALL_PENDING. It is entered again when all bytes are there and check() has allowed the call. A
+     * status that it returns earlier reaches the client only then. cancel() may come before. cancel NULL: as if false. */
     bool early;
 } psd_call_row;
 
@@ -113,11 +114,11 @@ typedef struct psd_call_functions {
      * count as one. Any thread; never waits. Errors: FAILED_PRECONDITION (the call is finished already: nothing happens). */
     ps_status (*again)(psd_call *call);
     /** End a PENDING call with status st. Its result is the first out_bytes bytes of out if st is PS_OK, otherwise the text error
-     * (may be NULL). Any thread; waits only for a cancel() of this call, if another thread is in it. The call is over then: in,
-     * out, data and the call itself belong to the server. A status that does not exist, or more bytes than out has, ends the call
-     * INTERNAL with a text that says so, as does a run() that returns a status although the call was finished. Errors:
-     * FAILED_PRECONDITION (the call was finished before, and nothing happens). The server notices this only until a later call
-     * gets the address; the address that is free longest is used first. */
+     * (may be NULL). Any thread; waits only for a cancel() of this call, if another thread is in it. Afterwards in, out, data and
+     * the call itself belong to the server. The call ends INTERNAL, with a text that says why, if st is no status, if out has
+     * fewer bytes, or if run() returns a status as well. Errors: FAILED_PRECONDITION: the call was finished before, and nothing
+     * happens. The server notices this only until it uses the address of the call for a later one; it uses the address that is
+     * free longest first. */
     ps_status (*finish)(psd_call *call, ps_status st, size_t out_bytes, const char *error);
     /** Returns the address of a pointer that the program may use as it likes. It is NULL at first; the server never uses it.
      * Valid until the call is over. Any thread; the program synchronises its own accesses. */
@@ -131,13 +132,13 @@ typedef struct psd_call_functions {
      * between; dst is the caller's memory, which no budget counts. Any thread; returns at once.
      *
      * what     borrowed, except dst, which is kept until done.
-     * done     called once if read() returns PS_OK, otherwise never. A call may not be finished while one of its reads is going
-     *          on.
+     * done     called once if read() returns PS_OK, otherwise never. The call may not be finished before it.
      *
-     * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
+     * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), FAILED_PRECONDITION (the call is over), CANCELLED
+     *          (the server ends)
      *          (in done)  NOT_FOUND (no such variable here), FAILED_PRECONDITION with PS_REASON_UNINITIALIZED, ABORTED with
-     *          PS_REASON_LOST (it went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other dtype or
-     *          size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
+     *          PS_REASON_LOST (the variable went away meanwhile), PERMISSION_DENIED (`key` is wrong), INVALID_ARGUMENT (other
+     *          dtype or size), UNAVAILABLE (the task is loading), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*read)(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx);
     /** Set the reason that the client gets from ps_last_reason() if run() or finish() makes the call fail. The last reason that
@@ -145,9 +146,9 @@ typedef struct psd_call_functions {
     void (*reason)(psd_call *call, ps_reason reason);
     /** Nanoseconds from the call's arrival until a compute thread first entered run(). Any thread, while the call is not over. */
     uint64_t (*queued_ns)(const psd_call *call);
-    /** The identity of the call's client, as "key:w0"; *role: the role of its key, "" without a key. If the call acts on other
-     * tasks through a session of its own, the program must check that the client has the right to do so there: the session asks
-     * by MAY (docs/PROTOCOL.md). NULL, and *role NULL: the task checks no rights. Valid until the call is over. Any thread. */
+    /** The identity of the call's client, as "key:w0"; *role: the role of its key, "" without a key. NULL, and *role NULL: the
+     * task checks no rights. Valid until the call is over. Any thread. If the call acts on other tasks by a session of its own,
+     * the program must ask whether the client may do so (MAY, docs/PROTOCOL.md): those tasks check only the session's rights. */
     const char *(*identity)(const psd_call *call, const char **role);
     /**
      * Get memory for a new value of a variable that the call's own task has, to be written by the call and published. The memory
@@ -157,9 +158,9 @@ typedef struct psd_call_functions {
      * what     borrows.
      * done     called once if draft() returns PS_OK, otherwise never. A call may not be finished between a draft() and its done.
      *
-     * Errors   (returned) INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no memory), CANCELLED (the server ends)
-     *          (in done) NOT_FOUND (no such variable here), PERMISSION_DENIED (the client may not write it, or `key` is wrong),
-     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (synchronous rounds use it), RESOURCE_EXHAUSTED (the
+     * Errors   (returned) as of read()
+     *          (in done)  NOT_FOUND (no such variable here), PERMISSION_DENIED (no right to write it, or `key` is wrong),
+     *          INVALID_ARGUMENT (other dtype or shape), FAILED_PRECONDITION (the variable is in rounds), RESOURCE_EXHAUSTED (the
      *          budget), UNAVAILABLE (the task is loading, or shuts down), CANCELLED (the call is cancelled, or the server ends)
      */
     ps_status (*draft)(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx);
@@ -171,7 +172,7 @@ typedef struct psd_call_functions {
      * room     from draft() of this call; one publish() of it at a time.
      * done     as that of draft().
      *
-     * Errors   (returned) as of draft()
+     * Errors   (returned) as of read()
      *          (in done)  those of draft(); ABORTED with PS_REASON_LOST (the variable went away meanwhile)
      */
     ps_status (*publish)(psd_call *call, void *room, psd_call_draft_fn done, void *ctx);

@@ -102,9 +102,8 @@ typedef enum ps_dtype {
     PS_U8 = 9,
     PS_STRING = 10 /* any bytes, NUL included; PS_STRING_BYTES_MAX bounds all elements together */
 } ps_dtype;
-/** Most bytes of all elements of a string variable together. */
+/** Most bytes of all elements of a string variable together, and the most elements. */
 #define PS_STRING_BYTES_MAX ((size_t)1 << 20)
-/** Most elements of a string variable. */
 #define PS_STRING_ELEMENTS_MAX ((size_t)1 << 17)
 /** A call's output (ps_call) may have at least so many bytes, whatever else the task is doing. */
 #define PS_CALL_BYTES_MAX ((size_t)64 << 10)
@@ -153,7 +152,7 @@ PS_API size_t ps_dtype_bytes(ps_dtype dtype);
 /** Number of elements: the product of the dimensions; -1 if a dimension is negative or the product overflows. Any thread. */
 PS_API int64_t ps_shape_elements(const ps_shape *shape);
 
-/** How a variable gets its first values. The ps task computes them: element i depends on (seed, name, i) only. */
+/** How a variable gets its first values, which the ps task computes. Element i depends on dtype, shape, seed, name and i. */
 typedef enum ps_init_kind {
     PS_INIT_ZEROS = 1,
     PS_INIT_ONES = 2,
@@ -210,7 +209,7 @@ typedef enum ps_opt_kind {
     PS_OPT_TORCH_RMSPROP = 23,
     PS_OPT_TORCH_RMSPROP_CENTERED = 24,
     PS_OPT_LAZY_ADAM = 25,       /* Adam; a push of rows changes these rows only */
-    PS_OPT_ROWWISE_ADAGRAD = 26, /* Adagrad with one accumulator for each row: the mean of its squared gradients */
+    PS_OPT_ROWWISE_ADAGRAD = 26, /* Adagrad with one accumulator for each row, which sums up the row's mean squared gradients */
     PS_OPT_ROWWISE_ADAM = 27,    /* Adam with one mean of squares for each row; a push of rows changes these rows only */
     PS_OPT_LAMB = 28,
     PS_OPT_LARS = 29
@@ -230,8 +229,8 @@ typedef enum ps_schedule_kind {
 enum { PS_SCHEDULE_NUMBERS = 12, PS_SCHEDULE_BOUNDARIES_MAX = 6 };
 
 /** An optimizer with its hyperparameters. Every kind uses learning_rate, the fields marked "any kind", and the schedule. Which
- * other fields a kind uses is in its row in README.md; the rest are 0. ps_sgd() and the other constructors return constants: a
- * program that wants to change fields lets ps_optimizer_parse() fill in a struct of its own, and changes that. */
+ * other fields a kind uses is in its row in README.md; the rest are 0. ps_sgd() and the other constructors return pointers to
+ * const: a program that wants to change fields lets ps_optimizer_parse() fill in a struct of its own. */
 typedef struct ps_optimizer {
     /* sizeof(ps_optimizer) in the program that made the struct; newer versions add fields at the end */
     size_t struct_bytes;

@@ -26,7 +26,7 @@ enum psi_reduction {
     PSI_REDUCTION_SUM = 2,
     PSI_REDUCTION_MEAN_OF_ALL = 3 /* SPARSE_ACCUMULATOR only: each row is divided by the number of all gradients */
 };
-/** Highest number to which a program can set an accumulator's global step; by itself the step can rise beyond. */
+/** Highest number to which a program can set an accumulator's global step. Taking a sum adds 1 to the step, also beyond this. */
 #define PSI_STEP_MAX (INT64_C(1) << 62)
 
 struct psi_queue_component {
@@ -48,15 +48,14 @@ struct psi_queue_spec {
     struct psi_queue_component components[PSI_QUEUE_COMPONENTS_MAX];
 };
 
-/** True for kinds that sum up gradients: ACCUMULATOR, SPARSE_ACCUMULATOR. */
 static inline bool psi_queue_accumulates(uint32_t kind)
 {
     return kind == PSI_QUEUE_ACCUMULATOR || kind == PSI_QUEUE_SPARSE_ACCUMULATOR;
 }
-/** Check that a queue of this spec can be made: kind known, capacity not 0, 1 to PSI_QUEUE_COMPONENTS_MAX components that
- * variables could have, fields that only other kinds use 0, min_after_dequeue below the capacity; WORK: unbounded, one string
- * without dimensions; accumulators: unbounded, one float32 or float64 of a declared shape; SPARSE_ACCUMULATOR: that shape has
- * rows, as of a variable (rows.h). Errors: PS_INVALID_ARGUMENT, naming the field. */
+/** Check that a queue of this spec can be made. The capacity is not 0, and min_after_dequeue is below it. There are 1 to
+ * PSI_QUEUE_COMPONENTS_MAX components, each with dtype and shape as of a variable. Fields that only other kinds use are 0. WORK:
+ * unbounded, one string without dimensions. Accumulators: unbounded, one float32 or float64 of a declared shape; for a
+ * SPARSE_ACCUMULATOR the shape has rows (rows.h). Errors: PS_INVALID_ARGUMENT, naming the field. */
 PSI_MUST ps_status psi_queue_spec_check(const struct psi_queue_spec *spec, struct psi_err *err);
 /** True if all fields are equal; negative capacities all mean "unbounded" and are equal. */
 bool psi_queue_spec_equal(const struct psi_queue_spec *a, const struct psi_queue_spec *b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Safetensors headers through jansson. Reading: length -> entries, one by one -> for each wanted entry a new name, dtype, shape,
- * offsets -> sorted by offset, the values do not overlap, and cover the file if no entry is unwanted. Failure: a wanted entry
- * that the format does not allow, or that overflows; the error names the tensor. No number is used before it was compared with
- * the file's size. Writing: each tensor gets its offsets, and the header is padded with blanks to a multiple of 8. */
+/* Safetensors headers through jansson. Reading: entries are parsed one by one. Name, dtype, shape and offsets of each wanted
+ * tensor are checked; no offset is used before it was compared with the file's size. Then the values, sorted by offset, must not
+ * overlap, and must cover the file if all tensors are wanted. Failure: the format does not allow the entry of a wanted tensor;
+ * the error names it. Writing: each tensor gets its offsets, and the header is padded with blanks to a multiple of 8. */
 #include "safetensors.h"
 
 #include "json.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read the files of a checkpoint without a running task, for psctl, which verifies them and exports values (docs/DURABILITY.md
- * has the formats). The caller has the files, and gives a function that reads a range of bytes of one.
+/* Reads the files of a checkpoint without a running task: psctl verifies them and exports values (docs/DURABILITY.md has the
+ * formats). The caller has the files, and gives a function that reads a range of bytes of one. Any thread.
  *
  * Happy path: psi_saved_open() finds a good manifest, which lists the files. psi_saved_state_read(), called for each task's state
  * file, gives the variables and the CRCs of their values. psi_saved_values_read() reads each file of values once, from its
- * beginning on, and passes on what the caller wants. psi_saved_verify() does all of this, and goes on after a bad file. Failure:
- * DATA_LOSS: a file is not as it was written, and the text says where; FAILED_PRECONDITION: a newer psd or another cluster wrote
- * the checkpoint; errors of reading. Bytes that were read without an error have the CRCs that the manifest and the state file
- * give; a whole file also has its size. Any thread. */
+ * beginning on, and passes on what the caller wants. psi_saved_verify() does all of this, and goes on after a bad file.
+ *
+ * Failure: DATA_LOSS: a file is not as it was written, and the text says where. FAILED_PRECONDITION: a newer psd wrote the file,
+ * or a state file is not of the task and cluster that the manifest names. Errors of psi_saved_io.read(). */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H
 
@@ -22,7 +22,7 @@ struct psi_saved_file {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     uint32_t kind;  /* enum ps_file_kind */
-    uint32_t index; /* file of values: its number among the files of values of its container */
+    uint32_t index; /* file of values: its index among all files of values of the task */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t bytes; /* size of the file in bytes; 0 for the manifest, whose size is not known */
     uint32_t sum;

@@ -27,14 +27,14 @@ const char *psi_shape_format(const ps_shape *shape, char *buf, size_t n);
  * value of at most PS_ATOMIC_BYTES_MAX. Errors: PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_variable_check(ps_dtype dtype, const ps_shape *shape, bool atomic, struct psi_err *err);
 
-/** True if `number`, from the network or a file, is a dtype. PS_DTYPE_NONE is none. */
+/** True if `number`, from the network or a file, is a dtype. PS_DTYPE_NONE is not one. */
 bool psi_dtype_known(uint32_t number);
 /** Returns the bytes of the unit in which frames count values: the size of an element; for strings 1 (blob.h encodes them). */
 uint32_t psi_wire_unit(ps_dtype dtype);
 /** True if values of `dtype` may be sent as `wire`: as they are, or float32 as float16 or bfloat16. */
 bool psi_wire_fits(ps_dtype dtype, uint32_t wire);
-/** Returns the reason of the error that an existing variable differs from the requested one: in dtype or shape if !same_shape;
- * otherwise in the kind of optimizer if !same_optimizer; otherwise in `atomic`. */
+/** Returns the reason for the error "an existing variable differs from the requested one". same_shape false: dtype or shape
+ * differs; otherwise, same_optimizer false: the kind of optimizer differs; otherwise `atomic` does. */
 ps_reason psi_mismatch(bool same_shape, bool same_optimizer);
 /** End of the text of the psi_mismatch() error: what the user can do. */
 #define PSI_MISMATCH_REMEDY "; another --container keeps the two apart, `psctl reset` takes the old one away"

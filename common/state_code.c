@@ -8,7 +8,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers in memory are as in the file");
 
-enum { FORMAT_OF_COUNTS = 4 /* first format with a count of NUMBERs, and without a shape's unused dimensions */ };
+enum { FORMAT_OF_COUNTS = 4 /* from this format on, a count stands before NUMBERs, and a shape has `rank` dimensions */ };
 
 static bool reads(const struct psi_code *k)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structures and functions that are made from the rows of state_rows.h. Each group of rows has a structure psi_state_<group> and
- * a function of that name, which appends the structure's members to k->out in the order of the rows, or, if k->out is NULL, reads
- * them from k->in. Names, texts, bytes and CRCs that are read are pointers into k->in. Failure: k->st keeps the first error,
- * DATA_LOSS or RESOURCE_EXHAUSTED, and nothing is written or read after it. A structure to be read must be zero before; after an
- * error it has what was read so far. A number is compared only with its row's bound; the caller checks all else. Any thread. */
+ * a function of that name. The function appends the structure's members to k->out, in the order of the rows. If k->out is NULL,
+ * it reads them from k->in. Names, texts, bytes and CRCs that are read are pointers into k->in. Failure: k->st keeps the first
+ * error, DATA_LOSS or RESOURCE_EXHAUSTED, and nothing is written or read after it. A structure to be read must be zero before;
+ * after an error it has what was read so far. A number is compared only with its row's bound; the caller checks all else. Any
+ * thread. */
 #ifndef PSI_STATE_CODE_H
 #define PSI_STATE_CODE_H
 
@@ -21,7 +22,7 @@ struct psi_code {
     const uint8_t *in;
     size_t bytes_left;
     uint32_t version; /* format of the state file */
-    uint32_t numbers; /* how many NUMBERs of the last COUNTED are still to be read or written */
+    uint32_t numbers; /* how many of the NUMBERs that the last COUNTED counts are still to come */
     const char *what; /* name of the entry, for errors */
     ps_status st;
     struct psi_err *err;

@@ -41,7 +41,7 @@ static ps_status take_end(struct psi_state_reader *r, const struct psi_state_ent
     return end.count == r->entry_count && end.sum == r->entry_sum ? PS_OK : psi_fail(err, PS_DATA_LOSS, "entries are missing");
 }
 
-/* Check that the file begins with the entries HEAD and TASK, which say whose state it is. */
+/* Check that HEAD and TASK, which say whose state it is, are the first two entries, and no others. */
 static ps_status check_order(const struct psi_state_reader *r, uint32_t kind, struct psi_err *err)
 {
     bool good = (r->entry_count == 0) == (kind == PSI_STATE_HEAD) && (r->entry_count == 1) == (kind == PSI_STATE_TASK);

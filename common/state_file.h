@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The framing of a checkpoint's state file: what a task remembered, as entries in blocks (docs/DURABILITY.md, section 3). For all
- * readers: psd, which loads it (psd/store/load.c), and programs that verify it or read its values (saved.h). Happy path:
- * psi_state_begin() -> block after block, each compared with its CRC and its number; whole entries go to the caller, in order,
- * without the last one, which has their count and CRC -> psi_state_is_over(). Failure: DATA_LOSS says what is wrong where.
- * Nothing is used before its block's CRC is right. */
+/* The framing of a checkpoint's state file: what a task remembered, as entries in blocks (docs/DURABILITY.md, section 3). The
+ * readers are psd, which loads it (psd/store/load.c), and programs that verify it or read its values (saved.h). Happy path:
+ * psi_state_begin(), then psi_state_block() for each block, until psi_state_is_over(). CRC and number of a block are checked
+ * before its entries are used. Whole entries go to the caller, in order, without the last one, which has their count and CRC.
+ * Failure: DATA_LOSS says what is wrong where. */
 #ifndef PSI_STATE_FILE_H
 #define PSI_STATE_FILE_H
 
@@ -39,7 +39,7 @@ struct psi_state_reader {
     uint64_t entry_count;
     uint32_t entry_sum; /* CRC32C of all entries so far */
     uint32_t file_sum;  /* CRC32C of all blocks, each without its own CRC */
-    uint32_t count_sum; /* CRC32C of all blocks with their own CRCs; depends on the number of blocks only */
+    uint32_t count_sum; /* CRC32C of all blocks with their own CRCs, so it depends on their number only */
     bool ended;
 };
 

@@ -10,7 +10,7 @@
  * what       "configuration file": the error's text begins with it and the path.
  * max_bytes  larger files are refused, whatever size they claim.
  * out        not initialised by the caller, who calls psi_buf_fini() in any case. Gets the text without a UTF-8 byte order mark;
- *            psi_buf_text() has room.
+ *            psi_buf_text() has room for its NUL.
  *
  * Errors     PS_NOT_FOUND            no such file
  *            PS_INVALID_ARGUMENT     it cannot be opened or read, has more than max_bytes, or is UTF-16

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Kubeflow's
- * TFJob with enableDynamicWorker writes "sparseCluster" instead, where a worker has itself and the ps tasks, and a ps task only
- * itself. Unknown keys are ignored, as by TensorFlow. Errors name the place: not JSON, a wrong type, a task outside the
- * cluster. */
+ * TFJob with enableDynamicWorker writes "sparseCluster" instead: for a worker it has the worker itself and the ps tasks, for a ps
+ * task only that task. Unknown keys are ignored, as by TensorFlow. Errors name the place: not JSON, a wrong type, a task
+ * outside the cluster. */
 #include "cluster.h"
 
 #include "cluster_internal.h"

@@ -32,9 +32,9 @@ uint64_t psi_tuple_fixed_bytes(const struct psi_queue_spec *spec);
 uint64_t psi_tuple_part_bytes(const struct psi_queue_component *c, const ps_shape *shape, uint64_t data_bytes);
 /** Write the head of a component, which precedes the values, to dst (room for PSI_TUPLE_HEAD_MAX bytes). Returns its length. */
 size_t psi_tuple_head(const struct psi_queue_component *c, const ps_shape *shape, uint64_t data_bytes, uint8_t *dst);
-/** Take the next component out of an untrusted element. *p: where it begins; *left: bytes of the element from there on. Both move
- * behind the component and its padding. *out points into the element. A blob is checked. Errors: PS_INVALID_ARGUMENT: shape,
- * size, blob, or padding that is not 0. */
+/** Take the next component out of an untrusted element. *p: where the component begins; *left: bytes of the element from there
+ * on. Both move behind the component and its padding. *out points into the element. A blob is checked. Errors:
+ * PS_INVALID_ARGUMENT: shape, size, blob, or padding that is not 0. */
 PSI_MUST ps_status psi_tuple_next(const struct psi_queue_component *c, const uint8_t **p, uint64_t *left,
                                   struct psi_tuple_part *out, struct psi_err *err);
 /** Check that n bytes are one element of a queue of this spec. An element of a SPARSE_ACCUMULATOR is as in sparse.h; an item

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overlong forms, surrogates, and code points above U+10FFFF are no characters. */
+/* UTF-8, read strictly: overlong forms, surrogates, and code points above U+10FFFF are no characters. */
 #include "utf8.h"
 
 #include <string.h>

@@ -66,11 +66,11 @@ enum {
     PS_FLAG_REPLY = 16,  /* the frame answers the request that had this id */
     PS_FLAG_MORE = 32,   /* the list in the body goes on in the next frame with this op and id */
     PS_FLAG_VALUE = 64,  /* PUSHPULL, PUSHPULL_ROWS: the frame has new values of some elements; it does not confirm the push */
-    PS_FLAG_TIMES = 128, /* request: the reply shall say how long it took; reply: its meta ends in ps_times */
+    PS_FLAG_TIMES = 128, /* request: the reply shall say how long the request took; reply: its meta ends in ps_times */
     PS_FLAG_KNOWN = 255  /* all flags of this version; other bits must be 0 */
 };
 
-/* PS_OP_HELLO = 1 and so on: proto/operations.h */
+/* PS_OP_HELLO = 1 and so on: one constant for each row of proto/operations.h */
 #define PS_OP_NUMBER(name, number, ...) PS_OP_##name = (number),
 enum ps_op { PS_OPERATIONS(PS_OP_NUMBER) };
 #undef PS_OP_NUMBER
@@ -80,9 +80,9 @@ struct ps_push_meta {
     uint64_t total_elements; /* elements of the whole operation */
     float scale;             /* factor for the gradient; finite, > 0. ASSIGN: 1; ADD: +1 or -1 */
     uint32_t assign_flags;   /* ASSIGN: PS_ASSIGN_*; otherwise 0 */
-    /* PUSH, PUSHPULL: 1 + version of the values from which the gradient was computed; 0: unknown. ASSIGN: number of the chief
-     * (the session that may initialise the container); 0: the sender is not the chief. ASSIGN to an optimizer slot with a power
-     * (such as beta1^t of Adam): the power, as the bits of an f64 */
+    /* PUSH, PUSHPULL: 1 + version of the values from which the gradient was computed; 0: unknown. ASSIGN of a value: the chief
+     * number of the sender, from CHIEF's answer; 0: the sender is not the chief (the session that may initialise the container).
+     * ASSIGN of an optimizer slot with a power (such as beta1^t of Adam): the power, as the bits of an f64 */
     uint64_t version;
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
@@ -140,7 +140,7 @@ enum {
 
 /* Meta of a GATHER request. */
 struct ps_gather_meta {
-    /* number of row indices in the body. The reply may have at most PS_FRAME_BODY_MAX bytes, the indices PS_CONTROL_BODY_MAX */
+    /* number of row indices in the body, which has at most PS_CONTROL_BODY_MAX bytes; the reply has at most PS_FRAME_BODY_MAX */
     uint32_t rows;
     uint32_t slot; /* 0: rows of the value; n: rows of the optimizer's n-th slot */
 };
@@ -148,7 +148,7 @@ _Static_assert(sizeof(struct ps_gather_meta) == 8, "gather meta");
 
 /* Meta of a PULL request. The header's offset is the first element. */
 struct ps_pull_meta {
-    uint32_t elements; /* number of elements; together at most PS_FRAME_BODY_MAX bytes */
+    uint32_t elements; /* number of elements to read, of at most PS_FRAME_BODY_MAX bytes together */
     uint32_t slot;     /* 0: the value; n: the optimizer's n-th slot */
 };
 _Static_assert(sizeof(struct ps_pull_meta) == 8, "pull meta");
@@ -185,8 +185,8 @@ struct ps_reply_meta {
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 
-/* End of the meta of a reply with PS_FLAG_TIMES: how long the task had the request, in nanoseconds of the task's own clock. All
- * are durations, so clocks of different machines are never compared. */
+/* End of the meta of a reply with PS_FLAG_TIMES: how long the task had the request. All fields are durations, in nanoseconds of
+ * the task's own clock, so clocks of different machines are never compared. */
 struct ps_times {
     uint64_t queue_ns;  /* the request waited for the task's thread, or its reply waited to be sent */
     uint64_t wait_ns;   /* the request waited for others: workers, a round, a queue's element, a compute thread */
@@ -274,14 +274,14 @@ enum ps_file_kind {
     PS_FILE_MANIFEST = 3,
     PS_FILE_NOTE = 4 /* an entry of a manifest about a container that has no file of values */
 };
-/* What a task has in a container when the checkpoint is taken. In a manifest, a container's files have the bits of all tasks. */
+/* What a task has in a container when the checkpoint is taken. In a manifest, files of a container have the bits of all tasks. */
 enum ps_file_notes {
     PS_NOTE_SEALED = 1,  /* a variable was declared ready for training (SEAL) */
     PS_NOTE_BARE = 2,    /* a variable has no value yet */
     PS_NOTE_DELETED = 4, /* variables were deleted, so they are not in the checkpoint */
     PS_NOTE_TRAINED = 8, /* a variable was changed by a push, or a global step is above 0 */
-    /* in an entry of kind NOTE: this task has the container, but no file of its values. In the entry of a state file: the task
-     * has a NOTE for each container without a file of values */
+    /* an entry of kind NOTE: the task has the container, but no file of its values. The entry of a state file: the task lists a
+     * NOTE for each container without a file of values */
     PS_NOTE_NAMED = 16
 };
 

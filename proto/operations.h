@@ -146,7 +146,7 @@
        "the identity of the connection, and the rows of the table of rights that name it") \
     OP(EVENTS,       110, LIST,           0,      0,     "Events",       NULL,             "EventAnswer", \
        "what has happened there, from a number on; waits while there is nothing") \
-    /* between tasks: the task has opened the connection; requests go from the directory to the task, except LIST */ \
+    /* between a task, which has opened the connection, and the directory, which sends all of these requests except LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \
     OP(LIST_ANSWER,  81, LIST,            0,      0,     NULL,           NULL,             "NameItem", \

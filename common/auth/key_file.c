@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files on the disk. Reading, happy path: open without blocking, check the opened file (a regular file that nobody else can
- * read), read it whole, parse. Changing: open, check, lock. If another process has replaced the file before the lock was taken,
- * begin again. Then write the new text to a temporary file of equal owner and mode, fsync, rename, fsync of the directory. A new
- * file is linked to its name, so that it never replaces one that appeared meanwhile. Failure: the old file stays, and the
+/* Key files on the disk. Reading, happy path: open without blocking, check the opened file (a regular file that other users
+ * cannot read), read it whole, parse. Changing: open, check, lock. If another process has replaced the file before the lock was
+ * taken, begin again. Then write the new text to a temporary file of equal owner and mode, fsync, rename, fsync of the directory.
+ * A new file is linked to its name, so that it never replaces one that appeared meanwhile. Failure: the old file stays, and the
  * temporary file is removed; if only the last fsync fails, the new text is in place. All memory that held a secret is zeroed. */
 #include "key_file.h"
 
@@ -62,7 +62,7 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX])
 }
 
 /* Check an opened file: a regular file, not too long. secret true: it must also belong to root or this process's user, and nobody
- * else may read it, except that root's file may be readable for its group. *out: its state by fstat(). */
+ * else may have access, except that the group of root's file may read it. *out: what fstat() says of the file. */
 static ps_status judge(int fd, const char *path, bool secret, struct stat *out, struct psi_err *err)
 {
     char shown[PSI_PATH_SHOWN];
@@ -190,7 +190,7 @@ static void add(struct psi_secret *t, const char *p, size_t n)
     t->n += n;
 }
 
-/* Append line [n] to `to`, changed or left out as `becomes` says. key: the line's key; NULL: none, the line is copied. */
+/* Append line [n] to `to`, changed or left out as `becomes` says. key: the key of this line; NULL: the line has none. */
 static void add_line(struct psi_secret *to, const char *line, size_t n, const struct psi_key *key, enum psi_key_becomes becomes)
 {
     const bool use = becomes == PSI_KEY_IS_USED;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files on disk: found, read only if nobody else can read them, and changed as a whole or not at all. The functions wait for
- * the file system: an event loop calls them only at its start and at a reload. */
+/* Key files on disk: found, read only if other users cannot read them, and changed as a whole or not at all. The functions wait
+ * for the file system: an event loop calls them only at its start and at a reload. */
 #ifndef PSI_KEY_FILE_H
 #define PSI_KEY_FILE_H
 
@@ -23,8 +23,8 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX]);
  *
  * out     written only on success; the caller frees it with psi_keys_free().
  * Errors  PS_NOT_FOUND            there is no such file
- *         PS_PERMISSION_DENIED    others can read or write it, or it belongs to neither this process's user nor root; the
- *                                 text names the command that mends it
+ *         PS_PERMISSION_DENIED    others can read or write it (the group of root's file may read it), or it belongs to neither
+ *                                 this process's user nor root; the text names the command that mends it
  *         PS_INVALID_ARGUMENT     it is no regular file or too long (PSI_KEY_FILE_BYTES_MAX), or a line is bad (psi_keys_parse())
  *         PS_RESOURCE_EXHAUSTED   memory, descriptors
  *         PS_FAILED_PRECONDITION  it was written to while it was read
@@ -32,7 +32,7 @@ bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX]);
 PSI_MUST ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_err *err);
 
 /** Check that nobody else can write a file that decides who is trusted: rows of rights, an authority, a list of refused
- * certificates. Others may read it. If stat() fails: PS_OK, because reading the file then says why it cannot be.
+ * certificates. Others may read it. If stat() fails: PS_OK, because reading the file then says why it cannot be read.
  *
  * what    the file's kind, for the error: "rights file".
  * Errors  PS_PERMISSION_DENIED  others can write it, or it belongs to neither this process's user nor root; the text
@@ -44,8 +44,8 @@ struct psi_secret {
     char *p;        /* [n] bytes, followed by room for a NUL */
     size_t n, room; /* room: bytes allocated at p */
 };
-/** Read a whole file that only its owner may read. The caller frees *out with psi_secret_fini(), also after a failure. Errors:
- * those of psi_key_file_read() that do not concern lines. */
+/** Read a whole file with a secret. The caller frees *out with psi_secret_fini(), also after a failure. Errors: those of
+ * psi_key_file_read() that do not concern lines. */
 PSI_MUST ps_status psi_secret_file_read(const char *path, struct psi_secret *out, struct psi_err *err);
 /** psi_secret_file_read() for a file that others may read. */
 PSI_MUST ps_status psi_plain_file_read(const char *path, struct psi_secret *out, struct psi_err *err);

@@ -82,7 +82,7 @@ struct psi_key_wire {
     char name[PS_KEY_NAME_BYTES_MAX + 1];
     char key_id[PSI_KEY_ID_BYTES + 1];
 };
-/** Write psd1:CLUSTER:ROLE:NAME:KEYID. cluster: the program's; NULL or "": that of the key's line. Returns the length. */
+/** Write psd1:CLUSTER:ROLE:NAME:KEYID. cluster: the program's; NULL or "": the one in the key's line. Returns the length. */
 size_t psi_key_wire(const struct psi_key *key, const char *cluster, char buf[PSI_KEY_WIRE_BYTES_MAX + 1]);
 /** Parse bytes [n] from the network. True if psi_key_wire() could have written them; *out then has the parts. */
 bool psi_key_wire_parse(const uint8_t *bytes, size_t n, struct psi_key_wire *out);

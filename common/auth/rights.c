@@ -89,7 +89,7 @@ static ps_status no_memory(const struct reader *r)
     return psi_fail(r->err, PS_RESOURCE_EXHAUSTED, "%s:%u: rights: out of memory", r->what, r->line);
 }
 
-/* Returns the next run of bytes in [*p, *p + *n) without bytes of `apart`; *p and *n move behind the run. NULL: there is none. */
+/* Returns the next word in the *n bytes at *p; both move behind the word. apart: bytes that separate words. NULL: no more. */
 static const char *part(const char **p, size_t *n, const char *apart, size_t *out_n)
 {
     while (*n > 0 && strchr(apart, **p) != NULL) {

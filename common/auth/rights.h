@@ -72,9 +72,9 @@ struct psi_rights_task {
     uint32_t task;
     bool of_directory_job; /* the task is in the directory's job, normally "ps", so it holds variables */
 };
-/** Check that an identity may act as this task. It needs PSI_RIGHT_MEMBER on the cluster. A task's certificate is good for that
- * task only. For a task of the directory's job the peer needs a key of role ps, that task's certificate, or the user of this
- * process.
+/** Check that an identity may act as this task. The identity needs PSI_RIGHT_MEMBER on the cluster. A task's certificate is good
+ * for that task only. For a task of the directory's job, the identity must be a key of role ps, that task's certificate, or the
+ * user of this process.
  *
  * Errors     PS_PERMISSION_DENIED    the text says what is missing; for a missing right, the row that would give it */
 PSI_MUST ps_status psi_rights_member(const struct psi_rights *rights, const struct psi_identity *who,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods of Indexed Jobs and of StatefulSets. Both name pod I of a headless Service NAME-I.SERVICE. The index is
- * JOB_COMPLETION_INDEX, or what follows the last '-' of the pod's host name. Flags give the number and the names of the pods of
- * both jobs, because no variable does. A ps task listens on all addresses of its pod, whose own name may not be in DNS yet.
+/* Pods of Indexed Jobs and of StatefulSets. In both, pod I of a headless Service has the DNS name NAME-I.SERVICE. The index I is
+ * JOB_COMPLETION_INDEX, or what follows the last '-' of the pod's host name. No variable gives the numbers and names of the pods
+ * of job ps and job worker, so flags do. A ps task listens on all addresses of its pod: the pod's own name may not be in DNS yet.
  *
- * Failure: a host name of neither kind, an index not below the count, a variable and a host name with different indices. */
+ * Failure: a host name of none of these pods, an index not below the count, a variable and a host name with different indices. */
 #include "internal.h"
 
 #include "common/name.h"
@@ -48,7 +48,7 @@ static ps_status find_index(struct psi_resolver *r, const struct pods pods[2], c
 {
     const char *host = r->o->host_name != NULL ? r->o->host_name : "";
     const char *job = r->o->job_name;
-    size_t len = strcspn(host, "."); /* a pod with setHostnameAsFQDN has its full name */
+    size_t len = strcspn(host, "."); /* without the domain, which the host name of a pod with setHostnameAsFQDN has */
     uint32_t index = 0, by_host = 0;
     bool in_ps = index_in(host, len, &pods[0], &by_host);
     bool in_worker = !in_ps && index_in(host, len, &pods[1], &by_host);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meeting of the ranks of an MPI job, at a path that all hosts share. Happy path: this rank writes FILE.RANK.new and renames
- * it to FILE.RANK, which other hosts see whole or not at all -> the files of the other ranks are read until all are there. A text
- * has the address and the job's name; a file with the name of another job is an old file: this job's rank is still waited for.
- * MPICH gives jobs no name, so under MPICH a file of this rank with another address is refused as an old file. Rank 0 may be
- * asked to take a free port: the other ranks find the directory there. Failure: the directory cannot be written, a rank does not
- * come in time, an old file, no free port. */
+/* The ranks of an MPI job tell each other their addresses by files at a path that all hosts share. Happy path: each rank writes
+ * FILE.RANK.new and renames it to FILE.RANK, so that other hosts see the whole text or none. Then it reads the files of all ranks
+ * again and again, until all are there. A file has the rank's address and the job's name. A file with the name of another job is
+ * left from an earlier job, and counts as missing. MPICH gives jobs no name: there a rank fails if its own file exists with
+ * another text. Rank 0 may take a free port, where the other ranks find the directory. Failure: a file cannot be written, a rank
+ * does not come in time, a file of an earlier job, no free port. */
 #include "resolve.h"
 
 #include "common/mem.h"
@@ -92,7 +92,7 @@ static ps_status take_port(unsigned *out, struct psi_err *err)
     if (fd >= 0) {
         (void)close(fd);
     }
-    /* good: another thread took a port first, which is now in *out */
+    /* good is true here if another thread took a port first: *out has that port */
     return good ? PS_OK : psi_fail_errno(err, why, "bind", "a free port");
 }
 

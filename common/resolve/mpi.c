@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that know their rank, but not the hosts of the other ranks: mpirun of Open MPI and of MPICH, torchrun.
  *
- * mpi: with --rendezvous FILE each rank leaves its address in FILE.RANK, which all hosts see; without --base_port and
- * --directory_port ps task 0 takes a free port. With --rendezvous HOST:PORT ps task 0, the directory, listens there; the other
- * ranks tell the directory where they are. torchrun: MASTER_ADDR is the host of the first ranks, so all ps tasks are on it. The
- * first --ps_tasks ranks are ps.
+ * The first --ps_tasks ranks are ps tasks. --cluster mpi: with --rendezvous FILE each rank leaves its address in FILE.RANK, which
+ * all hosts see; without --base_port and --directory_port ps task 0 takes a free port. With --rendezvous HOST:PORT ps task 0, the
+ * directory, listens there; the other ranks tell the directory where they are. --cluster torchrun: MASTER_ADDR is the host of the
+ * first ranks, so all ps tasks are on it.
  *
  * Failure: no rendezvous, ranks that do not fit, ps tasks on another host than MASTER_ADDR, torchrun's own port. */
 #include "internal.h"
@@ -16,7 +16,7 @@
 
 /* Names of the environment variables that one launcher sets. */
 struct names {
-    /* `at` has the number of the process on its host, `job` the job's unique name; job NULL: the launcher has no such name */
+    /* `at` names the variable with the process's index on its host, `job` that with the job's unique name; NULL: there is none */
     const char *rank, *ranks, *at, *job;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slurm's lists: names of nodes, tasks per node, ports and ranks. Names: commas outside of brackets separate parts. In brackets
- * stand numbers and ranges; the width of a range's first number pads all of it ("[08-10]" is 08 09 10). Several brackets
- * multiply, the last one fastest. Order and duplicates stay. Text behind the last bracket is refused, as Slurm 22.05 does.
- * Failure: a list that is cut, nested, empty or too long. */
+ * stand numbers and ranges; the width of a range's first number pads all of it ("[08-10]" is 08 09 10). Several brackets give all
+ * combinations; the last bracket changes fastest. Order and duplicates stay. Text behind the last bracket is refused, as Slurm
+ * 22.05 does. Failure: a list that is cut, nested, empty or too long. */
 #include "resolve.h"
 
 #include "common/name.h"
@@ -76,7 +76,7 @@ static ps_status name_put(struct part *p, size_t *len, const char *text, size_t 
 }
 _Static_assert(PS_HOST_BYTES_MAX == 255, "name_put names it");
 
-/* Make all names of the part from `at` on; p->name has len bytes. Recurses once a bracket: at most PS_HOST_BYTES_MAX deep. */
+/* Make all names of the part from `at` on; p->name has len bytes so far. A bracket recurses: at most PS_HOST_BYTES_MAX deep. */
 static ps_status part_expand(struct part *p, const char *at, size_t len)
 {
     size_t plain = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choose the cluster manager, whose own source file then finds the task. auto: mpirun and torchrun start processes inside a Slurm
- * step or a pod, so they are tried first. TF_CONFIG describes one process, so together with Slurm, mpirun or torchrun it is an
- * error; in a pod TF_CONFIG takes precedence over the pod's name. Without variables of a manager the process is alone. Failure:
- * two managers of which neither runs inside the other. */
+/* Choose the cluster manager, whose own source file then finds the task. With --cluster auto, mpirun and torchrun are looked for
+ * first, because they may have started the process inside a Slurm step or a pod. TF_CONFIG describes one process, so together
+ * with Slurm, mpirun or torchrun it is an error; in a pod TF_CONFIG takes precedence over the pod's name. Without variables of a
+ * manager the process is alone. Failure: two managers of which neither runs inside the other. */
 #include "internal.h"
 
 #include "common/name.h"

@@ -22,8 +22,8 @@ struct psi_meeting {
     char text[PS_ADDRESS_BYTES_MAX + 1 + 128]; /* address, blank, name of the job */
 };
 /** Decide which task this process is. *c is initialised by the caller and gets the cluster; it stays empty if there is no
- * cluster, or if *out_meeting is needed. met NULL: *out_meeting may say what to leave at which file; then call again with what
- * the ranks have left.
+ * cluster. met: what the ranks have left at the rendezvous FILE; NULL: nothing was read yet. If then out_meeting->needed, *c is
+ * empty: leave out_meeting->text at FILE, and call again with met.
  *
  * Errors   INVALID_ARGUMENT: the text begins with the variable and its value, or with the flag. UNAVAILABLE: a rank of met has
  *          left nothing. RESOURCE_EXHAUSTED. */

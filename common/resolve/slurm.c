@@ -18,8 +18,8 @@ struct slurm {
     struct psi_nodes nodes;
     uint32_t tasks_of[PS_TASKS_MAX];                  /* [node] number of tasks */
     uint32_t ranks, rank;                             /* ranks of the step; rank of this process */
-    uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank] the rank's node, and its number on that node */
-    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by a task's number on its node; count 0: --base_port counts */
+    uint32_t node_of[PS_TASKS_MAX], at[PS_TASKS_MAX]; /* [rank] index of the rank's node; its index there */
+    uint32_t ports[PS_TASKS_MAX], port_count; /* reserved ports, by a task's index on its node; none: --base_port + index */
     const char *counts_from, *ranks_from;     /* variables that gave the counts and the ranks, for errors */
 };
 
@@ -85,7 +85,7 @@ static ps_status read_counts(struct psi_resolver *r, struct slurm *s)
                : psi_resolver_refuse(r, s->counts_from, "it counts %u tasks, %s has %u", sum, s->ranks_from, s->ranks);
 }
 
-/* Compute which node has which rank: in turn each node that has room gets the next `run` ranks; 0: as many as it has room for. */
+/* Compute which node has which rank: in turn each node with room gets the next `run` ranks; run 0: as many as it has room for. */
 static void deal(struct slurm *s, uint32_t run)
 {
     uint32_t used[PS_TASKS_MAX] = {0};
