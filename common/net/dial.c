@@ -6,7 +6,7 @@
  *
  * Failure modes:
  *   no address answers  -> done() gets the reason of the last attempt, and the number of attempts
- *   nobody listens, and the system has given the dialling socket the dialled port: TCP connects it with itself -> refused
+ *   TCP has connected the socket with itself (nobody listens on the port, and the system chose it for this end) -> refused
  *   time is over        -> done(); a look-up that still runs ends by itself, and its result is dropped
  *   the net is closed   -> done() is never called; the mailbox is freed when the last look-up has returned
  *   look-ups hang       -> at most LOOKUPS_MAX run at a time in a process; a further dial fails, and done() says so */
@@ -190,7 +190,7 @@ bool psi_lookup_thread(void *(*run)(void *arg), void *arg)
     return rc == 0;
 }
 
-/* Start a thread that looks up the host name. PS_OK: lookup_done() will be called, unless the net is closed before. */
+/* Start a thread that looks up the host name. PS_OK: lookup_done() follows, unless the dial ends or the net closes before. */
 static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
 {
     if (atomic_fetch_add(&lookups_running, 1) >= LOOKUPS_MAX) {
@@ -246,7 +246,7 @@ static void close_socket(struct psi_dial *dial)
     dial->fd = -1;
 }
 
-/* End the dial: close its handles. The close callback of the last handle frees it. A running look-up ends by itself. */
+/* End the dial: close its handles. The close callback of the last handle frees the dial. A running look-up ends by itself. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;
@@ -354,7 +354,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     uv_close((uv_handle_t *)handle, on_poll_closed); /* on_poll_closed() tries the next address */
 }
 
-/* Limit the attempt to connect to the present address to 1/shares of the dial's remaining time, but at least ATTEMPT_MS_MIN. */
+/* Limit the present attempt to connect to 1/shares of the dial's time left, but give it ATTEMPT_MS_MIN if so much is left. */
 static void arm(struct psi_dial *dial, size_t shares)
 {
     uint64_t now = uv_now(dial->net->loop);

@@ -6,9 +6,9 @@
  *
  * The rule of common/link.h (all effects of an event are carried out before the next event) is kept here: after every callback of
  * connections, listeners and dials the net calls ops->drain(). The owner calls psi_net_settle() after its own events (timers,
- * requests from other threads). All functions: loop thread only. A hold is memory that a connection writes without a copy;
- * writing it may raise SIGPIPE, so the loop's thread blocks this signal, always or while there are holds (ops->holds,
- * net->holds). */
+ * requests from other threads). All functions: loop thread only. A hold is the rest of a segment that the kernel took only in
+ * part; libuv writes it later (common/outq.h). That write may raise SIGPIPE, so the loop's thread blocks this signal, always or
+ * while there are holds (ops->holds, net->holds). */
 #ifndef PSI_NET_H
 #define PSI_NET_H
 
@@ -71,7 +71,7 @@ struct psi_net {
     struct psi_list conns;
     /* connections with an event that arose during ops->drain(); the core gets the event afterwards */
     struct psi_list events;
-    struct psi_list again;   /* connections with more to send than one turn allows */
+    struct psi_list again;   /* connections that go on in the next turn: they have more to send, or bytes that TLS keeps */
     struct psi_list lingers; /* closing connections, which must end by conn->deadline_ms, the earliest first */
     struct psi_list dials;
     struct psi_net_mailbox *mailbox; /* NULL before the first look-up of a host name */
@@ -123,8 +123,8 @@ void psi_net_enter(struct psi_net *net);
 void psi_net_leave(struct psi_net *net);
 /** Call ops->drain(), deliver the events that arose in it, and repeat this until there are none. Not to be called within ops. */
 void psi_net_settle(struct psi_net *net);
-/** End every connection in good order: the core gets the closed event, unsent bytes are dropped, the peer sees the end of the
- * stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
+/** End every connection: the core gets the closed event. A connection with unsent bytes closes at once. Any other sends the end
+ * of the stream, and closes when the peer's end arrives, or after PSI_LINK_LINGER_MS. */
 void psi_net_finish(struct psi_net *net);
 /** Tell each send queue how many bytes of its hold (common/outq.h) the kernel has taken. Call it before the core checks which
  * peers read nothing: it closes their connections. */

@@ -91,7 +91,7 @@ bool psi_tls_raw_take(struct psi_tls_stream *s);
 /** True if the peer's address is known: the owner lists it, or a peer at this address has proved a key or certificate. */
 bool psi_tls_is_known(const struct psi_tls_stream *s);
 void psi_tls_known_add(struct psi_tls_stream *s);
-/** Count the start or the end of an accepted stream's handshake. Further calls for the stream have no effect. */
+/** Count the start, and later the end, of an accepted stream's handshake. The end is counted once; for other streams never. */
 void psi_tls_handshake_begins(struct psi_tls_stream *s);
 void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
 /** Take a handshake slot for the stream. false: none is free for it, or peers at its address have enough slots already. */
