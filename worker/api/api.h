@@ -33,7 +33,7 @@ struct psi_api_task {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;  /* index of the task in its job */
     uint32_t index; /* index of the task in the core's table of tasks (struct psi_client) */
-    bool keeps;     /* the task is in the directory's job: its tasks save checkpoints, and hold variables not pinned elsewhere */
+    bool keeps;     /* the task is in the directory's job: it saves checkpoints, and may hold variables that are not pinned */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
@@ -54,7 +54,7 @@ struct ps_param {
     ps_session *session;             /* may be freed before the last holder releases the parameter */
     atomic_uint holds;               /* references: 1 of the session, 1 for each ps_param_hold(); 0: this is ps_session.spare */
     ps_variable *variable;           /* NULL: not got yet, or the parameter is a dummy, given to the program after a failure */
-    struct psi_training_param train; /* under the lock: what the state machine of training (core/training.h) keeps of it */
+    struct psi_training_param train; /* under the lock: the parameter's state in the machine of training (core/training.h) */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
@@ -63,7 +63,7 @@ struct ps_param {
     struct psk_call fetch; /* moves a gradient from the device to the host for a push */
     uint64_t fetched;      /* sequence number (psi_training_param.push_number) of the push that `fetch` is for */
     struct psk_block next; /* second value buffer, which ps_pull() exchanges with `value`; empty: not needed so far */
-    /* second gradient buffer, which an interrupted ps_param_grad() exchanges with `grad`; empty: not needed so far */
+    /* second gradient buffer, which ps_param_grad() exchanges with `grad` after an interrupt or failure; empty: not needed */
     struct psk_block apart;
     /* The thread that pushes owns the next fields (gradient.c) */
     float *sum;                 /* [bytes] sum of ps_accumulate(); NULL: not needed so far */
@@ -113,7 +113,7 @@ struct psi_found {
     int64_t step;                   /* the global step */
     int64_t model_step;             /* global step at which the present model began: that of its checkpoint, or 0 */
     uint64_t incarnation, creation; /* numbers of the container and of the global step in it; a new model has new numbers */
-    bool restored, initialised;     /* restored: this session (chief) ran the restore function; initialised: it set values */
+    bool restored, initialised;     /* this chief has given values: by its restore function; by the variables' initializers */
 };
 
 enum psi_opened {
@@ -388,8 +388,8 @@ ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_M
 /** Loop thread: index of a task in the core's table. INVALID_ARGUMENT: the text names the tasks of the job. */
 ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out,
                             struct psi_err *err) PSI_MUST;
-/** Append to *err, the error of one of several tasks, name and address of another task that has failed. device: the other task,
- * or a device of it. */
+/** Append name and address of another failed task to *err, which has the error of a first one. device: the other task, or one of
+ * its devices. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Time in ms, by psi_io_now_ms(), at which a request that starts now must have ended. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
@@ -408,8 +408,8 @@ bool psi_api_returned(ps_status st, struct psi_err *err);
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** Start a request as ps_push_start() does, but without psi_api_values_check(). Used of `what`: kind, src, dst, bytes, scale; if
- * a thread waits for the request, also waited and interrupts. */
+/** Start a request as ps_push_start() does, but without psi_api_values_check(). Only these fields of `what` are used: kind, src,
+ * dst, bytes, scale, waited, interrupts. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
@@ -656,9 +656,9 @@ void psi_api_params_forget(ps_session *s);
 ps_status psi_api_params_push_none(ps_session *s) PSI_MUST;
 
 /* ---- keys.c ---- */
-/** Get name ("session/" and 16 hexadecimal digits) and key of the container of s. Its variables are deleted when the session says
- * GOODBYE, or when its lease ends. A recovered session has another container. Blocks. Any thread but the loop's. Errors: those of
- * psi_api_call_run(). */
+/** Get name ("session/" and 16 hexadecimal digits) and key of the container of s. The container's variables are deleted when the
+ * session says GOODBYE, or when the session's lease ends. A recovered session has another container. Blocks. Any thread but the
+ * loop's. Errors: those of psi_api_call_run(). */
 ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAINER_BYTES], uint8_t out_key[PSI_KEY_BYTES],
                                 struct psi_err *err) PSI_MUST;
 

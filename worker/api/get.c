@@ -231,7 +231,7 @@ static enum psi_get_state end(ps_session *s, struct psi_api_get *get, const stru
     return state;
 }
 
-/* Call when a get has ended. Logs where its variable is, or completes the text of *err. If the get will not be repeated, lets the
+/* Call when a get has ended. Logs where its variable is, or completes the text of *err. If the get has failed for good, lets the
  * scopes forget the name. Returns the get's state. */
 static enum psi_get_state get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
 {
@@ -473,7 +473,7 @@ static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, st
         return;
     }
     if (err->code == PS_OK && get->get.state != PSI_GET_GOT) {
-        (void)get_end(s, get, err); /* its result is not needed: the get stays in s->gets.kept anyway */
+        (void)get_end(s, get, err); /* the returned state is not needed: the get stays in s->gets.kept in any case */
     } else if (err->code == PS_OK && get->differs) {
         PSI_IGNORE(psi_fail(err, PS_FAILED_PRECONDITION, "another dtype or shape than before the session was lost"));
     } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist) {

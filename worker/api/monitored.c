@@ -207,7 +207,7 @@ static void finish(struct recovery *r)
                    last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
                    ps_status_name(cause.code), cause.text);
     const ps_recovery said = *last;
-    const int64_t begun = said.replaced ? said.model_step : said.step; /* global step at which training continues */
+    const int64_t begun = said.replaced ? said.model_step : said.step; /* if there is a new model: the step at which it began */
     m->found = r->found;
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, said.lost_steps > 0 || said.partly ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
@@ -402,7 +402,7 @@ static bool should_stop(ps_session *s)
             return false;
         }
     } while (psi_api_sticky(s, NULL) != PS_OK);
-    return true; /* a hook has asked to stop */
+    return true; /* no error, but no step begins: for example, a hook has asked to stop */
 }
 
 bool ps_should_stop(ps_session *s)

@@ -71,7 +71,7 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
     return PS_OK;
 }
 
-/* Make the psi_rows of a checked call, and *req. psi_api_rows_end() frees them. at[i]: which row of `values` is indices[i]'s. */
+/* Make *req, and psi_rows (free: psi_api_rows_end()), of a checked call. at[i]: position of indices[i] in the call; NULL: i. */
 static ps_status make(const ps_variable *v, const struct rows_call *call, const uint64_t *at, struct psi_request *req,
                       struct psi_err *err)
 {

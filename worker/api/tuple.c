@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuples: memory for elements of queues. A program puts and reads an element's components one by one, or whole elements by
  * arrays. Happy path: one growing piece of memory has the elements in wire form, each behind its length; a queue keeps some
- * tuples, so that calls allocate nothing. Failure modes: wrong values are refused; bytes of a task are checked when read. */
+ * tuples, so that calls allocate nothing. Failure modes: wrong values are refused; bytes from a task are checked when read. */
 #include "queue.h"
 
 #include "common/blob.h"
