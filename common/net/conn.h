@@ -40,7 +40,7 @@ struct psi_conn {
     bool broken;       /* the core must get the closed event, with the reason `why` */
     bool room;         /* the core must get the writable event */
     uint64_t stream_in;
-    size_t places_in; /* room in the core's memory for values, in the present read; further bytes go to the scratch */
+    size_t places_in; /* most bytes of the present read that go into the core's memory for values; the rest go to the scratch */
     uint64_t turn;    /* number of the loop's turn (net->turn) in which turn_in and turn_out were counted */
     size_t turn_in, turn_out;
     uint64_t deadline_ms; /* while the connection is in net->lingers: time at which it is closed */

@@ -33,7 +33,7 @@ enum {
 
 struct psi_dial {
     struct psi_net *net;
-    struct psi_list link; /* in net->dials until its handles are closed */
+    struct psi_list link; /* link in net->dials, until the dial's handles are closed */
     struct psi_address address;
     struct psi_sockaddr addresses[PSI_RESOLVE_MAX];
     size_t count, next;

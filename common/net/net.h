@@ -112,10 +112,10 @@ void psi_net_share(struct psi_net *net);
  * Errors  PS_RESOURCE_EXHAUSTED: nothing has changed. */
 PSI_MUST ps_status psi_net_set_tls(struct psi_net *net, struct psi_tls *tls, bool crc, struct psi_err *err);
 void psi_net_handshakes(const struct psi_net *net, struct psi_handshakes *out);
-/** Close each connection that the net's TLS context would refuse now: its key's line is gone or has expired, its certificate has
- * expired or is refused, or it is plain TCP and the net has keys or certificates. ops->refused gets PSI_TLS_REVOKED, also for
- * dialled connections; ops->revoked or ops->closed follows. Call it after psi_net_set_tls() and from time to time, but not from
- * within ops. Returns the number of closed connections. */
+/** Close each connection that the net's TLS context would refuse now: the peer's key has expired, or its line is gone; the peer's
+ * certificate has expired or is refused; or it is plain TCP and the net now uses TLS. ops->refused gets PSI_TLS_REVOKED, also
+ * for dialled connections; ops->revoked or ops->closed follows. The other connections use the new context from now on. Call it
+ * after psi_net_set_tls() and from time to time, but not from within ops. Returns the number of closed connections. */
 size_t psi_net_recheck(struct psi_net *net);
 /** Begin and end a turn of the loop of a net that shares its scratch (psi_net_share()). If another net's turn uses the shared
  * scratch, this net uses its own. */

@@ -83,7 +83,7 @@ struct psi_tls_stream {
     uint8_t *sending;    /* ciphertext that the transport below is sending (until psi_tls_pipe_sent()); NULL: none */
     uint8_t *queued;     /* [queued_bytes] ciphertext to send after `sending`; NULL: none */
     size_t queued_bytes;
-    struct psi_list place; /* link in loop->holders (it has a slot) or loop->waiting (it waits for a slot) */
+    struct psi_list place; /* link in loop->holders (the stream has a slot) or in loop->waiting (it waits for one) */
 };
 
 /** Count a new accepted stream. false: refuse it, because too many streams of strangers wait. */

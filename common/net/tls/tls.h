@@ -5,9 +5,9 @@
  *   psi_tls_new(config) -> psi_net_set_tls(net, tls) -> psi_conn_new(), psi_dial_start() -> psi_conn_identity()
  *   -> psi_tls_unref()
  *
- * OpenSSL 3 is opened with dlopen() by the first psi_tls_new() of a process: a program that calls it never does not load libssl.
- * A struct psi_tls does not change. A reload makes a new one and gives it to the net. Connections keep the context that they
- * began with; psi_net_recheck() closes those that the new context would refuse. */
+ * OpenSSL 3 is opened with dlopen() by the first psi_tls_new() of a process; a program without such a call loads no libssl. A
+ * struct psi_tls does not change. A reload makes a new one and gives it to the net. psi_net_recheck() then closes connections
+ * that the new context would refuse, and lets the others use the new context. */
 #ifndef PSI_TLS_H
 #define PSI_TLS_H
 
