@@ -93,7 +93,7 @@ struct ps_variable {
     bool exact;    /* under the lock: no push changed the value during the last read, or the last access was an assignment */
     bool of_param; /* under the lock: the variable is a parameter's, and only the parameter's pulls set `from` */
     uint8_t slot_count;
-    /* bit i: slot i has one element for each row. For a variable with parts, this and slot_count are those of each part */
+    /* bit i: slot i has one element for each row. In the record of a variable with parts, row_slots and slot_count are 0 */
     uint8_t row_slots;
     ps_shape shape;
     uint64_t bytes;
@@ -225,8 +225,8 @@ struct psi_opening; /* the options that a session is opened with */
  * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted first. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
 /** Send the last request before an io is closed, and wait at most ms milliseconds for the answer. leaves true: GOODBYE. leaves
- * false, in a recovery: BEAT (heartbeat), because the answer may ask the program to stop: the directory tells this only to the
- * old session, not to the new one that the recovery opens. */
+ * false, in a recovery: BEAT (heartbeat). Its answer may ask the program to stop: the directory tells this only to the old
+ * session, not to the new one that the recovery opens. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
 /** Wait until s->in_flight and s->inside are 0, and close the io. */
 void psi_api_io_close(ps_session *s);
@@ -352,7 +352,7 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
 /* ---- call.c: blocking calls. Elsewhere: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
 /* A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
  * prepare() and finish() run on the loop thread, and may use the core's state. prepare() runs before the request is sent; if it
- * sets req.kind to PSI_REQ_NONE, none is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
+ * sets req.kind to PSI_REQ_NONE, nothing is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
  * request, with the deadline of the first one. A call with over() is asynchronous: no thread waits for it, and interrupts do not
  * end it. */
 struct psi_api_call {
@@ -531,7 +531,8 @@ ps_status psi_api_settle(ps_session *s);
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
  * later attempt can repair; if there is none, the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
-/** Note that the program has deleted a variable: recoveries do not get it. Ignored for a parameter and for the global step. */
+/** Note that the program has deleted a variable: recoveries do not get it. Ignored for the global step, and for a parameter whose
+ * get was put aside. */
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
 /** Before the client is freed, while nothing is in flight: clear the pointers to its records, ps_variable.var. */
 void psi_api_gets_forget(ps_session *s);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT_MS_MIN = 50 }; /* least ms for a call without a timeout of its own, even after ps_session_set_deadline()'s time */
+enum { LEFT_MS_MIN = 50 }; /* least ms that a call still gets at or after the deadline of ps_session_set_deadline() */
 
 void ps_session_set_deadline(ps_session *s, int64_t ms)
 {

@@ -3,7 +3,7 @@
  *
  * Happy path: psi_api_get_new() finds a variable's name and device, and makes its public record (ps_variable). run() starts all
  * gets at once, first those put aside, in the order of the program's calls; so the core sends one list to the directory and one
- * to each task. The task's answer is copied into the public record. Later only its version changes, and its task in a recovery.
+ * to each task. The task's answer is copied into the public record. Later the record's version changes, in a recovery its task.
  * Failure modes: each get has its own error, and the others continue. After a failure the name is free again, and the public
  * record is freed; the core's record stays until the session closes. The error of a parameter's get sticks to the session. */
 #include "lock.h"
@@ -265,8 +265,8 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     return psi_api_calls_start(s, &works, err);
 }
 
-/* Run all gets of the list at once, and empty the list. *err, zeroed before, gets the first failure; the failure of a parameter
- * sticks to the session instead. A parameter's get that was interrupted is moved to the list `again`. */
+/* Run all gets of the list at once, and empty the list. *err, zeroed before, gets the first failure. But if a get was put aside
+ * (ps_param_get()), its failure sticks to the session; if it is interrupted, it is moved to the list `again`. */
 static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};

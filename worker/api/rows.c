@@ -162,7 +162,7 @@ static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows
     return op->parts[i].asked ? make(part, &own, share->at + share->begin[i], &op->parts[i].req, err) : PS_OK;
 }
 
-/* Make the request for part i of a variable that is cut by columns: it is about the part's columns of all rows of the call. */
+/* Make the request for part i of a variable that is cut by columns: about all rows of the call, but only the part's columns. */
 static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, struct psi_err *err)
 {
     const ps_variable *part = op->v->parts[i];

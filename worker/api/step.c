@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A step: ps_should_stop() recovers a lost session, ends the last step and begins the next one, with its hooks. ps_step_done()
- * waits for the step's pushes, for the other workers where the session is a member, and adds one to the global step: the machine
- * of training (worker/core/training.h) says what comes next.
+ * waits for the step's pushes and, in rounds or with bounded staleness, for the other workers, and adds one to the global step.
+ * The machine of training (worker/core/training.h) says what comes next.
  *
  * Happy path of the addition: a spare record carries the addition to the variable's task, and the thread waits for the answer.
  * The session owns the record and its memory, so an addition continues when its thread is interrupted. The next ps_step_done(),

@@ -85,7 +85,7 @@ void psi_tuple_return(ps_queue *q, ps_tuple *t)
     }
 }
 
-/* Make room for `more` bytes behind the present ones, and a NUL. */
+/* Make room for `more` further bytes and a NUL. */
 static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
 {
     uint64_t need = t->bytes + more + 8;
