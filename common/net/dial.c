@@ -43,9 +43,9 @@ struct psi_dial {
     bool started;
     bool polling;
     bool named; /* the address has a host name: error texts then add the numeric address */
-    int fd;     /* socket that is connecting; -1: none */
+    int fd;     /* socket that is connecting; -1: no socket */
     unsigned open_handles;
-    struct lookup *lookup; /* the look-up that runs; NULL: none */
+    struct lookup *lookup; /* the look-up that runs; NULL: no look-up runs */
     uv_timer_t timer;
     uv_poll_t poll;
     psi_dial_done done;

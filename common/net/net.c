@@ -67,7 +67,7 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t further_files, struct psi_
     return PS_OK;
 }
 
-static _Atomic(uint8_t *) shared; /* the scratch that nets share for reading; NULL: none, or a turn uses it now */
+static _Atomic(uint8_t *) shared; /* the scratch that nets share for reading; NULL: none was made, or a net uses it now */
 static atomic_uint sharers;
 
 static uint8_t *scratch_new(void)

@@ -309,7 +309,7 @@ struct psi_api_visit {
 #define psi_api_begin(s_, visit_) psi_api_begin_as((s_), (visit_), __func__)
 /** psi_api_begin() for a call that traces show under another name than the function's. name: a string constant. */
 void psi_api_begin_as(ps_session *s, struct psi_api_visit *visit, const char *name);
-/** Add the span of this call to the session's trace now, before the call ends; psi_api_end() then adds none. */
+/** Add the span of this call to the session's trace now, before the call ends; psi_api_end() then adds no span. */
 void psi_api_noted(struct psi_api_visit *visit);
 /** End the thread's innermost public call, which psi_api_begin() has begun on s, and add its span to the session's trace. */
 void psi_api_end(ps_session *s);
@@ -318,7 +318,7 @@ void psi_api_end(ps_session *s);
     __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
     psi_api_begin((s_), &visit)
 void psi_api_visit_over(struct psi_api_visit *visit);
-/** The innermost call on s that this thread is in; NULL: none. */
+/** The innermost call on s that this thread is in; NULL: it is in no call on s. */
 struct psi_api_visit *psi_api_visit_of(const ps_session *s);
 /** Number of the session's interrupts when this thread's outermost call began; outside of a call: the present number. */
 unsigned psi_api_interrupts(const ps_session *s);
@@ -634,7 +634,7 @@ ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *sha
 void psi_api_param_free(ps_param *p);
 /** Add p to the session, which owns it from now on. p->variable NULL: not got yet, but put aside (psi_api_put_aside()). */
 void psi_api_param_keep(ps_session *s, ps_param *p);
-/** A dummy parameter after a failure, for the session to keep. Never NULL. */
+/** Make the dummy parameter that the program gets after a failure; the session owns it. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
 /** If p's variable is in parts or must exist, get it now, which blocks. Otherwise put its get aside (psi_api_put_aside()). */
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err) PSI_MUST;

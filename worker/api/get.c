@@ -465,7 +465,7 @@ static void finish_again(struct psi_api_call *call)
     }
 }
 
-/* Adapt *err after a get in a recovery. waits false: no error if a queue that the program had only looked up is gone. */
+/* Adapt *err after a get in a recovery. waits false: no error if a queue that the program had only looked up does not exist. */
 static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
 {
     if (err->code == PS_NOT_FOUND && get->queue && !waits) {

@@ -148,8 +148,8 @@ static void give_up(ps_session *s, const struct psi_err *err)
     (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
 }
 
-/* True if another attempt to recover must follow after r->err. Otherwise the session ends with the program's own error, with the
- * error of the last attempt, or, if it is being closed, with the error of the loss. */
+/* True if another attempt to recover must follow after r->err. Otherwise the session ends: with the program's own error, with the
+ * error of the last attempt, or, if the session is being closed, with the error of the loss. */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;

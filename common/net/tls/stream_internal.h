@@ -94,7 +94,7 @@ void psi_tls_known_add(struct psi_tls_stream *s);
 /** Count the start, and later the end, of an accepted stream's handshake. The end is counted once; for other streams never. */
 void psi_tls_handshake_begins(struct psi_tls_stream *s);
 void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
-/** Take a handshake slot for the stream. false: none is free for it, or peers at its address have enough slots already. */
+/** Take a handshake slot for the stream. false: no slot is free for it, or peers at its address have enough slots already. */
 bool psi_tls_slot_take(struct psi_tls_stream *s);
 /** Put the stream into the queue for a handshake slot; the owner's psi_transport_events.again() is called when it has one. */
 void psi_tls_slot_wait(struct psi_tls_stream *s);

@@ -131,8 +131,8 @@ void psi_tls_unref(struct psi_tls *tls);
 const char *psi_tls_suite(const struct psi_tls *tls, struct psi_tls_speed *out_speed);
 /** The psd: URI in the context's own certificate; "" if it has no certificate. The text belongs to the context. Any thread. */
 const char *psi_tls_uri(const struct psi_tls *tls);
-/** Iterate over what expires: the own certificate, and each key marked `use` that has a last day. *at is 0 at first. *out_s: Unix
- * time in s of its end. buf gets its name for a warning ("certificate FILE", "FILE:3: key w0"). false: no more. Any thread. */
+/** Iterate over the own certificate and each key marked `use` that has a last day. *at is 0 at first. *out_s: Unix time in s at
+ * which it expires. buf gets its name for a warning ("certificate FILE", "FILE:3: key w0"). false: no more. Any thread. */
 bool psi_tls_next_end(const struct psi_tls *tls, size_t *at, int64_t *out_s, char *buf, size_t n);
 
 #endif
