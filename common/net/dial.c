@@ -50,7 +50,7 @@ struct psi_dial {
     uv_poll_t poll;
     psi_dial_done done;
     void *ctx;
-    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* expected URI of the server's certificate; "": any */
+    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* expected URI of the server's certificate; "": any task's */
     char last[PSI_ERR_TEXT_MAX];             /* why the last attempt failed */
 };
 

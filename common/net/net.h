@@ -127,7 +127,7 @@ void psi_net_settle(struct psi_net *net);
  * of the stream, and closes when the peer's end arrives, or after PSI_LINK_LINGER_MS. */
 void psi_net_finish(struct psi_net *net);
 /** Tell each send queue how many bytes of its hold (common/outq.h) the kernel has taken. Call it before the core checks which
- * peers read nothing: it closes their connections. */
+ * peers read nothing, and closes their connections. */
 void psi_net_note_sent(struct psi_net *net);
 bool psi_net_sent_all(const struct psi_net *net);
 /** Close everything now: no dial calls done() any more, and the core gets the closed event of each connection that it still has.

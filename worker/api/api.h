@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { PSI_GOODBYE_MS = 1000 }; /* longest wait of ps_session_close() for the tasks' answers to GOODBYE */
+enum { PSI_GOODBYE_MS = 1000 }; /* longest wait in ms for answers to the last requests of a session that is left or closed */
 enum { PSI_PARAM_ALIGN = 64 };
 enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* limit of the CPU plugin */
 
@@ -336,7 +336,7 @@ bool psi_api_poked(void *session, struct psi_client *c);
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- lock.c; more: lock.h ---- */
-/** Wait for ms milliseconds, or until the session closes or the call is interrupted. Runs the loop, if it has no thread. */
+/** Wait ms milliseconds, unless the session closes or the call is interrupted. Runs the loop if it has no thread of its own. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
@@ -349,7 +349,7 @@ ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 /** psi_api_know_cluster(), and, if the directory answers, add the serving tasks of training jobs to s->tasks. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- call.c: blocking calls. Elsewhere: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
+/* ---- call.c: blocking calls. In other files: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
 /* A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
  * prepare() and finish() run on the loop thread, and may use the core's state. prepare() runs before the request is sent; if it
  * sets req.kind to PSI_REQ_NONE, nothing is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next

@@ -493,7 +493,7 @@ static bool is_for_good(ps_session *s, const struct psi_err *err)
 static bool is_named(const ps_session *s, const struct psi_api_get *get, const void *scoped)
 {
     const bool needed = get->get.sticks || get->v == s->global_step_variable;
-    struct psi_scoped whole = get->scoped; /* gets the whole variable's name: parts are deleted with it */
+    struct psi_scoped whole = get->scoped; /* gets the name of the whole variable, with which its parts are deleted */
     psi_part_whole_name(&get->v->part, get->scoped.name, whole.name);
     return is_same_name(&whole, scoped) && !needed;
 }

@@ -26,7 +26,7 @@ enum {
     PAUSE_MOST_MS = 5000
 };
 enum { ENDS_MS = 1000 };  /* ms within which requests in flight must end */
-enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to GOODBYE */
+enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to the last request, GOODBYE or BEAT */
 enum { WAIT_STEP_MS = 50, WAIT_STEP_MOST_MS = 1000 };
 
 struct recovery {

@@ -19,7 +19,7 @@ struct rows_call {
     size_t index_count;
     const void *values; /* values of a mutation; NULL: a read */
     void *dst;          /* memory for rows that are read; NULL: the call reads no rows */
-    size_t bytes;       /* size of `values`; of a GATHER: size of `dst` */
+    size_t bytes;       /* bytes at `values`; for a GATHER: bytes at `dst` */
     size_t dst_bytes;   /* bytes at `dst` */
 };
 

@@ -191,7 +191,7 @@ ps_status ps_step_done(ps_session *s)
     if (s != NULL && (counted || st != PS_CANCELLED)) { /* CANCELLED: the next call continues the step */
         (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, counted);
     }
-    visit.life = counted ? 0 : visit.life; /* 0: hooks may use the session, even after a recovery: the step is over */
+    visit.life = counted ? 0 : visit.life; /* 0: the step is over, so hooks may use the session even after a recovery */
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     if (s != NULL && st != PS_CANCELLED) {
         psi_api_noted(&visit);

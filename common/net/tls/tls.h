@@ -82,7 +82,7 @@ enum {
     PSI_TLS_SUITE_CHACHA = 0x1303 /* TLS_CHACHA20_POLY1305_SHA256 */
 };
 struct psi_tls_speed {
-    uint64_t aes_mb_s, chacha_mb_s; /* MB/s that one CPU encrypts, measured when OpenSSL was loaded; 0: unknown */
+    uint64_t aes_mb_s, chacha_mb_s; /* MB/s that one CPU encrypts, measured once in a process; 0: unknown */
     uint16_t first;
     const char *aes_by; /* library that does AES: "openssl", or "ipsec-mb" (Intel's); NULL: unknown */
 };
