@@ -6,8 +6,8 @@
  *
  * Reading: the link's reader says to which memory the next bytes go (psi_reader_places()); other bytes go into the net's scratch,
  * where a byte's address and its offset in the stream are equal modulo 64, so that payload is aligned. Writing: the transport's
- * write() gets what psi_outq_compose() makes. If it takes a segment in part, the transport gets the rest of the segment as a
- * "hold", to send it by itself; once that is sent, the core gets the writable event. Loop thread only. */
+ * write() gets what psi_outq_compose() makes. If write() takes a segment in part, the transport gets the rest of the segment as a
+ * "hold", to send by itself; once that is sent, the core gets the writable event. Loop thread only. */
 #ifndef PSI_NET_CONN_H
 #define PSI_NET_CONN_H
 

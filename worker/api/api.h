@@ -632,7 +632,7 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
 ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
 void psi_api_param_free(ps_param *p);
-/** Add p to the session, which owns it from now on. p->variable NULL: not got yet, but put aside (psi_api_put_aside()). */
+/** Add p to the session, which owns it from now on. p->variable NULL: its get is put aside, or p is a dummy. */
 void psi_api_param_keep(ps_session *s, ps_param *p);
 /** Make the dummy parameter that the program gets after a failure; the session owns it. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);

@@ -79,7 +79,7 @@ static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
     (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_LOST});
-    /* a chief sends no GOODBYE, which would end its lease: the recovered session continues as chief */
+    /* the chief of a job sends no GOODBYE, which would end its lease: the recovered session continues as chief */
     const bool leaves = psi_api_tell(s, PSI_IS_CHIEF, 0) == 0 || s->job[0] == '\0';
     if (s->io != NULL) {
         if (!psi_api_hurry(s, ENDS_MS)) {

@@ -117,7 +117,7 @@ int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *
 /** Write a key update into the loop's buffer: later records are encrypted with the next key. requested: the peer shall change its
  * key, too. Returns 0, or libuv's error. */
 int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
-/** Write the loop's buffer to the transport below, and copy what that does not take. Returns 0, or libuv's error: give up. */
+/** Write the loop's buffer to the transport below, and copy what that does not take. Returns 0, or libuv's error. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
 /** Call when the transport below has sent s->sending: gives it the queued bytes, if any. Returns 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);

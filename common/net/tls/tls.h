@@ -14,7 +14,7 @@
 #include "../../auth/keys.h"
 
 enum {
-    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes to keep of an accepted connection before its handshake begins */
+    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes of an accepted connection that are kept before its handshake begins */
     /* most handshakes of accepted connections that a net runs at a time; each takes one slot */
     PSI_TLS_SLOTS = 64,
     PSI_TLS_SLOTS_PER_ADDRESS = 16,
