@@ -298,7 +298,7 @@ void psi_api_log_core(void *session, int level, const char *event, const char *f
 /* A public call that a thread is in. The thread has a list of them, from the innermost call outwards. */
 struct psi_api_visit {
     ps_session *session;
-    unsigned interrupts;         /* number of the session's interrupts at the begin of the outermost call */
+    unsigned interrupts;         /* number of the session's interrupts when the outermost call began */
     uint64_t begun_ns;           /* time in ns at which the call began, if the session is traced; otherwise 0 */
     uint64_t life;               /* 1 + number of recoveries before the call pushed or ended a step; 0: it did neither */
     const char *name;            /* constant name, for traces */

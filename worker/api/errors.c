@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks at the begin of calls. */
+/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks when a call begins. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -162,7 +162,7 @@ ps_status psi_api_enter(ps_session *s, bool may_block)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* mostly one byte decides: fast, as every push calls this */
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* each push calls this, and mostly one byte decides */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)

@@ -315,7 +315,7 @@ ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
     return PS_OK;
 }
 
-/* Read the global step into *out_value. A failure sticks to the session, unless the time or the training is over. */
+/* Read the global step into *out_value. A failure sticks to the session, unless end_ms has come or psi_api_is_over(). */
 static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, int64_t *out_value, struct psi_err *err)
 {
     const uint64_t now = psi_io_now_ms();

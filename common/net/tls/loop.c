@@ -12,7 +12,7 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { LOOKED_MAX = 256 }; /* a freed slot is offered to at most so many streams: addresses of the first may have enough slots */
+enum { LOOKED_MAX = 256 }; /* most waiting streams to offer a freed slot to, if the addresses of the first have enough slots */
 
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now)
 {
