@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Socket addresses. psi_sockaddr_literal() converts a numeric address such as "127.0.0.1:2222". psi_resolve() looks a host name
- * up with getaddrinfo(), which blocks; therefore it is called at start, or on a thread of its own (dial.c). Failure modes: a name
- * that does not resolve gives UNAVAILABLE with the resolver's text. Addresses that are neither IPv4 nor IPv6 are skipped. */
+/* Socket addresses. psi_sockaddr_literal() converts numeric addresses such as "127.0.0.1:2222", and Unix paths. psi_resolve()
+ * looks a host name up by getaddrinfo(), which blocks; so it is called at start, or on a thread of its own (dial.c). Failure
+ * modes: a name without an address gives UNAVAILABLE with the resolver's text. Addresses other than IPv4 and IPv6 are skipped. */
 #define _GNU_SOURCE 1
 #include "addr.h"
 

@@ -10,8 +10,8 @@
  *   a write fails                    -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
  *                                    still read, for PSI_LINK_LINGER_MS; then ops->closed
  *   the core sets link->closing      -> closed at once. With close_after_flush the queue is sent first, then the end of the
- *                                    stream; what arrives is discarded until the peer's end comes: if a socket is closed with
- *                                    unread bytes, the kernel resets the connection, and the peer loses our last reply
+ *                                    stream; what arrives is discarded until the peer's end comes. (If a socket is closed with
+ *                                    unread bytes, the kernel resets the connection, and the peer loses our last reply.)
  *   a turn's limit of bytes is used  -> reading and writing continue in the loop's next turn
  *   no memory for the hold           -> the connection ends as after a failed write
  *   TLS fails                        -> ops->closed; the alert is sent, what still arrives is discarded until the peer's end
@@ -37,7 +37,7 @@ static void turn_begin(struct psi_conn *conn)
     }
 }
 
-/* Limit of the bytes that the connection reads in this turn of the loop, and of those that it writes: an equal share for all. */
+/* Most bytes that the connection may read, and may write, in this turn of the loop: an equal share for each busy connection. */
 static size_t turn_bytes(const struct psi_conn *conn)
 {
     size_t share = (size_t)PSI_NET_TURN_BYTES / (conn->net->busy > 0 ? conn->net->busy : 1);
@@ -257,7 +257,7 @@ static void flush(struct psi_conn *conn)
     }
 }
 
-/* Where in the scratch to read further bytes: modulo 64 their address equals their offset in the stream, to align payload. */
+/* Where in the scratch the next bytes go: their address equals their stream offset modulo 64, so that payload is aligned. */
 static uint8_t *scratch_at(const struct psi_conn *conn)
 {
     return conn->net->scratch + ((conn->stream_in + conn->places_in) & 63u);
@@ -431,7 +431,7 @@ fail:
 bool psi_conn_sending(const struct psi_conn *conn)
 {
     const struct psi_transport *tr = &conn->transport;
-    /* true: the transport itself still has bytes to send. In a TLS handshake the transport is busy, but has none of our bytes */
+    /* true: the transport still has bytes of ours to send. During a TLS handshake it is busy, but has none of our bytes */
     bool keeps = tr->busy && tr->row->held(tr) > 0;
     return conn->link != NULL && !conn->write_dead && (conn->holding || keeps || psi_outq_ready(&conn->link->out));
 }

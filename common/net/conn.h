@@ -6,8 +6,8 @@
  *
  * Reading: the link's reader says to which memory the next bytes go (psi_reader_places()); other bytes go into the net's scratch,
  * where a byte's address and its offset in the stream are equal modulo 64, so that payload is aligned. Writing: the transport's
- * write() gets what psi_outq_compose() makes. If it takes a segment in part, the transport gets the rest of the segment as a
- * "hold", to send it by itself; once that is sent, the core gets the writable event. Loop thread only. */
+ * write() gets what psi_outq_compose() makes. If write() takes a segment in part, the transport gets the rest of the segment as a
+ * "hold", to send by itself; once that is sent, the core gets the writable event. Loop thread only. */
 #ifndef PSI_NET_CONN_H
 #define PSI_NET_CONN_H
 
@@ -40,7 +40,7 @@ struct psi_conn {
     bool broken;       /* the core must get the closed event, with the reason `why` */
     bool room;         /* the core must get the writable event */
     uint64_t stream_in;
-    size_t places_in; /* room in the core's memory for values, in the present read; further bytes go to the scratch */
+    size_t places_in; /* most bytes of the present read that go into the core's memory for values; the rest go to the scratch */
     uint64_t turn;    /* number of the loop's turn (net->turn) in which turn_in and turn_out were counted */
     size_t turn_in, turn_out;
     uint64_t deadline_ms; /* while the connection is in net->lingers: time at which it is closed */

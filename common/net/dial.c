@@ -6,7 +6,7 @@
  *
  * Failure modes:
  *   no address answers  -> done() gets the reason of the last attempt, and the number of attempts
- *   nobody listens, and the system has given the dialling socket the dialled port: TCP connects it with itself -> refused
+ *   TCP has connected the socket with itself (nobody listens on the port, and the system chose it for this end) -> refused
  *   time is over        -> done(); a look-up that still runs ends by itself, and its result is dropped
  *   the net is closed   -> done() is never called; the mailbox is freed when the last look-up has returned
  *   look-ups hang       -> at most LOOKUPS_MAX run at a time in a process; a further dial fails, and done() says so */
@@ -33,7 +33,7 @@ enum {
 
 struct psi_dial {
     struct psi_net *net;
-    struct psi_list link; /* in net->dials until its handles are closed */
+    struct psi_list link; /* link in net->dials, until the dial's handles are closed */
     struct psi_address address;
     struct psi_sockaddr addresses[PSI_RESOLVE_MAX];
     size_t count, next;
@@ -43,14 +43,14 @@ struct psi_dial {
     bool started;
     bool polling;
     bool named; /* the address has a host name: error texts then add the numeric address */
-    int fd;     /* socket that is connecting; -1: none */
+    int fd;     /* socket that is connecting; -1: no socket */
     unsigned open_handles;
-    struct lookup *lookup; /* the look-up that runs; NULL: none */
+    struct lookup *lookup; /* the look-up that runs; NULL: no look-up runs */
     uv_timer_t timer;
     uv_poll_t poll;
     psi_dial_done done;
     void *ctx;
-    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* expected URI of the server's certificate; "": any */
+    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* expected URI of the server's certificate; "": any task's */
     char last[PSI_ERR_TEXT_MAX];             /* why the last attempt failed */
 };
 
@@ -190,7 +190,7 @@ bool psi_lookup_thread(void *(*run)(void *arg), void *arg)
     return rc == 0;
 }
 
-/* Start a thread that looks up the host name. PS_OK: lookup_done() will be called, unless the net is closed before. */
+/* Start a thread that looks up the host name. PS_OK: lookup_done() follows, unless the dial ends or the net closes before. */
 static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
 {
     if (atomic_fetch_add(&lookups_running, 1) >= LOOKUPS_MAX) {
@@ -246,7 +246,7 @@ static void close_socket(struct psi_dial *dial)
     dial->fd = -1;
 }
 
-/* End the dial: close its handles. The close callback of the last handle frees it. A running look-up ends by itself. */
+/* End the dial: close its handles. The close callback of the last handle frees the dial. A running look-up ends by itself. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;
@@ -354,7 +354,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     uv_close((uv_handle_t *)handle, on_poll_closed); /* on_poll_closed() tries the next address */
 }
 
-/* Limit the attempt to connect to the present address to 1/shares of the dial's remaining time, but at least ATTEMPT_MS_MIN. */
+/* Limit the present attempt to connect to 1/shares of the dial's time left, but give it ATTEMPT_MS_MIN if so much is left. */
 static void arm(struct psi_dial *dial, size_t shares)
 {
     uint64_t now = uv_now(dial->net->loop);

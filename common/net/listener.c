@@ -84,7 +84,7 @@ static bool remove_stale(const struct psi_sockaddr *address)
 
 static int bind_unix(int fd, const struct psi_sockaddr *address, unsigned mode)
 {
-    /* bind() makes the file with the socket's mode, less the umask: set before it, so the file is never open to more users */
+    /* bind() makes the file with the socket's mode, less the umask: with the mode set first, the file never admits more users */
     if (fchmod(fd, (mode_t)mode) != 0) {
         return errno;
     }

@@ -9,7 +9,7 @@
 struct psi_listener;
 
 /** Bind and listen on a stream socket. Unix: the file gets unix_mode; a stale one (a socket, and connect gives ECONNREFUSED) is
- * replaced, any other file stays. Any thread; blocks for moments. Errors, with the address and the remedy: ALREADY_EXISTS (in
+ * replaced, any other file stays. Any thread; may block shortly. Errors, with the address and the remedy: ALREADY_EXISTS (in
  * use), PERMISSION_DENIED, INVALID_ARGUMENT (no such local address or directory), UNAVAILABLE. */
 PSI_MUST ps_status psi_listen_open(const struct psi_sockaddr *address, unsigned unix_mode, int *out_fd, struct psi_err *err);
 /** Check that an inherited fd is a listening TCP or Unix socket; make it close-on-exec. Errors: INVALID_ARGUMENT. */

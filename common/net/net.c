@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the connections of one loop share. Happy path: the core gets an event of a connection; then psi_net_settle() calls
  * ops->drain(), in which the core sends. Sending may make new events (room in a queue, a broken connection). They are delivered
- * one at a time, each followed by ops->drain(), until there are none. All connections together send at most PSI_NET_TURN_BYTES in
- * a turn of the loop, or PSI_NET_TURN_LEAST_BYTES each; an idle handle makes the next turn begin at once. Failure modes: none. */
+ * one at a time, each followed by ops->drain(), until there are none. In a turn of the loop the connections share a limit for
+ * reading, and one for writing (PSI_NET_TURN_BYTES); if more is left to do, the next turn begins at once. Failure modes: none. */
 #include "net.h"
 
 #include "../mem.h"
@@ -67,7 +67,7 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t further_files, struct psi_
     return PS_OK;
 }
 
-static _Atomic(uint8_t *) shared; /* the scratch that nets share for reading; NULL: none, or a turn uses it now */
+static _Atomic(uint8_t *) shared; /* the scratch that nets share for reading; NULL: none was made, or a net uses it now */
 static atomic_uint sharers;
 
 static uint8_t *scratch_new(void)
@@ -125,7 +125,7 @@ static void on_idle(uv_idle_t *handle)
     struct psi_list now;
     struct psi_list *it;
     psi_list_init(&now);
-    psi_list_move_all(&now, &net->again); /* a connection that has more to send is put into net->again, for the next turn */
+    psi_list_move_all(&now, &net->again); /* a connection that has still more to do is put into net->again for the next turn */
     while ((it = psi_list_pop_front(&now)) != NULL) {
         psi_conn_resume(PSI_CONTAINER_OF(it, struct psi_conn, again));
         psi_net_settle(net);

@@ -6,9 +6,9 @@
  *
  * The rule of common/link.h (all effects of an event are carried out before the next event) is kept here: after every callback of
  * connections, listeners and dials the net calls ops->drain(). The owner calls psi_net_settle() after its own events (timers,
- * requests from other threads). All functions: loop thread only. A hold is memory that a connection writes without a copy;
- * writing it may raise SIGPIPE, so the loop's thread blocks this signal, always or while there are holds (ops->holds,
- * net->holds). */
+ * requests from other threads). All functions: loop thread only. A hold is the rest of a segment that the kernel took only in
+ * part; libuv writes it later (common/outq.h). That write may raise SIGPIPE, so the loop's thread blocks this signal, always or
+ * while there are holds (ops->holds, net->holds). */
 #ifndef PSI_NET_H
 #define PSI_NET_H
 
@@ -71,7 +71,7 @@ struct psi_net {
     struct psi_list conns;
     /* connections with an event that arose during ops->drain(); the core gets the event afterwards */
     struct psi_list events;
-    struct psi_list again;   /* connections with more to send than one turn allows */
+    struct psi_list again;   /* connections that go on in the next turn: they have more to send, or bytes that TLS keeps */
     struct psi_list lingers; /* closing connections, which must end by conn->deadline_ms, the earliest first */
     struct psi_list dials;
     struct psi_net_mailbox *mailbox; /* NULL before the first look-up of a host name */
@@ -112,10 +112,10 @@ void psi_net_share(struct psi_net *net);
  * Errors  PS_RESOURCE_EXHAUSTED: nothing has changed. */
 PSI_MUST ps_status psi_net_set_tls(struct psi_net *net, struct psi_tls *tls, bool crc, struct psi_err *err);
 void psi_net_handshakes(const struct psi_net *net, struct psi_handshakes *out);
-/** Close each connection that the net's TLS context would refuse now: its key's line is gone or has expired, its certificate has
- * expired or is refused, or it is plain TCP and the net has keys or certificates. ops->refused gets PSI_TLS_REVOKED, also for
- * dialled connections; ops->revoked or ops->closed follows. Call it after psi_net_set_tls() and from time to time, but not from
- * within ops. Returns the number of closed connections. */
+/** Close each connection that the net's TLS context would refuse now: the peer's key has expired, or its line is gone; the peer's
+ * certificate has expired or is refused; or it is plain TCP and the net now uses TLS. ops->refused gets PSI_TLS_REVOKED, also
+ * for dialled connections; ops->revoked or ops->closed follows. The other connections use the new context from now on. Call it
+ * after psi_net_set_tls() and from time to time, but not from within ops. Returns the number of closed connections. */
 size_t psi_net_recheck(struct psi_net *net);
 /** Begin and end a turn of the loop of a net that shares its scratch (psi_net_share()). If another net's turn uses the shared
  * scratch, this net uses its own. */
@@ -123,11 +123,11 @@ void psi_net_enter(struct psi_net *net);
 void psi_net_leave(struct psi_net *net);
 /** Call ops->drain(), deliver the events that arose in it, and repeat this until there are none. Not to be called within ops. */
 void psi_net_settle(struct psi_net *net);
-/** End every connection in good order: the core gets the closed event, unsent bytes are dropped, the peer sees the end of the
- * stream, and the connection closes when the peer's end arrives or PSI_LINK_LINGER_MS pass. */
+/** End every connection: the core gets the closed event. A connection with unsent bytes closes at once. Any other sends the end
+ * of the stream, and closes when the peer's end arrives, or after PSI_LINK_LINGER_MS. */
 void psi_net_finish(struct psi_net *net);
 /** Tell each send queue how many bytes of its hold (common/outq.h) the kernel has taken. Call it before the core checks which
- * peers read nothing: it closes their connections. */
+ * peers read nothing, and closes their connections. */
 void psi_net_note_sent(struct psi_net *net);
 bool psi_net_sent_all(const struct psi_net *net);
 /** Close everything now: no dial calls done() any more, and the core gets the closed event of each connection that it still has.

@@ -13,7 +13,7 @@
 enum {
     SCORE_MAX = 16,
     SCORE_LONG = 2, /* a long wait lowers the score by 2, a short one raises it by 1 */
-    /* ns between two looks that end the polling: a look takes less than 1 us, so another thread has used this CPU */
+    /* polling ends if so many ns lie between two looks: a look takes less than 1 us, so another thread has used this CPU */
     LATE_NS = 20000
 };
 
@@ -63,7 +63,7 @@ void psi_spin_set(struct psi_spin *spin, uint32_t us)
 {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* fails on more than 1024 CPUs */
+    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* the call fails on > 1024 CPUs */
     spin->ns = one ? 0 : (uint64_t)us * 1000;
     spin->score = SCORE_MAX / 2;
     if (spin->ns == 0) {

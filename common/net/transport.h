@@ -32,7 +32,7 @@ struct psi_transport_row {
     /* Send all of these bytes as the peer takes them; then written() is called. Their memory stays valid until then. Not called
      * while busy. */
     int (*hold)(struct psi_transport *tr, const void *bytes, size_t n);
-    /* Returns how many bytes of the last hold(), or kept in a busy transport, the kernel has not taken yet. */
+    /* Returns how many bytes the kernel has not taken yet: of the last hold(), or of those that a busy transport keeps. */
     size_t (*held)(const struct psi_transport *tr);
     int (*end)(struct psi_transport *tr);
     /* Drop all bytes and close the handles; closed() follows. Called once. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accumulators for programs: queues of kind ACCUMULATOR or SPARSE_ACCUMULATOR. Workers enqueue gradients; a dequeue takes their
  * sum or mean. Happy path: a gradient is copied into a spare tuple of the queue (memory for queue elements), and sent as an
- * enqueue, which never waits. A sparse gradient's rows are sorted before, and rows with equal indices added. A sparse accumulator
+ * enqueue, which never waits. Rows of a sparse gradient are first sorted, and rows with equal indices added. A sparse accumulator
  * gives its result as a tuple that the caller owns. Failure modes: the errors of queue.c; wrong arguments: nothing is sent. */
 #include "queue.h"
 

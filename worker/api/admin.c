@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls about the whole session or about tasks: readiness and administration. Happy path: one blocking call (call.c) each. Calls
- * for all tasks or variables start together and are awaited one by one, so that timeouts of tasks that are down do not add up.
- * Failure modes: an error of the call; ps_cluster_info() puts a task's error into the task's entry instead. */
+/* Administration: names, ping and information of tasks, settings, shutdown, stop, checkpoints. Happy path: a blocking call to a
+ * task or to the directory (call.c). Calls to all tasks start together and are awaited one by one, so that timeouts of tasks that
+ * are down do not add up. Failure modes: an error of the call; ps_cluster_info() puts a task's error into its entry instead. */
 #include "api.h"
 
 #include "common/abi.h"

@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { PSI_GOODBYE_MS = 1000 }; /* longest wait of ps_session_close() for the tasks' answers to GOODBYE */
+enum { PSI_GOODBYE_MS = 1000 }; /* longest wait in ms for answers to the last requests of a session that is left or closed */
 enum { PSI_PARAM_ALIGN = 64 };
 enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* limit of the CPU plugin */
 
@@ -33,7 +33,7 @@ struct psi_api_task {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;  /* index of the task in its job */
     uint32_t index; /* index of the task in the core's table of tasks (struct psi_client) */
-    bool keeps;     /* the task is in the directory's job: its tasks save checkpoints, and hold variables not pinned elsewhere */
+    bool keeps;     /* the task is in the directory's job: it saves checkpoints, and may hold variables that are not pinned */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
@@ -54,7 +54,7 @@ struct ps_param {
     ps_session *session;             /* may be freed before the last holder releases the parameter */
     atomic_uint holds;               /* references: 1 of the session, 1 for each ps_param_hold(); 0: this is ps_session.spare */
     ps_variable *variable;           /* NULL: not got yet, or the parameter is a dummy, given to the program after a failure */
-    struct psi_training_param train; /* under the lock: what the state machine of training (core/training.h) keeps of it */
+    struct psi_training_param train; /* under the lock: the parameter's state in the machine of training (core/training.h) */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
@@ -63,7 +63,7 @@ struct ps_param {
     struct psk_call fetch; /* moves a gradient from the device to the host for a push */
     uint64_t fetched;      /* sequence number (psi_training_param.push_number) of the push that `fetch` is for */
     struct psk_block next; /* second value buffer, which ps_pull() exchanges with `value`; empty: not needed so far */
-    /* second gradient buffer, which an interrupted ps_param_grad() exchanges with `grad`; empty: not needed so far */
+    /* second gradient buffer, which ps_param_grad() exchanges with `grad` after an interrupt or failure; empty: not needed */
     struct psk_block apart;
     /* The thread that pushes owns the next fields (gradient.c) */
     float *sum;                 /* [bytes] sum of ps_accumulate(); NULL: not needed so far */
@@ -93,7 +93,7 @@ struct ps_variable {
     bool exact;    /* under the lock: no push changed the value during the last read, or the last access was an assignment */
     bool of_param; /* under the lock: the variable is a parameter's, and only the parameter's pulls set `from` */
     uint8_t slot_count;
-    /* bit i: slot i has one element for each row. For a variable with parts, this and slot_count are those of each part */
+    /* bit i: slot i has one element for each row. In the record of a variable with parts, row_slots and slot_count are 0 */
     uint8_t row_slots;
     ps_shape shape;
     uint64_t bytes;
@@ -113,7 +113,7 @@ struct psi_found {
     int64_t step;                   /* the global step */
     int64_t model_step;             /* global step at which the present model began: that of its checkpoint, or 0 */
     uint64_t incarnation, creation; /* numbers of the container and of the global step in it; a new model has new numbers */
-    bool restored, initialised;     /* restored: this session (chief) ran the restore function; initialised: it set values */
+    bool restored, initialised;     /* this chief has given values: by its restore function; by the variables' initializers */
 };
 
 enum psi_opened {
@@ -225,8 +225,8 @@ struct psi_opening; /* the options that a session is opened with */
  * caller ensures that none starts meanwhile. Without an io: does nothing. False: this thread's call was interrupted first. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
 /** Send the last request before an io is closed, and wait at most ms milliseconds for the answer. leaves true: GOODBYE. leaves
- * false, in a recovery: BEAT (heartbeat), because the answer may ask the program to stop: the directory tells this only to the
- * old session, not to the new one that the recovery opens. */
+ * false, in a recovery: BEAT (heartbeat). Its answer may ask the program to stop: the directory tells this only to the old
+ * session, not to the new one that the recovery opens. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
 /** Wait until s->in_flight and s->inside are 0, and close the io. */
 void psi_api_io_close(ps_session *s);
@@ -298,7 +298,7 @@ void psi_api_log_core(void *session, int level, const char *event, const char *f
 /* A public call that a thread is in. The thread has a list of them, from the innermost call outwards. */
 struct psi_api_visit {
     ps_session *session;
-    unsigned interrupts;         /* number of the session's interrupts at the begin of the outermost call */
+    unsigned interrupts;         /* number of the session's interrupts when the outermost call began */
     uint64_t begun_ns;           /* time in ns at which the call began, if the session is traced; otherwise 0 */
     uint64_t life;               /* 1 + number of recoveries before the call pushed or ended a step; 0: it did neither */
     const char *name;            /* constant name, for traces */
@@ -309,7 +309,7 @@ struct psi_api_visit {
 #define psi_api_begin(s_, visit_) psi_api_begin_as((s_), (visit_), __func__)
 /** psi_api_begin() for a call that traces show under another name than the function's. name: a string constant. */
 void psi_api_begin_as(ps_session *s, struct psi_api_visit *visit, const char *name);
-/** Add the span of this call to the session's trace now, before the call ends; psi_api_end() then adds none. */
+/** Add the span of this call to the session's trace now, before the call ends; psi_api_end() then adds no span. */
 void psi_api_noted(struct psi_api_visit *visit);
 /** End the thread's innermost public call, which psi_api_begin() has begun on s, and add its span to the session's trace. */
 void psi_api_end(ps_session *s);
@@ -318,7 +318,7 @@ void psi_api_end(ps_session *s);
     __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
     psi_api_begin((s_), &visit)
 void psi_api_visit_over(struct psi_api_visit *visit);
-/** The innermost call on s that this thread is in; NULL: none. */
+/** The innermost call on s that this thread is in; NULL: it is in no call on s. */
 struct psi_api_visit *psi_api_visit_of(const ps_session *s);
 /** Number of the session's interrupts when this thread's outermost call began; outside of a call: the present number. */
 unsigned psi_api_interrupts(const ps_session *s);
@@ -336,7 +336,7 @@ bool psi_api_poked(void *session, struct psi_client *c);
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- lock.c; more: lock.h ---- */
-/** Wait for ms milliseconds, or until the session closes or the call is interrupted. Runs the loop, if it has no thread. */
+/** Wait ms milliseconds, unless the session closes or the call is interrupted. Runs the loop if it has no thread of its own. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
@@ -349,10 +349,10 @@ ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 /** psi_api_know_cluster(), and, if the directory answers, add the serving tasks of training jobs to s->tasks. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
-/* ---- call.c: blocking calls. Elsewhere: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
+/* ---- call.c: blocking calls. In other files: psi_api_has_var(), psi_api_find_task(), psi_api_likewise(), last errors ---- */
 /* A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
  * prepare() and finish() run on the loop thread, and may use the core's state. prepare() runs before the request is sent; if it
- * sets req.kind to PSI_REQ_NONE, none is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
+ * sets req.kind to PSI_REQ_NONE, nothing is sent. finish() runs after success. If finish() sets `again`, prepare() makes the next
  * request, with the deadline of the first one. A call with over() is asynchronous: no thread waits for it, and interrupts do not
  * end it. */
 struct psi_api_call {
@@ -388,8 +388,8 @@ ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_M
 /** Loop thread: index of a task in the core's table. INVALID_ARGUMENT: the text names the tasks of the job. */
 ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out,
                             struct psi_err *err) PSI_MUST;
-/** Append to *err, the error of one of several tasks, name and address of another task that has failed. device: the other task,
- * or a device of it. */
+/** Append name and address of another failed task to *err, which has the error of a first one. device: the other task, or one of
+ * its devices. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Time in ms, by psi_io_now_ms(), at which a request that starts now must have ended. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
@@ -408,8 +408,8 @@ bool psi_api_returned(ps_status st, struct psi_err *err);
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** Start a request as ps_push_start() does, but without psi_api_values_check(). Used of `what`: kind, src, dst, bytes, scale; if
- * a thread waits for the request, also waited and interrupts. */
+/** Start a request as ps_push_start() does, but without psi_api_values_check(). Only these fields of `what` are used: kind, src,
+ * dst, bytes, scale, waited, interrupts. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
@@ -531,7 +531,8 @@ ps_status psi_api_settle(ps_session *s);
  * waits: a queue that the program had only looked up must exist again, else UNAVAILABLE. Blocks. Returns the first error that no
  * later attempt can repair; if there is none, the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
-/** Note that the program has deleted a variable: recoveries do not get it. Ignored for a parameter and for the global step. */
+/** Note that the program has deleted a variable: recoveries do not get it. Ignored for the global step, and for a parameter whose
+ * get was put aside. */
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
 /** Before the client is freed, while nothing is in flight: clear the pointers to its records, ps_variable.var. */
 void psi_api_gets_forget(ps_session *s);
@@ -631,9 +632,9 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Allocate a parameter for a variable of this name, with zeroed buffers of `shape`. NULL: *err has the reason. */
 ps_param *psi_api_param_new(ps_session *s, const char *name, const ps_shape *shape, struct psi_err *err);
 void psi_api_param_free(ps_param *p);
-/** Add p to the session, which owns it from now on. p->variable NULL: not got yet, but put aside (psi_api_put_aside()). */
+/** Add p to the session, which owns it from now on. p->variable NULL: its get is put aside, or p is a dummy. */
 void psi_api_param_keep(ps_session *s, ps_param *p);
-/** A dummy parameter after a failure, for the session to keep. Never NULL. */
+/** Make the dummy parameter that the program gets after a failure; the session owns it. Never NULL. */
 ps_param *psi_api_param_dummy(ps_session *s, const char *name, const ps_shape *shape);
 /** If p's variable is in parts or must exist, get it now, which blocks. Otherwise put its get aside (psi_api_put_aside()). */
 ps_status psi_api_param_variable(ps_session *s, const ps_variable_spec *spec, ps_param *p, struct psi_err *err) PSI_MUST;
@@ -656,9 +657,9 @@ void psi_api_params_forget(ps_session *s);
 ps_status psi_api_params_push_none(ps_session *s) PSI_MUST;
 
 /* ---- keys.c ---- */
-/** Get name ("session/" and 16 hexadecimal digits) and key of the container of s. Its variables are deleted when the session says
- * GOODBYE, or when its lease ends. A recovered session has another container. Blocks. Any thread but the loop's. Errors: those of
- * psi_api_call_run(). */
+/** Get name ("session/" and 16 hexadecimal digits) and key of the container of s. The container's variables are deleted when the
+ * session says GOODBYE, or when the session's lease ends. A recovered session has another container. Blocks. Any thread but the
+ * loop's. Errors: those of psi_api_call_run(). */
 ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAINER_BYTES], uint8_t out_key[PSI_KEY_BYTES],
                                 struct psi_err *err) PSI_MUST;
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT_MS_MIN = 50 }; /* least timeout of a call in ms, also after the deadline of ps_session_set_deadline() */
+enum { LEFT_MS_MIN = 50 }; /* least ms that a call still gets at or after the deadline of ps_session_set_deadline() */
 
 void ps_session_set_deadline(ps_session *s, int64_t ms)
 {

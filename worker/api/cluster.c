@@ -133,7 +133,7 @@ int ps_task_count(ps_session *s)
     if (s == NULL || s->job[0] == '\0') {
         return 1;
     }
-    /* if the cluster does not list this task, or is not known, the count is the task's index + 1 */
+    /* at least the task's index + 1: the cluster may not be known, or may not list this task */
     uint32_t count = psi_api_know_cluster(s, 0, &err) == PS_OK ? s->job_task_count : 0;
     return (int)(count > s->task ? count : s->task + 1);
 }

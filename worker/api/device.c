@@ -59,7 +59,7 @@ ps_status ps_device_pop(ps_session *s)
     return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_pop");
 }
 
-/* Parse a device of the task, such as "CPU:0", of len bytes. False: the text is no device. */
+/* Parse text [len], a device of the task, such as "CPU:0". False: the text is no device. */
 static bool read_device(const char *text, size_t len, const ps_task_info *task, ps_device_info *out)
 {
     const char *colon = memchr(text, ':', len);

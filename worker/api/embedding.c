@@ -5,7 +5,7 @@
  * Happy path, after ps_embedding_get() and ps_session_ready(): in each step ps_embedding_pull() sorts the ids of the batch and
  * gathers their rows, each row once, into the value buffer. ps_push() pushes the gradient rows of these ids (param.c).
  * ps_embedding_ahead() starts to gather the rows of the next batch into a second buffer; the next pull exchanges the buffers.
- * Failure modes: as for parameters. If rows could not be read ahead, the next pull gathers them, and reports the error.
+ * Failure modes: as for parameters. If rows could not be read ahead, the next pull gathers them, and reports only its own errors.
  */
 #include "lock.h"
 #include "monitored.h"

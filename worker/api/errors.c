@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks at the begin of calls. */
+/* Logs and errors of the whole public API: a thread's last error, a session's first error, the checks when a call begins. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -162,7 +162,7 @@ ps_status psi_api_enter(ps_session *s, bool may_block)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* mostly one byte decides: fast, as every push calls this */
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* each push calls this, and mostly one byte decides */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)
@@ -179,8 +179,8 @@ ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, st
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 {
     if (!psi_api_here(s)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
-                        (long)s->pid); /* the lock is not taken: in a child process, nobody might ever release it */
+        /* the lock is not taken: in a child process, nobody might ever release it */
+        return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
     }
     ps_status st = PS_OK;
     (void)pthread_mutex_lock(&s->lock);
@@ -218,7 +218,7 @@ ps_status psi_api_last(ps_session *s, ps_status st)
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
     if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->opened == PSI_OPENED_HELP) {
-        return err->code; /* an interrupt does not stick: the next call may continue */
+        return err->code; /* an interrupt, and an error in a forked child or with --help, does not stick */
     }
     struct psi_err named = *err;
     const struct psi_who who = psi_api_who(s);

@@ -3,7 +3,7 @@
  *
  * Happy path: psi_api_get_new() finds a variable's name and device, and makes its public record (ps_variable). run() starts all
  * gets at once, first those put aside, in the order of the program's calls; so the core sends one list to the directory and one
- * to each task. The task's answer is copied into the public record. Later only its version changes, and its task in a recovery.
+ * to each task. The task's answer is copied into the public record. Later the record's version changes, in a recovery its task.
  * Failure modes: each get has its own error, and the others continue. After a failure the name is free again, and the public
  * record is freed; the core's record stays until the session closes. The error of a parameter's get sticks to the session. */
 #include "lock.h"
@@ -231,7 +231,7 @@ static enum psi_get_state end(ps_session *s, struct psi_api_get *get, const stru
     return state;
 }
 
-/* Call when a get has ended. Logs where its variable is, or completes the text of *err. If the get will not be repeated, lets the
+/* Call when a get has ended. Logs where its variable is, or completes the text of *err. If the get has failed for good, lets the
  * scopes forget the name. Returns the get's state. */
 static enum psi_get_state get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
 {
@@ -265,8 +265,8 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     return psi_api_calls_start(s, &works, err);
 }
 
-/* Run all gets of the list at once, and empty the list. *err, zeroed before, gets the first failure; the failure of a parameter
- * sticks to the session instead. A parameter's get that was interrupted is moved to the list `again`. */
+/* Run all gets of the list at once, and empty the list. *err, zeroed before, gets the first failure. But if a get was put aside
+ * (ps_param_get()), its failure sticks to the session; if it is interrupted, it is moved to the list `again`. */
 static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};
@@ -465,7 +465,7 @@ static void finish_again(struct psi_api_call *call)
     }
 }
 
-/* Adapt *err after a get in a recovery. waits false: no error if a queue that the program had only looked up is gone. */
+/* Adapt *err after a get in a recovery. waits false: no error if a queue that the program had only looked up does not exist. */
 static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
 {
     if (err->code == PS_NOT_FOUND && get->queue && !waits) {
@@ -473,7 +473,7 @@ static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, st
         return;
     }
     if (err->code == PS_OK && get->get.state != PSI_GET_GOT) {
-        (void)get_end(s, get, err); /* its result is not needed: the get stays in s->gets.kept anyway */
+        (void)get_end(s, get, err); /* the returned state is not needed: the get stays in s->gets.kept in any case */
     } else if (err->code == PS_OK && get->differs) {
         PSI_IGNORE(psi_fail(err, PS_FAILED_PRECONDITION, "another dtype or shape than before the session was lost"));
     } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist) {
@@ -493,7 +493,7 @@ static bool is_for_good(ps_session *s, const struct psi_err *err)
 static bool is_named(const ps_session *s, const struct psi_api_get *get, const void *scoped)
 {
     const bool needed = get->get.sticks || get->v == s->global_step_variable;
-    struct psi_scoped whole = get->scoped; /* gets the whole variable's name: parts are deleted with it */
+    struct psi_scoped whole = get->scoped; /* gets the name of the whole variable, with which its parts are deleted */
     psi_part_whole_name(&get->v->part, get->scoped.name, whole.name);
     return is_same_name(&whole, scoped) && !needed;
 }

@@ -4,7 +4,7 @@
  *
  * Happy path: ps_accumulate() adds the gradient buffer to the parameter's sum. ps_clip_norm() and ps_clip_global_norm() calculate
  * the norm of the next gradient, and keep the factor that limits it, which becomes the push's scale. ps_param_lend() keeps a
- * pointer to the program's memory. For a push gather() of param.c uses all three. Failure: the error sticks; nothing has changed.
+ * pointer to the program's memory. The next push uses all three (gather() in param.c). Failure: the error sticks, no change.
  */
 #include "api.h"
 #include "compute.h"
@@ -97,8 +97,8 @@ ps_status ps_param_lend(ps_param *p, const float *gradient)
     return psi_api_last(s, lend(p, gradient));
 }
 
-/* Add the squares of an embedding's gradient rows to *sum, in the order in which the owners add them in rounds, so that both get
- * equal bits. Each part of the embedding has its own sum, in which the rows not given count as zeros. */
+/* Add the squares of an embedding's gradient rows to *sum, in the order in which the owners add them in rounds, so that both sums
+ * have equal bits. Each part of the embedding has its own sum, in which the rows not given count as zeros. */
 static ps_status add_rows(const ps_param *p, const float *grad, double *sum, struct psi_err *err)
 {
     const struct psi_embedding *e = p->rows;

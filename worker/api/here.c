@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* Number of fork() calls between the first process and this one. A session can be used only in a process with the number that it
- * was opened at. A child made by the raw system call has the parent's number: it must not use the library, nor libc's locks. */
+ * was opened at. A child made by the system call without libc's fork() has the parent's number: it must not use the library. */
 static atomic_uint forks;
 static bool forks_counted;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;

@@ -263,7 +263,7 @@ static bool calls_none(ps_session *s, void *none)
 struct moment {
     enum psi_hook_moment of;
     bool recovered;              /* PSI_HOOK_CREATED, after a recovery */
-    bool due;                    /* this thread must call the hooks; false: there are none, or another thread does */
+    bool due;                    /* now this thread may call the hooks for `of`; false: too early, too late, or within a hook */
     bool begins;                 /* PSI_HOOK_BEFORE_RUN: the step begins */
     const struct psi_hook *hook; /* the hook to call; NULL: none so far */
     enum psi_hook_return how;    /* how the last call of `hook` has ended */
@@ -271,7 +271,7 @@ struct moment {
     struct psi_err cut;          /* the interrupt that came before the first hook was called; code PS_OK: none came */
 };
 
-/* Begin the calls of a moment. After an interrupt the calls begin at the interrupted hook. After ps_session_leave() no
+/* Begin the calls of the hooks for m->of. After an interrupt the calls begin at the interrupted hook. After ps_session_leave() no
  * hook is called for PSI_HOOK_END. True: a hook is to be called. The caller holds the lock. */
 static bool begin_calls(ps_session *s, const struct psi_who *who, struct moment *m)
 {
@@ -280,7 +280,7 @@ static bool begin_calls(ps_session *s, const struct psi_who *who, struct moment 
     if (!m->due || psi_list_empty(&s->hooks.list) || who->on_loop) {
         return false;
     }
-    /* the session was lost before its `begin` hooks ran: mark them as due, to be called after the recovery */
+    /* the session was lost: if its `begin` hooks have not run yet, mark them as due, to be called after the recovery */
     if (m->st != PS_OK) {
         return m->of == PSI_HOOK_BEGIN && psi_hook_calls_begin(&s->hooks.calls, who, m->of, true);
     }
@@ -289,8 +289,8 @@ static bool begin_calls(ps_session *s, const struct psi_who *who, struct moment 
     return psi_hook_calls_begin(&s->hooks.calls, who, m->of, m->st != PS_OK);
 }
 
-/* End the calls of a moment, or skip them if there are none: decide whether the step begins, and wake threads that wait to call
- * hooks. The caller holds the lock. */
+/* Call after the hooks' calls for m->of, or if there is no hook. BEFORE_RUN: decides whether the step begins. AFTER_RUN:
+ * notes that the step's values were shown. Wakes threads that wait to call hooks. The caller holds the lock. */
 static void end_calls(ps_session *s, const struct psi_who *who, struct moment *m)
 {
     if (m->of == PSI_HOOK_BEFORE_RUN) {
@@ -407,8 +407,8 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
     return PS_OK;
 }
 
-/* Under the lock: what the guards (hooks against NaN and infinity) ask for if the value `name` is not finite; 0: no guard. Of
- * several PS_NAN_STOP wins, then PS_NAN_END. */
+/* Under the lock: what the guards (hooks against NaN and infinity) ask for if the value `name` is not finite; 0: no guard. If
+ * several guards ask: PS_NAN_STOP comes before PS_NAN_END, and PS_NAN_END before PS_NAN_SKIP. */
 static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 {
     ps_nan_action action = 0;

@@ -46,8 +46,8 @@ uint64_t psi_api_hook_event(ps_session *s, enum psi_hook_event event);
 ps_status psi_api_hooks_call(ps_session *s, enum psi_hook_moment moment) PSI_MUST;
 /** After a recovery: call all hooks' functions for PSI_HOOK_CREATED, unless ps_session_ready() will do it. */
 ps_status psi_api_hooks_made_anew(ps_session *s) PSI_MUST;
-/** Call the hooks' before_run functions, because ps_should_stop() is about to return false, with which a step begins. False: no
- * step begins, because a hook has asked to stop or has failed. */
+/** Call the hooks' before_run functions, before ps_should_stop() returns false and so begins a step. False: no step begins: a
+ * stop was asked for, a hook has failed, or a call was interrupted. */
 bool psi_api_hooks_step_begins(ps_session *s);
 /** Call after_run, because ps_step_done() has counted the step. */
 ps_status psi_api_hooks_step_done(ps_session *s) PSI_MUST;

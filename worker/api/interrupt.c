@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls that threads are in, and their early end by ps_interrupt() or because the session is left or closed. When a public
  * call begins, a struct psi_api_visit on the thread's own list notes the session's count of interrupts; a nested call takes the
- * count of the outermost call. An interrupt increments the session's count, and wakes the loop thread, which ends the requests of
- * calls with an older count, and wakes all threads that wait. Each thread compares its call's count with the session's before
- * each wait. Failure mode: during a recovery there may be no loop to wake; the recovery checks by itself (psi_api_pause()). */
+ * count of the outermost call. An interrupt increments the session's count, and wakes the loop thread. The loop thread ends the
+ * requests of calls with an older count, and wakes all threads that wait. A thread compares its call's count with the session's
+ * before each wait. Failure mode: in a recovery there may be no loop to wake; the recovery checks by itself (psi_api_pause()). */
 #include "lock.h"
 #include "monitored.h"
 

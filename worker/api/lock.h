@@ -50,7 +50,7 @@ ps_status psi_api_admit(ps_session *s, struct psi_api_admission *a, struct psi_e
 /** Give the loop thread a work (a function to run), and count it as in flight; psi_api_landed() must follow. False: no io. */
 bool psi_api_hand_over(ps_session *s, struct psi_io_work *work);
 /** Count the end of a work in flight, and set *out_over (unless NULL) under the lock. own: condition variable of the one thread
- * that waits for this work; NULL: none. That thread may free *out_over and *own before this function returns. */
+ * that waits for this work; NULL: it has none. That thread may free *out_over and *own before this function returns. */
 void psi_api_landed(ps_session *s, bool *out_over, pthread_cond_t *own);
 /** Wait until psi_api_landed() has set *over. */
 void psi_api_await_over(ps_session *s, const bool *over, pthread_cond_t *own);

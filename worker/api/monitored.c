@@ -26,7 +26,7 @@ enum {
     PAUSE_MOST_MS = 5000
 };
 enum { ENDS_MS = 1000 };  /* ms within which requests in flight must end */
-enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to GOODBYE */
+enum { LEAVES_MS = 250 }; /* longest wait in ms for the answers to the last request, GOODBYE or BEAT */
 enum { WAIT_STEP_MS = 50, WAIT_STEP_MOST_MS = 1000 };
 
 struct recovery {
@@ -79,7 +79,7 @@ static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
     (void)psi_api_train_event(s, &(struct psi_train_event){.kind = PSI_TRAIN_LOST});
-    /* a chief sends no GOODBYE, which would end its lease: the recovered session continues as chief */
+    /* the chief of a job sends no GOODBYE, which would end its lease: the recovered session continues as chief */
     const bool leaves = psi_api_tell(s, PSI_IS_CHIEF, 0) == 0 || s->job[0] == '\0';
     if (s->io != NULL) {
         if (!psi_api_hurry(s, ENDS_MS)) {
@@ -148,8 +148,8 @@ static void give_up(ps_session *s, const struct psi_err *err)
     (void)psi_api_tell(s, PSI_ON_GIVE_UP, 0);
 }
 
-/* True if another attempt to recover must follow after r->err. Otherwise the session ends with the program's own error, with the
- * error of the last attempt, or, if it is being closed, with the error of the loss. */
+/* True if another attempt to recover must follow after r->err. Otherwise the session ends: with the program's own error, with the
+ * error of the last attempt, or, if the session is being closed, with the error of the loss. */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -207,7 +207,7 @@ static void finish(struct recovery *r)
                    last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
                    ps_status_name(cause.code), cause.text);
     const ps_recovery said = *last;
-    const int64_t begun = said.replaced ? said.model_step : said.step; /* global step at which training continues */
+    const int64_t begun = said.replaced ? said.model_step : said.step; /* if there is a new model: the step at which it began */
     m->found = r->found;
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_log(s, said.lost_steps > 0 || said.partly ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
@@ -315,7 +315,7 @@ ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
     return PS_OK;
 }
 
-/* Read the global step into *out_value. A failure sticks to the session, unless the time or the training is over. */
+/* Read the global step into *out_value. A failure sticks to the session, unless end_ms has come or psi_api_is_over(). */
 static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, int64_t *out_value, struct psi_err *err)
 {
     const uint64_t now = psi_io_now_ms();
@@ -402,7 +402,7 @@ static bool should_stop(ps_session *s)
             return false;
         }
     } while (psi_api_sticky(s, NULL) != PS_OK);
-    return true; /* a hook has asked to stop */
+    return true; /* no error, but no step begins: for example, a hook has asked to stop */
 }
 
 bool ps_should_stop(ps_session *s)

@@ -25,7 +25,7 @@ void psi_monitor_free(struct psi_monitor *m);
 bool psi_monitor_says(ps_session *s, ps_status st);
 /** Number of the session's recoveries so far; 0 if the session is not monitored. */
 uint32_t psi_monitor_life(ps_session *s);
-/** True if the program itself has deleted v, or is deleting it: then an error because v is gone is no loss. Under the lock. */
+/** True if the program has deleted v, or is deleting it: then the error that v does not exist is no loss. Under the lock. */
 bool psi_monitor_deletes(const ps_session *s, const ps_variable *v);
 /** True if the session is monitored and this process has opened it. */
 bool psi_monitor_is_here(const ps_session *s);

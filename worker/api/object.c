@@ -49,7 +49,7 @@ void psi_api_session_init(ps_session *s)
     spare_init(s);
 }
 
-/* What psi_api_broken() returns if there is no memory for a session, and in place of a session NULL. Never freed. */
+/* What psi_api_broken() returns: no_memory if there is no memory for a session, no_session for err NULL. Never freed. */
 static ps_session no_memory, no_session;
 static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 

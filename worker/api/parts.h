@@ -19,7 +19,7 @@ struct psi_part_op {
 
 struct psi_parts_op {
     ps_variable *v;
-    /* how the caller's memory is cut: normally as v. If v is cut by columns and the call names rows: as if v had only them */
+    /* how the caller's memory is cut: as v; if v is cut by columns and the call names rows, as if v had only these rows */
     struct psi_parts cut;
     enum psi_request_kind kind;
     void *dst;          /* the caller's memory for the whole value */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps_variable_get() and ps_variable_find(), for a whole variable or a variable in parts. Happy path: all parts are got at once,
- * so that one CREATE request has all of them; the program gets one ps_variable for all parts (parts_op.c). Failure mode: if a
- * part cannot be got, the call fails; parts that were created stay at their tasks. */
+/* ps_variable_get(), ps_variables_get() and ps_variable_find(), for variables that are whole or in parts. Happy path: all parts
+ * are got at once, so that one CREATE request has all of them; the program gets one ps_variable for all parts (parts_op.c).
+ * Failure mode: if a part cannot be got, the call fails; parts that were created stay at their tasks. */
 #include "monitored.h"
 
 #include "common/mem.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which thread runs the loop of a session that has no thread of its own (PS_PROGRESS_CALLER). Happy path: a blocking call hands
  * its request to the loop and then, in psi_api_wait() (lock.c), runs the loop itself until the request ends. ps_progress_run()
- * runs the loop without a request. Only one thread runs the loop at a time (session->driving). Meanwhile blocking calls of other
- * threads wait; their requests end too, and when the thread leaves the loop, one of them runs it. ps_progress_run() fails
- * meanwhile. Failure mode: if no thread runs the loop for longer than the lease, io.c logs it, and the core reconnects. */
+ * runs the loop without a request. Only one thread runs the loop at a time (session->driving). Meanwhile other threads wait in
+ * their blocking calls, or get an error from ps_progress_run(). When the thread leaves the loop, a waiting thread runs it.
+ * Failure mode: if no thread runs the loop for longer than the lease, io.c logs it, and the core reconnects. */
 #include "lock.h"
 #include "monitored.h"
 
@@ -40,7 +40,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 }
 
 /* For a program that runs the loop itself: get the descriptor to poll, and the longest time to wait in ms. fd or due_ms may be
- * NULL. If this thread has no loop to run, *fd and *due_ms stay as they are. */
+ * NULL. Both values stay as they are if the session has no loop to run; *due_ms also while another thread runs the loop. */
 static void look(ps_session *s, int *fd, int64_t *due_ms)
 {
     struct psi_err err = {0};

@@ -30,7 +30,7 @@ struct ps_queue {
     struct psi_list spare; /* unused tuples, kept for later calls; under the session's lock */
     struct psi_list lent;  /* tuples in use by a call, or for a work item that is not done; under the session's lock */
     uint32_t spare_count;
-    ps_tuple *items; /* work: all items, for a recovery, which fills a lost queue again; NULL: none kept */
+    ps_tuple *items; /* all items of a work queue, with which a recovery fills the lost queue again; NULL: no items are kept */
 };
 struct ps_work {
     ps_queue queue; /* the only member: get.c makes and frees work as a queue */
@@ -52,7 +52,7 @@ ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeou
  * monitored session is gone, *err becomes ABORTED, even if it was CANCELLED, and the session will recover. But if the program
  * itself has deleted the queue, *err becomes CANCELLED. Returns the new status. */
 ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err) PSI_MUST;
-/** In a recovery, when all queues were got: fill each lost work queue with its items again; its passes begin anew. Blocks. */
+/** In a recovery, when all queues were got: fill each lost work queue with its items again; its epochs begin anew. Blocks. */
 ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- tuple.c ---- */
@@ -71,7 +71,7 @@ ps_status psi_tuple_room_check(const ps_queue *q, const ps_into *values, size_t 
                                struct psi_err *err) PSI_MUST;
 /** Fill t->put with t's elements. INVALID_ARGUMENT: the last element lacks components. */
 ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err) PSI_MUST;
-/** Fill t->take for a dequeue into t, which is empty. */
+/** Empty t, and fill t->take for a dequeue into t. */
 void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to);
 /** Let the dequeue t->take also copy its elements into `values`, before it acknowledges them. The caller has called
  * psi_tuple_room_check(). The dequeue ends INTERNAL if the task's bytes are no valid elements. */

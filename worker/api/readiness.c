@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls about all variables or the whole cluster: find variables without values; wait until variables are ready, tasks are up, or
  * a barrier opens. Happy path: a call sends one request, or one for each variable, many at a time. Failure: the request's error;
- * of several requests the first error, whose text names the other failed tasks. */
+ * of several requests the first error, whose text names other tasks with an error of this status. */
 #include "api.h"
 
 #include "common/mem.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ps_session_ready(): make the session's model ready, once. Happy path: get the parameters put aside and the global step, send
- * READY, join rounds if requested, and read the global step. If there is a restore function, this session is the chief, and no
- * variable has a value, the first READY ends before it initialises variables; the function gives them values (restore.c), and a
- * second READY completes the work. Failure modes: those of READY. If only some variables have values, and this chief may discard
- * them, the session keeps its chief number, with which the recovery discards them. */
+ * READY, join rounds if requested, and read the global step. For a chief with a restore function, if no variable has a value, the
+ * first READY ends before it initialises variables; the function gives them values (restore.c), and a second READY completes the
+ * work. Failure modes: those of READY. If only some variables have values, and this chief may discard them, the session keeps its
+ * chief number, with which the recovery discards the values. */
 #include "lock.h"
 #include "monitored.h"
 

@@ -3,8 +3,8 @@
  *
  * Happy path: READY has ended before it initialises variables. The function runs on the program's thread. Its assigns carry the
  * chief's number (call.c, request.c): other sessions do not use the values until READY seals them, and tasks refuse the assigns
- * if there is a newer chief. Then it is checked which variables have values. Failure modes: the function fails, or leaves some
- * variables without values, without restore_part: nothing is sealed, and the next chief restores again. If only some variables
+ * if there is a newer chief. Then it is checked which variables have values. Failure modes: the function fails, or, without the
+ * option restore_part, leaves variables without values: nothing is sealed, and the next chief restores. If only some variables
  * have values, a recovery empties the model's containers, unless there is a newer chief, before it gets the variables again. */
 #include "lock.h"
 #include "monitored.h"

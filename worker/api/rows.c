@@ -19,7 +19,7 @@ struct rows_call {
     size_t index_count;
     const void *values; /* values of a mutation; NULL: a read */
     void *dst;          /* memory for rows that are read; NULL: the call reads no rows */
-    size_t bytes;       /* size of `values`; of a GATHER: size of `dst` */
+    size_t bytes;       /* bytes at `values`; for a GATHER: bytes at `dst` */
     size_t dst_bytes;   /* bytes at `dst` */
 };
 
@@ -71,7 +71,7 @@ static ps_status check(const ps_variable *v, const struct rows_call *call, struc
     return PS_OK;
 }
 
-/* Make the psi_rows of a checked call, and *req. psi_api_rows_end() frees them. at[i]: which row of `values` is indices[i]'s. */
+/* Make *req, and psi_rows (free: psi_api_rows_end()), of a checked call. at[i]: position of indices[i] in the call; NULL: i. */
 static ps_status make(const ps_variable *v, const struct rows_call *call, const uint64_t *at, struct psi_request *req,
                       struct psi_err *err)
 {
@@ -162,7 +162,7 @@ static ps_status ask_rows(struct psi_parts_op *op, uint32_t i, const struct rows
     return op->parts[i].asked ? make(part, &own, share->at + share->begin[i], &op->parts[i].req, err) : PS_OK;
 }
 
-/* Make the request for part i of a variable that is cut by columns: it is about the part's columns of all rows of the call. */
+/* Make the request for part i of a variable that is cut by columns: about all rows of the call, but only the part's columns. */
 static ps_status ask_columns(struct psi_parts_op *op, uint32_t i, const struct rows_call *call, struct psi_err *err)
 {
     const ps_variable *part = op->v->parts[i];

@@ -181,7 +181,7 @@ static ps_status make_name(const struct psi_scopes *scopes, const ps_variable_sp
 }
 
 /* Record that the session gets the variable, and choose out->place by the open device scopes, with spec->device as the innermost
- * one. A variable that must exist gets no place. A failure does not advance the round-robin. */
+ * one. A variable that must exist gets no place. A failure does not advance the round-robin over the ps tasks. */
 static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *spec, struct psi_scoped *out, struct psi_err *err)
 {
     ps_status st = spec->device != NULL ? psi_placer_push(&scopes->placer, spec->device, err) : PS_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tasks of training jobs serve: those that are connected to the directory. They are appended to ps_session.tasks, once;
- * its entries keep their indices.
+ * Which tasks of training jobs serve: those that are connected to the directory. These tasks are appended to ps_session.tasks,
+ * once; the present entries keep their indices.
  *
  * Happy path: once the cluster is known, TASKS asks the directory, and the connected tasks are appended. Failure mode: the
  * directory does not answer soon: the list lacks these tasks, and the next call asks again.

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* per task: an address whose bytes are all escaped, and 32 bytes around it; per job: its name and 16 bytes */
+/* limit of a spec's text: for each task its address with all bytes escaped, and 32 more; for each job its name, and 16 more */
 enum { TEXT_BYTES_MAX = PS_TASKS_MAX * (2 * PS_ADDRESS_BYTES_MAX + 32) + PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 16) };
 
 struct ps_cluster_spec {

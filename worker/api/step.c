@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A step: ps_should_stop() recovers a lost session, ends the last step and begins the next one, with its hooks. ps_step_done()
- * waits for the step's pushes, for the other workers where the session is a member, and adds one to the global step: the machine
- * of training (worker/core/training.h) says what comes next.
+ * waits for the step's pushes and, in rounds or with bounded staleness, for the other workers, and adds one to the global step.
+ * The machine of training (worker/core/training.h) says what comes next.
  *
  * Happy path of the addition: a spare record carries the addition to the variable's task, and the thread waits for the answer.
  * The session owns the record and its memory, so an addition continues when its thread is interrupted. The next ps_step_done(),
@@ -191,7 +191,7 @@ ps_status ps_step_done(ps_session *s)
     if (s != NULL && (counted || st != PS_CANCELLED)) { /* CANCELLED: the next call continues the step */
         (void)psi_monitor_tell(s, PSI_ON_STEP_OVER, counted);
     }
-    visit.life = counted ? 0 : visit.life; /* 0: hooks may use the session, even after a recovery: the step is over */
+    visit.life = counted ? 0 : visit.life; /* 0: the step is over, so hooks may use the session even after a recovery */
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     if (s != NULL && st != PS_CANCELLED) {
         psi_api_noted(&visit);

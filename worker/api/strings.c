@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The blocking calls for string variables. A blob (common/blob.h: offsets and bytes of all strings) carries their value. Happy
- * path: the caller's texts become a blob, which ASSIGN sends; PULL brings a blob, which becomes the caller's bytes and offsets.
+ * path: the caller's texts become a blob for ASSIGN or INIT_FROM; PULL brings a blob, which becomes bytes and offsets.
  * Failure modes: every error is returned and kept for ps_last_error(); if a buffer is too small, the needed size is returned, and
  * nothing is written. */
 #include "api.h"

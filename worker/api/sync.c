@@ -2,7 +2,7 @@
 /* Training in step with other sessions: options, and steps of a member. Happy path: ps_session_sync() stores options;
  * ps_session_ready() sends them and joins; ps_step_done() checks that each parameter was pushed once, and waits for the end of
  * the round; ps_session_close() leaves. Failure modes: options that contradict each other or the session's; a parameter that was
- * pushed twice, or not at all; errors of the directory. All errors stick to the session. */
+ * pushed twice, or not at all; errors of the directory. Errors stick to the session, except those of ps_sync_finish(). */
 #include "lock.h"
 #include "monitored.h"
 #include "training.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The recorder of a trace. Happy path: psi_trace_begin() makes the trace that of the session, and makes the core record exchanges
- * (requests and answers) in it. Threads add spans (span.c). psi_trace_end() stops the core, and calls over(), which writes the
+/* The recorder of a trace. Happy path: psi_trace_begin() gives the session the trace, in which the core then records exchanges
+ * (requests and answers). Threads add spans (span.c). psi_trace_end() stops the recording, and calls over(), which writes the
  * trace. Failure modes: in a recovery the exchanges of the old core stay, and the new core adds to them; a closed session ends
  * its trace. */
 #include "api.h"

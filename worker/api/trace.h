@@ -57,8 +57,8 @@ void psi_trace_fini(struct psi_trace *t);
  * Errors   FAILED_PRECONDITION (s has one), those of a call
  */
 ps_status psi_trace_begin(ps_session *s, struct psi_trace *t, struct psi_err *err) PSI_MUST;
-/** End the trace of s if its psi_trace.of_step equals of_step: the core adds no more exchanges, and over() runs. Blocks briefly.
- * While another thread recovers the session nothing ends: a later psi_trace_end(), or the session's end, ends the trace. */
+/** End the trace of s if its psi_trace.of_step equals of_step: nothing more is added, and over() runs. Blocks briefly. While
+ * another thread recovers the session, over() does not run: a later psi_trace_end(), or the session's end, calls it. */
 void psi_trace_end(ps_session *s, bool of_step);
 /** In a recovery, on its thread: let the new core of s continue the trace. */
 void psi_trace_again(ps_session *s);

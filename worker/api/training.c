@@ -75,7 +75,7 @@ enum psi_call_end psi_api_train(ps_session *s, struct psi_call *call, psi_api_do
     if (call->end == PSI_END_FAILED) {
         PSI_IGNORE(psi_session_error(&s->machine, &who, err)); /* now, because without the lock a recovery may clear it */
     }
-    if (call->counted && !psi_session_bars(&s->machine, &who, NULL)) { /* else the step was of a model that is gone */
+    if (call->counted && !psi_session_bars(&s->machine, &who, NULL)) { /* else the step was of a model that is lost */
         s->global_step = call->value;
     }
     if (call->kind == PSI_CALL_STEP) {
@@ -94,7 +94,7 @@ static bool may_begin_add(ps_session *s)
 }
 
 /* Report an event to the state machine of training; returns its answer. *out_begins: an addition to the global step that must
- * begin now; NULL: none. The caller holds the lock. */
+ * begin now; NULL: no addition begins. The caller holds the lock. */
 static uint64_t take_event(ps_session *s, const struct psi_train_event *e, struct psi_training_add **out_begins)
 {
     struct psi_training *t = &s->train;

@@ -17,8 +17,8 @@ enum psi_train_kind {
     PSI_TRAIN_READ,     /* a read of param has ended, with `result` */
     PSI_TRAIN_PUSHED,   /* a push of param has ended, with `result` */
     PSI_TRAIN_ADDED,    /* the addition `add` to the global step has ended, with add->err and add->value from *added */
-    PSI_TRAIN_FETCHES,  /* the gradient of param must come from a device. Answer: the push's number, for PSI_TRAIN_HANDED */
-    PSI_TRAIN_HANDED,   /* the device's thread has started the push `number` of param, or (refused) could not */
+    PSI_TRAIN_FETCHES,  /* a push of param must first copy the gradient from a device. Answer: the push's number */
+    PSI_TRAIN_HANDED,   /* the copy for push `number` is over, or did not begin; refused: its thread could not start the push */
     PSI_TRAIN_JOINED,   /* the session has joined the training with this `number`; `mode`: in rounds, or bounded staleness */
     PSI_TRAIN_STEPPED,  /* the step has waited for the other members; `number`: how many steps of this session were dropped */
     PSI_TRAIN_FINISHED, /* ps_sync_finish() has succeeded, or (refused) has not */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuples: memory for elements of queues. A program puts and reads an element's components one by one, or whole elements by
  * arrays. Happy path: one growing piece of memory has the elements in wire form, each behind its length; a queue keeps some
- * tuples, so that calls allocate nothing. Failure modes: wrong values are refused; bytes of a task are checked when read. */
+ * tuples, so that calls allocate nothing. Failure modes: wrong values are refused; bytes from a task are checked when read. */
 #include "queue.h"
 
 #include "common/blob.h"
@@ -85,7 +85,7 @@ void psi_tuple_return(ps_queue *q, ps_tuple *t)
     }
 }
 
-/* Make room for `more` bytes behind the present ones, and a NUL. */
+/* Make room for `more` further bytes and a NUL. */
 static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
 {
     uint64_t need = t->bytes + more + 8;

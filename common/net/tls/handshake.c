@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handshake of a stream: what a peer must send before OpenSSL is called, the steps, and who the peer is when OpenSSL is done.
  * Happy path: an accepted stream collects one record that holds the ClientHello -> steps -> the peer has proved a key or a
- * certificate -> DONE. A dialled stream begins with a step. Failure modes: OpenSSL gets no plain text, no message that is too
- * large, and no first message that is not a ClientHello. That OpenSSL has finished proves nothing by itself: a client that has
- * only a key must check that the key was used, because otherwise it would believe a server with any certificate. */
+ * certificate -> DONE. A dialled stream begins with a step. Failure modes: from a client, OpenSSL gets neither plain text nor a
+ * first message that is too large or is not a ClientHello. That OpenSSL has finished does not yet say who the peer is:
+ * peer_judge() then checks that the peer has proved a key or a certificate. */
 #include "schedule.h"
 #include "stream_internal.h"
 
@@ -41,8 +41,7 @@ enum psi_tls_step psi_tls_hello_look(struct psi_tls_stream *s)
     return n >= whole ? PSI_TLS_STEP_DONE : PSI_TLS_STEP_WAITS;
 }
 
-/* Check by which key or certificate the peer has proved who it is, and take its identity. false: not sufficient; the reason is
- * noted. */
+/* Check that the peer has proved a key or a certificate, and speaks psd's protocol. false: it has not; the reason is noted. */
 static bool peer_judge(struct psi_tls_stream *s)
 {
     struct psi_tls_peer *peer = &s->peer;

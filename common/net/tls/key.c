@@ -3,8 +3,8 @@
  * made with its secret; the server finds the line of this name and key id in its key file, and OpenSSL checks the binder.
  * Failure modes: if the server does not know the identity, or the key has expired or is of another role or cluster, a random key
  * is used instead. Then the binder fails as for a wrong secret: a stranger does not learn which identities exist, and the
- * handshake does not fall back to certificates. The reason is noted for the server's log. Sessions made of keys name a suite of
- * SHA-256, as all suites here: OpenSSL would silently ignore a session of another hash. */
+ * handshake does not fall back to certificates. The reason is noted for the server's log. The session that stands for a key has a
+ * suite with SHA-256, as all suites of psd: OpenSSL would silently ignore a session with another hash. */
 #include "peer.h"
 
 #ifdef PSI_HAVE_TLS

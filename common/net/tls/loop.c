@@ -12,7 +12,7 @@
 
 #ifdef PSI_HAVE_TLS
 
-enum { LOOKED_MAX = 256 }; /* most streams to offer a freed slot: the first may be of addresses with enough slots */
+enum { LOOKED_MAX = 256 }; /* most waiting streams to offer a freed slot to, if the addresses of the first have enough slots */
 
 struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *const *now)
 {
@@ -144,7 +144,7 @@ void psi_tls_slot_wait(struct psi_tls_stream *s)
     psi_list_push_back(&s->loop->waiting[psi_tls_is_known(s) ? 1 : 0], &s->place);
 }
 
-/* Give a free slot to the first stream in `waiting` that may have it, and let its handshake go on. false: none may have it. */
+/* Give a free slot to the first stream in `waiting` that may have it, and let its handshake go on. false: no stream may. */
 static bool slot_pass_on(struct psi_list *waiting)
 {
     struct psi_list *it;

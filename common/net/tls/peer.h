@@ -68,7 +68,7 @@ enum { PSI_TLS_SHOWN_BYTES = 300 };
 const char *psi_tls_shown(const struct psi_tls_peer *peer, char *buf, size_t n);
 bool psi_tls_floods(const struct psi_tls_peer *peer);
 
-/** The speed of both suites. The first call measures it, in 1 ms at most; OpenSSL must be loaded. Any thread. */
+/** The speed of both suites. The first call measures it, in about 1 ms at most; OpenSSL must be loaded. Any thread. */
 const struct psi_tls_speed *psi_tls_speed(void);
 uint16_t psi_tls_suite_faster(uint64_t aes_mb_s, uint64_t chacha_mb_s);
 

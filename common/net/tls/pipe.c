@@ -14,7 +14,7 @@
 #ifdef PSI_HAVE_TLS
 
 enum {
-    QUEUED_BYTES_MAX = 512 << 10, /* limit of `queued`: alerts and key updates; records of plain text never wait there */
+    QUEUED_BYTES_MAX = 512 << 10, /* limit of `queued`: mostly messages of TLS, as the owner writes nothing while bytes wait */
     COPIED_BYTES_MAX = 32 << 10   /* most unread bytes to copy; for more, the stream takes over the loop's buffer */
 };
 
@@ -181,7 +181,7 @@ static bool buffer_take(struct psi_tls_stream *s)
 bool psi_tls_pipe_keep(struct psi_tls_stream *s)
 {
     uint8_t *from = s->text_bytes > 0 ? s->text : s->in;
-    /* from the unread plaintext on to the next ciphertext: the plaintext, and the rest of its record (type, padding, tag) */
+    /* distance from the unread plaintext to the next ciphertext: the plaintext and the rest of its record (type, padding, tag) */
     size_t gap = s->text_bytes > 0 ? (size_t)(s->in - s->text) : 0;
     size_t n = s->text_bytes + s->in_bytes > 0 ? gap + s->in_bytes : 0;
     if (n == 0) {

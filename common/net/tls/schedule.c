@@ -6,8 +6,8 @@
  *     expand_label(secret, label, context) = expand(secret, length, "tls13 " label, context)                     RFC 8446, 7.1
  *
  * Happy path: SSL_do_handshake() -> OpenSSL fetches TLS13-KDF -> derive() -> a secret for OpenSSL; the traffic secrets, known by
- * their labels, are copied for the connection. Failure modes: another hash, a longer output, a label that does not fit, memory is
- * short: 0, and the handshake fails. */
+ * their labels, are copied for the connection. Failure modes: with another hash, a longer output, a label that does not fit, or
+ * without memory derive() returns 0, and the handshake fails. */
 #include "schedule.h"
 
 #ifdef PSI_HAVE_TLS
@@ -148,7 +148,7 @@ static bool question_read(const OSSL_PARAM params[], struct question *q)
     return q->sha256;
 }
 
-/* The next secret of the schedule: extract(expand_label(the secret before, "derived", H("")), input). The first has no salt. */
+/* The next secret: extract(expand_label(the secret before, "derived", H("")), input). For the first secret the salt is zeros. */
 static bool next_secret(EVP_MD_CTX *x, const struct question *q, uint8_t out[HASH_BYTES])
 {
     static const uint8_t zeros[HASH_BYTES];

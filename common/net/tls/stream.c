@@ -15,7 +15,7 @@
  * Failure modes:
  *   the handshake fails     -> the alert is sent, refused() for an accepted stream, arrived(UV_EPROTO)
  *   a record is damaged     -> as for a failed handshake
- *   plain text comes        -> an alert in plain text, which a plain psd understands
+ *   plain text comes        -> to a client an alert in plain text, which a psd without TLS understands
  *   the peer ends           -> arrived(UV_EOF); why() tells an end with close_notify from one without
  *   the stream keeps bytes  -> epoll does not report them, so again() makes the owner call resume() in the next turn
  *   too many key updates, or too many records without plain text -> an alert, FLOOD */

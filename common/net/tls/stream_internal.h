@@ -83,7 +83,7 @@ struct psi_tls_stream {
     uint8_t *sending;    /* ciphertext that the transport below is sending (until psi_tls_pipe_sent()); NULL: none */
     uint8_t *queued;     /* [queued_bytes] ciphertext to send after `sending`; NULL: none */
     size_t queued_bytes;
-    struct psi_list place; /* link in loop->holders (it has a slot) or loop->waiting (it waits for a slot) */
+    struct psi_list place; /* link in loop->holders (the stream has a slot) or in loop->waiting (it waits for one) */
 };
 
 /** Count a new accepted stream. false: refuse it, because too many streams of strangers wait. */
@@ -91,10 +91,10 @@ bool psi_tls_raw_take(struct psi_tls_stream *s);
 /** True if the peer's address is known: the owner lists it, or a peer at this address has proved a key or certificate. */
 bool psi_tls_is_known(const struct psi_tls_stream *s);
 void psi_tls_known_add(struct psi_tls_stream *s);
-/** Count the start or the end of an accepted stream's handshake. Further calls for the stream have no effect. */
+/** Count the start, and later the end, of an accepted stream's handshake. The end is counted once; for other streams never. */
 void psi_tls_handshake_begins(struct psi_tls_stream *s);
 void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
-/** Take a handshake slot for the stream. false: none is free for it, or peers at its address have enough slots already. */
+/** Take a handshake slot for the stream. false: no slot is free for it, or peers at its address have enough slots already. */
 bool psi_tls_slot_take(struct psi_tls_stream *s);
 /** Put the stream into the queue for a handshake slot; the owner's psi_transport_events.again() is called when it has one. */
 void psi_tls_slot_wait(struct psi_tls_stream *s);
@@ -117,7 +117,7 @@ int psi_tls_pipe_message(struct psi_tls_stream *s, uint8_t type, const uint8_t *
 /** Write a key update into the loop's buffer: later records are encrypted with the next key. requested: the peer shall change its
  * key, too. Returns 0, or libuv's error. */
 int psi_tls_pipe_key_update(struct psi_tls_stream *s, bool requested);
-/** Write the loop's buffer to the transport below, and copy what it does not take. Returns 0, or libuv's error: it is broken. */
+/** Write the loop's buffer to the transport below, and copy what that does not take. Returns 0, or libuv's error. */
 int psi_tls_pipe_flush(struct psi_tls_stream *s);
 /** Call when the transport below has sent s->sending: gives it the queued bytes, if any. Returns 0, or libuv's error. */
 int psi_tls_pipe_sent(struct psi_tls_stream *s);

@@ -5,16 +5,16 @@
  *   psi_tls_new(config) -> psi_net_set_tls(net, tls) -> psi_conn_new(), psi_dial_start() -> psi_conn_identity()
  *   -> psi_tls_unref()
  *
- * OpenSSL 3 is opened with dlopen() by the first psi_tls_new() of a process: a program that calls it never does not load libssl.
- * A struct psi_tls does not change. A reload makes a new one and gives it to the net. Connections keep the context that they
- * began with; psi_net_recheck() closes those that the new context would refuse. */
+ * OpenSSL 3 is opened with dlopen() by the first psi_tls_new() of a process; a program without such a call loads no libssl. A
+ * struct psi_tls does not change. A reload makes a new one and gives it to the net. psi_net_recheck() then closes connections
+ * that the new context would refuse, and lets the others use the new context. */
 #ifndef PSI_TLS_H
 #define PSI_TLS_H
 
 #include "../../auth/keys.h"
 
 enum {
-    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes to keep of an accepted connection before its handshake begins */
+    PSI_TLS_HELLO_BYTES_MAX = 2 << 10, /* most bytes of an accepted connection that are kept before its handshake begins */
     /* most handshakes of accepted connections that a net runs at a time; each takes one slot */
     PSI_TLS_SLOTS = 64,
     PSI_TLS_SLOTS_PER_ADDRESS = 16,
@@ -82,7 +82,7 @@ enum {
     PSI_TLS_SUITE_CHACHA = 0x1303 /* TLS_CHACHA20_POLY1305_SHA256 */
 };
 struct psi_tls_speed {
-    uint64_t aes_mb_s, chacha_mb_s; /* MB/s that one CPU encrypts, measured when OpenSSL was loaded; 0: unknown */
+    uint64_t aes_mb_s, chacha_mb_s; /* MB/s that one CPU encrypts, measured once in a process; 0: unknown */
     uint16_t first;
     const char *aes_by; /* library that does AES: "openssl", or "ipsec-mb" (Intel's); NULL: unknown */
 };
@@ -131,8 +131,8 @@ void psi_tls_unref(struct psi_tls *tls);
 const char *psi_tls_suite(const struct psi_tls *tls, struct psi_tls_speed *out_speed);
 /** The psd: URI in the context's own certificate; "" if it has no certificate. The text belongs to the context. Any thread. */
 const char *psi_tls_uri(const struct psi_tls *tls);
-/** Iterate over what expires: the own certificate, and each key marked `use` that has a last day. *at is 0 at first. *out_s: Unix
- * time in s of its end. buf gets its name for a warning ("certificate FILE", "FILE:3: key w0"). false: no more. Any thread. */
+/** Iterate over the own certificate and each key marked `use` that has a last day. *at is 0 at first. *out_s: Unix time in s at
+ * which it expires. buf gets its name for a warning ("certificate FILE", "FILE:3: key w0"). false: no more. Any thread. */
 bool psi_tls_next_end(const struct psi_tls *tls, size_t *at, int64_t *out_s, char *buf, size_t n);
 
 #endif
