@@ -7,8 +7,8 @@
  * In two cases the answer is OK at once: if no round can be closed soon, or if the round waits for a worker of the asking
  * process. Then no round is closed for a second (HOLD_MS), in which the client sets the rate at each task.
  *
- * Failure: an attempt that fails changes no rate, and the next one sends it again. A restarted directory has forgotten the rate.
- * A client that stops asking has given up. */
+ * Failure: an attempt that fails changes no rate; the next attempt sends the rate again. A restarted directory has forgotten the
+ * rate. If the client stops asking, the rate is forgotten after ASKED_MS. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"
