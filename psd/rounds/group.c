@@ -476,7 +476,7 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Mark as gone: members that have left and whose contribution does not count and, with on_loss `shrink`, vacant members. True: g
+/* Mark as gone the members that have left without a contribution that counts and, with on_loss `shrink`, vacant members. True: g
  * has changed. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
@@ -725,7 +725,7 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        /* if some owners lack the newest round: an owner that has it reported whose contributions it includes (last_taken) */
+        /* if some owners lack the newest round, owners that have it have reported its members: last_taken is this round */
         m->taken = behind && m->last_taken == highest;
     }
     recover_opening(g);

@@ -94,7 +94,7 @@ struct psd_step {
 struct psd_rival {
     /* volatile: */
     uint8_t session[16];
-    /* challenge made when the rival first asked: a number that a heartbeat of this session must return. Its return proves that
+    /* challenge made when the rival first asked: a number that a heartbeat of this session must return. If the heartbeat does,
      * this session is alive, and the rival is refused for good. 0: there is no rival */
     uint64_t number;
 };
@@ -215,8 +215,8 @@ static inline bool psd_push_cuts_rows(uint8_t kind, const struct psd_variable *v
            PS_SEGMENT_BYTES / sizeof(double) % v->row_elements != 0;
 }
 /** True if a mutation of v is gathered, and takes effect as a whole after its last segment. Reasons: v is atomic; the optimizer
- * needs a norm of the whole gradient; segments would end within rows; or rows with their indices come in several segments for a v
- * of only one segment, of which readers must never see half a mutation. */
+ * needs a norm of the whole gradient; segments would end within rows; or v has at most one segment, of which readers must never
+ * see half a mutation, but the mutation is of rows, which may come in several segments with their indices. */
 static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
 {
     return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) || psd_push_cuts_rows(kind, v) ||
@@ -293,7 +293,7 @@ static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
            : v->dtype == PS_STRING     ? p->total
                                        : psd_variable_bytes_of(v, psd_push_slot(p->kind));
 }
-/** Bytes that the first n elements of p take where p is gathered. */
+/** Bytes that the first n elements of p take in the memory in which p is gathered. */
 static inline uint64_t psd_progress_staged_bytes(const struct psd_progress *p, uint64_t n)
 {
     const struct psd_variable *v = p->variable;
@@ -312,8 +312,8 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number);
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** Note a heartbeat that reports this global step (0 to INT64_MAX) of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
-/** 1 + the last global step that the session reported; 0: it has reported none. Also 0 if the session began before since_ms, the
- * time of the last restore, unless r->steps has at least two steps, all reported after since_ms. */
+/** 1 + the last global step that the session reported; 0: no report counts. The reports of a session that began before since_ms,
+ * the time of the last restore, count once r->steps has at least two steps, all reported after since_ms. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /** Global steps per second, from the first to the last report in r->steps. 0: fewer than two reports, or the last is older than
  * stale_ms. If a report has a lower step than the report before, only it and later reports count. */

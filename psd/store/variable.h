@@ -38,7 +38,7 @@ struct psd_variable {
     uint64_t pushes;
     ps_dtype dtype;
     bool initialised, sealed, restored;
-    /* an ASSIGN, not an initializer, gave the first value or the value that a chief may still replace: it counts as trained */
+    /* an ASSIGN gave the value: the first one, a chief's, or one that a newer chief may still replace; false: an initializer */
     bool given;
     bool atomic; /* a push is gathered first, and then takes effect as a whole; a pull sends the value of one version */
     /* volatile: */
@@ -61,7 +61,7 @@ struct psd_variable {
     double rate;   /* learning rate set by SET_RATE in place of the optimizer's; 0: not set */
     uint64_t step; /* highest global step that a push carried; 0: no push carried a step */
     struct psd_optim_state optim_state;
-    /* number of the chief (the session that sets the model up) that gave or, once sealed, sealed the value; 0: no chief did */
+    /* number of the chief (the session that sets the model up) that gave, or has sealed, the value; 0: none, or changed since */
     uint64_t chief_value;
     /* NULL: this is a variable. Otherwise a queue (psd/store/queue.h), without dtype, elements and value */
     struct psd_queue *queue;
@@ -106,7 +106,7 @@ struct psd_container {
     uint64_t number;   /* serial number in this process, from 0 on */
     uint64_t cut;      /* serial of the last cut (state saved for one checkpoint: psd/store/cut.h) that contains the container */
     uint32_t cut_file; /* index of the newest file of this cut that gets values of the container; 0: no file so far */
-    /* what the cut notes about the container: bits of enum ps_file_notes. PS_NOTE_NAMED: the cut has a variable of it */
+    /* what the cut notes about the container: bits of enum ps_file_notes; PS_NOTE_NAMED: the cut has one of its variables */
     uint32_t cut_notes;
     uint64_t cut_step; /* 1 + global step of the container in cut `cut`; 0: the container had no usable global step */
     char *cut_bare;    /* name of the first variable that had no value at cut `cut`, owned; NULL: each had one */
@@ -252,8 +252,8 @@ struct psd_span {
     uint64_t at, bytes;
 };
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count);
-/** For a push that is applied only after its last byte (psd_progress_moves_last()): true if its last pass writes the value (which
- * 0) or slot `which`. The pass writes the value, its moving average and, if the gradient was gathered, all slots. */
+/** True if the last pass of a push whose optimizer needs norms (psd_progress_moves_last()) writes the value (which 0) or slot
+ * `which`. The pass writes the value, its moving average and, if the gradient was gathered, all slots. */
 static inline bool psd_variable_moves_array(const struct psd_variable *v, uint32_t which)
 {
     return which == 0 || psi_optimizer_is_staged(v->optimizer.kind) ||
