@@ -29,7 +29,7 @@ struct psd_training {
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    /* id of the last training that all workers, except lost ones, have finished; 0: no training has ended so */
+    /* id of the last training that all workers, except lost ones, have finished; 0: there was no such training */
     uint64_t over_id;
     /* finished: workers that have finished the present training; before: workers that finished the training over_id */
     struct places finished, before;

@@ -236,7 +236,7 @@ ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, con
 void psd_groups_list_end(struct psd_task *t, struct psd_peer *p);
 /** Append what this ps task has of groups to l, its report for the directory. */
 void psd_groups_list_add(const struct psd_task *t, struct psd_list *l);
-/** Call when the connection to p is lost: its unanswered orders count as not sent. */
+/** Call when the connection to p is lost: gives up unanswered orders to p. p's next report says which p has carried out. */
 void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p);
 
 /* ---- groups.c: JOIN, STEP, LEAVE ---- */

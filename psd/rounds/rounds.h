@@ -50,8 +50,8 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
  * variable is missing), FAILED_PRECONDITION or INVALID_ARGUMENT (a variable cannot be trained in rounds), RESOURCE_EXHAUSTED (no
  * memory for copies). */
 ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
-/** Add a member, and remove an older one of its job and task. PS_OK without a change if the id is a member already. Errors:
- * ABORTED (LOST): the group is not here; RESOURCE_EXHAUSTED: no memory for the gradients. */
+/** Add a member, and remove an older member of its job and task. PS_OK without a change if the id is a member already. Errors:
+ * ABORTED (LOST): the group is not here; RESOURCE_EXHAUSTED: too many members, or no memory for the gradients. */
 ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
                                struct psi_err *err) PSI_MUST;
 /** Remove a member with its contribution; new values that use the contribution are discarded. Nothing happens if the group or

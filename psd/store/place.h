@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Move the containers of a loaded task (load.h), with their variables and memory, into the task that serves; nothing is copied.
- * No client knows the loaded containers, so each gets a new incarnation, and each variable a new creation and handle. No change
- * (commit.h) describes the move, so a replay of changes begins after it. Files of several tasks are loaded one by one, and
+ * No client knows what is loaded: variables get a new creation and handle, containers that the task lacked a new incarnation. No
+ * change (commit.h) describes the move, so a replay of changes begins after it. Files of several tasks are loaded one by one, and
  * psd_place_join() joins them before the move. */
 #ifndef PSD_STORE_PLACE_H
 #define PSD_STORE_PLACE_H

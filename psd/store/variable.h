@@ -290,7 +290,7 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
 /* ---- memory for changes (commit.h): reserved before a change is decided, so that the change cannot fail ---- */
 ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err) PSI_MUST;
 /** Reserve memory for one more variable, and set budget aside for its value and slots. RESOURCE_EXHAUSTED: they do not fit in the
- * rest of the budget; FAILED_PRECONDITION: they are larger than the whole budget. */
+ * rest of the budget, or there are too many variables; FAILED_PRECONDITION: they are larger than the whole budget. */
 ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *c, const char *name,
                                const struct psd_definition *d, struct psd_variable **out, struct psi_err *err) PSI_MUST;
 /** Allocate the slots that v does not have yet, before it gets its first value. RESOURCE_EXHAUSTED: no memory. */
@@ -315,7 +315,7 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes) PSI_MUST;
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m);
 /** Allocate memory to gather the first value of v, which the budget counts as the value. NULL: v has a value or is of strings,
- * another mutation gathers in that memory, or there is none. psd_variable_unstage_kept() frees the memory p. */
+ * another mutation gathers its first value, or memory is short. psd_variable_unstage_kept() frees the memory p. */
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
