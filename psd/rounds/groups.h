@@ -35,10 +35,10 @@ struct psd_group_member {
     uint8_t session[16];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool active;   /* takes part in the round under way; otherwise the member enters when that round is closed */
+    bool active;   /* takes part in the round under way; false: waits to enter the group, or is gone */
     bool complete; /* its STEP has reported that its contribution to this round is complete */
     bool taken;    /* the current attempt to close the round includes its contribution */
-    bool lost;     /* its session has no lease any more, or `resigned` or `vacant` is set */
+    bool lost;     /* its session has no lease, and grace_ms is past; or `resigned` or `vacant` is set */
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool departed; /* its worker has finished its data and left */

@@ -42,7 +42,7 @@ enum psd_change_kind {
     PSD_CHANGE_ABANDON,
     PSD_CHANGE_NAME, /* a name is recorded, or the directory's entry of a name changes */
     PSD_CHANGE_NAME_FORGET,
-    PSD_CHANGE_RESET, /* the reset of a container begins: it is pending */
+    PSD_CHANGE_RESET, /* the reset of a container begins, and is pending until RESET_END */
     /* what a task has still to do for a reset changes; a reset that is not pending is freed when all tasks have done it */
     PSD_CHANGE_RESET_TASK,
     PSD_CHANGE_RESET_END,    /* a reset is no longer pending, and the container's names are forgotten */

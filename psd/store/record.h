@@ -233,7 +233,7 @@ static inline bool psd_progress_stages(const struct psd_progress *p)
     return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && psd_push_is_whole(p->kind, p->variable));
 }
 
-/** True if p changes the value only after its last byte has come, maybe in slices (rpc/moves.c): its optimizer needs norms. */
+/** True if p's optimizer needs norms, so that passes over all elements follow p's last byte, maybe in slices (rpc/moves.c). */
 static inline bool psd_progress_moves_last(const struct psd_progress *p)
 {
     return !p->variable->atomic && psd_push_is_applied(p->kind) && !psd_push_is_rows(p->kind) &&
@@ -284,7 +284,7 @@ static inline bool psd_number_is_torn(const struct psd_number *n)
     return psd_number_may_show(n) && n->offset > 0;
 }
 
-/** Bytes of memory in which p is gathered; 0: p changes the variable at once, or the variable has no elements. */
+/** Bytes of memory in which p is gathered; 0: p is not gathered, or has no elements. */
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;

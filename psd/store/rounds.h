@@ -42,7 +42,7 @@ struct psd_sync_options {
     /* remembered: */
     uint32_t mode;          /* enum psd_sync_mode */
     uint32_t workers;       /* number of workers that train; 0: all workers of the cluster spec */
-    uint32_t replicas;      /* number of contributions that close a round; 0: one of each worker */
+    uint32_t replicas;      /* number of members whose contributions close a round; 0: all active members */
     uint32_t on_loss;       /* enum psd_on_loss */
     uint32_t staleness;     /* STALENESS: number of steps by which a member may be ahead of the slowest one */
     uint32_t max_norm_each; /* 1: max_norm limits each variable by itself; 0: all variables together */
@@ -104,7 +104,7 @@ enum psd_build {
     PSD_BUILD_NONE,
     PSD_BUILD_MISSING, /* not built: `missing` says which contributions are missing */
     PSD_BUILD_SUMS,    /* averages are being computed, and the squares of their elements added up */
-    PSD_BUILD_SUMMED,  /* `sums` are complete; a BUILD must bring the joint factor for max_norm */
+    PSD_BUILD_SUMMED,  /* `sums` are complete; a BUILD or COMMIT must bring the joint factor for max_norm */
     PSD_BUILD_GOES,    /* new values are being built */
     PSD_BUILD_READY    /* the new values are complete; the old values are still in use */
 };

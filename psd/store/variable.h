@@ -25,7 +25,7 @@ struct psd_queue;
 struct psd_rounds;
 struct psd_task;
 
-/* A push or pull reads only the first PSD_VARIABLE_HOT_BYTES: with many variables, each further cache line is a miss. */
+/* What each push or pull reads is in the first PSD_VARIABLE_HOT_BYTES: with many variables, each cache line read is a miss. */
 struct psd_variable {
     /* remembered: */
     struct psd_container *container; /* NULL: the variable was dropped */
@@ -173,7 +173,7 @@ struct psd_store {
     uint64_t budget_bytes;
     /* bytes of the budget set aside for values and slots, elements of queues, gathered pushes, copies and calls */
     uint64_t promised_bytes;
-    bool budget_lowered; /* the budget was lowered below the promised bytes */
+    bool budget_lowered; /* the budget was below the bytes taken when it was set, or after a load */
     struct psi_list free_attempts;
     /* new containers get this value as psd_container.moved: in checkpoints up to it, other tasks may have their values */
     uint64_t moved;
