@@ -98,7 +98,7 @@ struct psd_change {
             uint64_t chief_number; /* chief number of the session that sends the INIT; 0: the session is no chief */
             /* if `runs`: memory for the new value and slots, some of whose elements may be filled already */
             struct psd_making *making;
-            bool runs; /* true: the initializer makes a new value; false: a chief's INIT changes hyperparameters only */
+            bool runs; /* true: the initializer makes a new value; false: at most the hyperparameters change (a chief's INIT) */
         } init;
         struct {
             /* container of the chief. NULL: `number` is the highest of all containers; record, text and forgotten are unset */

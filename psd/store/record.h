@@ -305,8 +305,8 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 void psd_record_free(struct psd_record *r);
 /** The entry of sequence number `number`. NULL: the record does not have it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
-/** True if a request with this sequence number may begin. False if the number is PS_WINDOW or more below the highest, because a
- * newer number may have its entry, or if its entry is that of a number in progress. */
+/** True if a request with this sequence number may begin. False if the number is PS_WINDOW or more below the highest number, as a
+ * newer number may have its entry; or PS_WINDOW or more above a number in progress. 0 and UINT64_MAX: false. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** Write the session into buf for logs, and return buf: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
