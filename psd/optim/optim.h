@@ -32,7 +32,7 @@
     X(l2)                                                                                                                        \
     X(clip_value)                                                                                                                \
     X(ema)        /* 1 - decay of the moving average, which moves by this share to the new value; 0: no average */               \
-    X(correction) /* Adam's family, LAMB: correction of b or sqrt(b) (see the rule's file); PowerSign: 1 / base; else 0 */       \
+    X(correction) /* PyTorch's and row-wise Adam: correction of sqrt(b); LAMB: of b; PowerSign: 1 / base; else 0 */              \
     X(share1)     /* share1 is 1 - beta1, share2 is 1 - beta2, both computed in float64; 0: not used by the rule */              \
     X(share2)                                                                                                                    \
     X(value_squares) /* psd_optim_norms.value of the segments that psd_optim_measure_segment() has measured; else 0 */           \
