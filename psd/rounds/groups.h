@@ -260,7 +260,7 @@ uint64_t psd_training_id(const struct psd_task *t, const char *container);
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
 /** True if this worker finished its data in the container's training before the present one. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
-/** Note that this worker takes part again; begin a training if none is known. True: it was noted as finished until now. */
+/** Note that this worker takes part again; begin a training if none is known. True: the worker was noted as finished. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** Note that this worker has finished its data, so rounds need not wait for it. Without memory nothing is noted. */
 void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task);

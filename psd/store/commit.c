@@ -39,7 +39,7 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
-    /* the initializer's value replaces the value of an older chief, who may have sent it by ASSIGN */
+    /* the initializer's value replaces an older chief's value, which may have come by ASSIGN (`given`) */
     if (c->init.runs && psd_variable_is_provisional(v)) {
         v->given = false;
         memset(v->giver, 0, sizeof(v->giver));

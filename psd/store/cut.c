@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk of a cut, which saves the task's state at one instant, a piece between two events (cut.h).
+/* The walk of a cut: it saves the task's state as of one instant, piece by piece between other events (cut.h).
  *
  * Happy path: the walk encodes variables, and notes the memory to copy; then headers of the files of values, which fix the offset
  * of each value; then records, chiefs, names, elements of queues. After that it copies the blocks of values, and encodes their

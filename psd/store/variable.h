@@ -61,7 +61,7 @@ struct psd_variable {
     double rate;   /* learning rate set by SET_RATE in place of the optimizer's; 0: not set */
     uint64_t step; /* highest global step that a push carried; 0: no push carried a step */
     struct psd_optim_state optim_state;
-    /* number of the chief (the session that sets the model up) that gave, or has sealed, the value; 0: none, or changed since */
+    /* number of the chief (the session that sets the model up) that gave or sealed the value; 0: no chief, or changed since */
     uint64_t chief_value;
     /* NULL: this is a variable. Otherwise a queue (psd/store/queue.h), without dtype, elements and value */
     struct psd_queue *queue;
