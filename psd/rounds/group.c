@@ -180,7 +180,7 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
-    /* only a member that has contributed is remembered; if `past` is full, the oldest entry is overwritten */
+    /* m is remembered only if a round has taken its contribution; if `past` is full, the oldest entry is overwritten */
     if (m->last_taken != 0) {
         g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
     }

@@ -155,7 +155,7 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
 /** Add a member with an unused id; psd_group_decide() lets it enter later. NULL: no memory. */
 struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, const uint8_t session[16], const char *job,
                                               uint32_t task, uint64_t now_ms);
-/** Remove m from g and free it. g->past remembers it if it has contributed. */
+/** Remove m from g, and free m. g->past remembers m if some round has taken m's contribution. */
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
 /** True if the values include this member's contribution to `round`, the last round for which the member sent STEP. False also if

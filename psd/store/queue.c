@@ -473,7 +473,7 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     }
 }
 
-/* Queue all items of a WORK queue again, in the order that the seed gives for the epoch q->epoch. */
+/* Queue all items of a WORK queue for the epoch q->epoch, in the order that the seed gives; seed 0: as they were inserted. */
 static void begin_epoch(struct psd_queue *q)
 {
     uint64_t items = psd_queue_items(q);
