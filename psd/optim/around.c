@@ -102,7 +102,7 @@ void psd_optim_around(const struct psi_slot *own, const struct psd_optim_rule *r
                       const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
                       const void *grad, size_t rows, size_t columns)
 {
-    _Alignas(64) uint8_t made[PS_SEGMENT_BYTES]; /* gradient of one piece; a whole row, at most a segment, for rules by row */
+    _Alignas(64) uint8_t made[PS_SEGMENT_BYTES]; /* gradient of one piece; rules by row: of at least one row */
     const size_t width = loop == PSD_LOOP_F64 ? sizeof(double) : sizeof(float), elements = rows * columns;
     const size_t grad_width = loop == PSD_LOOP_BF16 ? sizeof(uint16_t) : width, piece = PIECE_BYTES / width;
     const size_t most = rule->by_row[loop] == NULL ? piece : columns > piece ? columns : piece / columns * columns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LARS: k = rate * eeta * |v| / (|g| + weight_decay * |v| + epsilon), |x| the norm of all elements of x; if |v| or |g| is 0, k =
- * rate ; a = a * momentum + (g + weight_decay * v) * k ; v -= a. Nesterov's form is not implemented. eeta is field power. Source:
- * TensorFlow 1.15 contrib/opt/python/training/lars_optimizer.py; You et al. 2017. First pass: norms; last pass: a and v. */
+/* LARS: k = rate * eeta * |v| / (|g| + weight_decay * |v| + epsilon) ; a = a * momentum + (g + weight_decay * v) * k ; v -= a.
+ * |x| is the norm of all elements of x. If |v| or |g| is 0, k = rate. eeta is field power. Nesterov's form is not implemented.
+ * Source: TensorFlow 1.15 contrib/opt/python/training/lars_optimizer.py; You et al. 2017. The first pass computes the norms. */
 #include "kernels.h"
 
 PSD_STEP(lars_step, 0, { u[i] = g; })

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Server-side optimizers: one segment of a gradient updates one segment of a variable and its slots while it is in cache.
  * Pure C: no allocation, no libc state, no clock. Each rule's file names the source of its formula, and keeps that source's order
- * of operations. All arithmetic is in the variable's dtype, so results do not depend on the CPU. Exception: FTRL with a power
- * other than -0.5, which the C library computes.
+ * of operations, so results do not depend on the CPU. Exception: FTRL with a power other than -0.5, which the C library computes.
+ * The loops compute in the variable's dtype; some scalars and the sums of squares for norms are computed in float64.
  *
- * A push calls psd_optim_begin() at its first segment, and keeps the scalars. It calls psd_optim_apply() with these scalars for
- * each segment, and psd_optim_end() after the last one. The steps of LAMB and LARS need norms of the whole variable:
- * psd_optim_measure() and psd_optim_scale(), or psd_optim_measure_segment() and psd_optim_last_pass(). */
+ * A push calls psd_optim_begin() at its first segment, which computes the numbers of this push (psd_optim_scalars). It passes
+ * them to psd_optim_apply() for each segment, and calls psd_optim_end() after the last segment. LAMB and LARS need norms of the
+ * whole variable first: psd_optim_measure() and psd_optim_scale(), or psd_optim_measure_segment() and psd_optim_last_pass(). */
 #ifndef PSD_OPTIM_H
 #define PSD_OPTIM_H
 
@@ -14,13 +14,13 @@
 
 #define PSD_OPTIM_SLOTS_MAX PSI_OPTIMIZER_SLOTS_MAX
 
-/** The members of psd_optim_scalars, in their order in checkpoints, for a macro X(member). alpha depends on the rule. Adam's
- * family: the rate times a correction, because the means begin with 0. LAMB: the correction alone, 1 / (1 - beta1^t). */
+/** The members of psd_optim_scalars, in their order in checkpoints, for a macro X(member). alpha is, for Adam's family, the rate
+ * times a correction, because the means begin with 0; for LAMB it is the correction alone, 1 / (1 - beta1^t). */
 #define PSD_OPTIM_NUMBERS(X)                                                                                                     \
     X(rate)     /* learning rate; last pass of LAMB and LARS: times the rule's ratio() of the two norms */                       \
     X(scale)    /* multiplies the gradient before the update; 1 changes no bit */                                                \
     X(alpha)    /* factor that derive() computes; 0: the rule uses no alpha */                                                   \
-    X(momentum) /* momentum to clip_value: hyperparameters, some of them changed by the rule's derive() */                       \
+    X(momentum) /* momentum and the next members, up to clip_value: hyperparameters; the rule's derive() may change some */      \
     X(beta1)                                                                                                                     \
     X(beta2)                                                                                                                     \
     X(epsilon)                                                                                                                   \
@@ -31,26 +31,26 @@
     X(l2_shrinkage)                                                                                                              \
     X(l2)                                                                                                                        \
     X(clip_value)                                                                                                                \
-    X(ema)        /* the moving average moves by this share to the new value; 1 - decay; 0: no average */                        \
-    X(correction) /* Adam's family: correction of b or sqrt(b): see the rule's file; PowerSign: 1 / base; else 0 */              \
+    X(ema)        /* 1 - decay of the moving average, which moves by this share to the new value; 0: no average */               \
+    X(correction) /* PyTorch's and row-wise Adam: correction of sqrt(b); LAMB: of b; PowerSign: 1 / base; else 0 */              \
     X(share1)     /* share1 is 1 - beta1, share2 is 1 - beta2, both computed in float64; 0: not used by the rule */              \
     X(share2)                                                                                                                    \
     X(value_squares) /* psd_optim_norms.value of the segments that psd_optim_measure_segment() has measured; else 0 */           \
     X(step_squares)  /* psd_optim_norms.step of these segments; else 0 */                                                        \
     X(moved)         /* LAMB, LARS: elements processed by the passes that follow a push's last byte (psd/store/record.h) */
 
-/** Numbers of one push. The hyperparameters among them are captured at the push's first segment, rounded to the variable's dtype
- * and stored as doubles; the last three rise as the push is processed. */
+/** Numbers of one push, made at its first segment: rounded to the variable's dtype, and stored as doubles. value_squares,
+ * step_squares and moved begin with 0, and rise as the push is processed. */
 struct psd_optim_scalars {
 #define PSD_OPTIM_NUMBER(number) double number;
     PSD_OPTIM_NUMBERS(PSD_OPTIM_NUMBER)
 #undef PSD_OPTIM_NUMBER
-    uint32_t form; /* variant of the rule's loops, 0 or 1: 1 if `nesterov` is on; the rule's derive() may set another one */
+    uint32_t form; /* which of the rule's loops[2] runs: 1 if `nesterov` is on; derive() or psd_optim_last_pass() may change it */
     uint32_t reserved;
 };
 
-/** powers[i] belongs to slot i of the optimizer: base^t, where base is a hyperparameter and t counts pushes from 1. Adam has
- * beta1^t and beta2^t. Each push multiplies the power by its base. 0: the slot has no power. Powers of a float32 variable are
+/** powers[i] belongs to slot i of the optimizer: base^t, where base is a hyperparameter (beta1, beta2) and t is the number of the
+ * next push, from 1. Each push multiplies the power by its base. 0: the slot has no power. Powers of a float32 variable are
  * computed in float32, as in TensorFlow, unless psi_slot.wide is set. */
 struct psd_optim_state {
     double powers[PSD_OPTIM_SLOTS_MAX];
@@ -130,10 +130,9 @@ void psd_optim_measure(uint32_t kind, ps_dtype dtype, const struct psd_optim_sca
                        struct psd_optim_norms *norms);
 void psd_optim_scale(uint32_t kind, ps_dtype dtype, const struct psd_optim_norms *norms, struct psd_optim_scalars *scalars);
 /** psd_optim_measure() for one segment of a push whose steps are not stored; `scalars` gets the sums of squares. After the last
- * segment call psd_optim_last_pass(), then psd_optim_apply() for all elements, which computes the steps again. A kind with
- * psi_optimizer_is_staged() needs the unchanged gradient for this; other kinds compute the steps from slots and variable,
- * without the gradient. If no other push comes between the passes, the results are, bit for bit, those of
- * psd_optim_measure() and psd_optim_scale(). */
+ * segment call psd_optim_last_pass(), then psd_optim_apply() for all elements, which computes the steps again: for a kind with
+ * psi_optimizer_is_staged() from the unchanged gradient, for other kinds from slots and variable alone. If no other push comes
+ * between the passes, the result has the same bits as with psd_optim_measure() and psd_optim_scale(). */
 void psd_optim_measure_segment(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars, const void *var,
                                void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements);
 void psd_optim_last_pass(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars *scalars);

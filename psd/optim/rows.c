@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An optimizer applied to some rows of a variable and of its slots: TensorFlow 1.15 core/kernels/training_ops.cc, the SparseApply
- * operations, whose rules are those of the dense ones, row by row.
+/* Applies an optimizer to some rows of a variable and of its slots, each row by the rule for whole variables. Source: TensorFlow
+ * 1.15 core/kernels/training_ops.cc, the SparseApply operations.
  *
- * Happy path: rows that lie apart are copied side by side, a few KiB at a time, so that the rule's loops have whole vectors and
- * prefetch no memory behind a row; then the rows are copied back. Each row is prefetched AHEAD_ROWS rows before it is copied, so
- * that several rows come from memory at the same time. Long rows are changed in place. Cannot fail. */
+ * Happy path: short rows, which lie apart, are copied side by side, a few KiB at a time, so that the rule's loops have whole
+ * vectors; after the rule the rows are copied back. Each row is prefetched AHEAD_ROWS rows before it is copied, so that several
+ * rows come from memory at the same time. Long rows are changed in place. Cannot fail. */
 #include "kernels.h"
 
 #include "common/rows.h"

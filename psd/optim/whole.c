@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules whose steps depend on norms of the whole variable need two passes over its elements. The first, psd_optim_measure(),
  * computes the step u of each element, and sums up v^2 and u^2 in float64. psd_optim_scale() computes one factor for all steps
- * from both sums. The last pass is psd_optim_apply() with the stored steps u or, after psd_optim_last_pass(), with u made again.
+ * from both sums. The last pass, psd_optim_apply(), uses the stored steps u or, after psd_optim_last_pass(), computes u again.
  *
  * The sums have the same bits on every CPU: each block of PIECE_ELEMENTS is summed, and the blocks' sums are added in order. So
  * a variable may be measured in several calls; each but the last call has whole blocks. Cannot fail. */
@@ -73,7 +73,7 @@ void psd_optim_last_pass(uint32_t kind, ps_dtype dtype, struct psd_optim_scalars
     struct psd_optim_scalars last = *scalars;
     psd_optim_scale(kind, dtype, &norms, &last);
     last.form = 1;
-    /* the last pass of such a kind gets the gradient as the client sent it, and must apply these three itself */
+    /* a staged kind's last pass gets the gradient as the client sent it, so that pass must apply these three itself */
     if (psi_optimizer_is_staged(kind)) {
         last.scale = scalars->scale;
         last.clip_value = scalars->clip_value;

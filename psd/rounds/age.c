@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request AGES: how old gradients were when they were applied, as a histogram for each container. The age of a push is how
- * many mutations of its variable completed after the version from which its gradient was computed; it counts only if the push
- * says that version. Contributions to a round have age 0. Failure: no memory to answer AGES: RESOURCE_EXHAUSTED. */
+ * many mutations of its variable completed after the version from which its gradient was computed. A push that does not say this
+ * version is not counted. Contributions to a round have age 0. Failure: no memory to answer AGES: RESOURCE_EXHAUSTED. */
 
 #include "rounds.h"
 

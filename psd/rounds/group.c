@@ -8,9 +8,9 @@
  * the round is decided, and lasts until every owner has committed it. Then the next round is COLLECTING. RECOVERING, after a
  * restart of the directory, lasts until all owners have reported.
  *
- * Failures. An owner lacks a contribution: COLLECTING again, and the member is no longer complete. A member is lost:
- * options.on_loss decides. A loss with on_loss `fail`, or an owner that has lost its variables, ends the group: SETTING becomes
- * ENDING, COLLECTING and PREPARING become FAILED, and COMMITTING becomes FAILED when all other owners have committed. */
+ * Failures. If an owner lacks a contribution, the phase is COLLECTING again, and the member is no longer complete. If a member is
+ * lost, options.on_loss decides. A loss with on_loss `fail`, or an owner that has lost its variables, ends the group: SETTING
+ * becomes ENDING, other phases become FAILED. COMMITTING first waits until all owners that have the group have committed. */
 #include "groups.h"
 
 #include "common/mem.h"
@@ -104,7 +104,7 @@ void psd_group_without(struct psd_group *g, uint32_t gone)
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers)
 {
     free_members(g);
-    /* an owner may still have the container's older group if it had that group, or if an order about it is unanswered */
+    /* OTHER: the owner had the container's older group, or has not answered an order about that group, so may still have it */
     for (uint32_t i = 0; i < g->owner_count; i++) {
         struct psd_group_owner *owner = &g->owners[i];
         *owner = (struct psd_group_owner){.at = owner->at == PSD_GROUP_NOT_THERE && owner->asked == 0 ? PSD_GROUP_NOT_THERE
@@ -180,7 +180,7 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
-    /* only a member that has contributed is remembered; if `past` is full, the oldest entry is overwritten */
+    /* m is remembered only if a round has taken its contribution; if `past` is full, the oldest entry is overwritten */
     if (m->last_taken != 0) {
         g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
     }
@@ -245,7 +245,7 @@ static void leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_
         return;
     }
     if (m->departed && !g->opened) {
-        /* the finished worker will not come back: one member less is needed to open the rounds */
+        /* the worker has finished, and will not come back: one member less is needed to open the rounds */
         psd_group_without(g, g->gone + 1);
     }
     go(g, m, now_ms);
@@ -448,7 +448,7 @@ static void enter(struct psd_group *g, struct psd_group_member *m, uint64_t now_
     if (before != NULL) {
         go(g, before, now_ms);
     }
-    g->over = g->over && g->opened; /* if the rounds are not open, m begins the next training, which is not over */
+    g->over = g->over && g->opened; /* if the rounds are not open, m begins a new training, which is not over */
 }
 
 /* Let waiting members enter the round that is being collected. With staleness a member may enter at any time. In rounds it may in
@@ -476,7 +476,7 @@ static bool let_in(struct psd_group *g, bool begins, uint64_t now_ms)
     return changed;
 }
 
-/* Mark as gone: members that have left and whose contribution does not count and, with on_loss `shrink`, vacant members. True: g
+/* Mark as gone the members that have left without a contribution that counts and, with on_loss `shrink`, vacant members. True: g
  * has changed. */
 static bool clear_places(struct psd_group *g, uint64_t now_ms)
 {
@@ -484,7 +484,7 @@ static bool clear_places(struct psd_group *g, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->leaving && !m->complete && !m->gone) { /* m stayed for its contribution, but an owner lacks the contribution */
+        if (m->leaving && !m->complete && !m->gone) { /* m was kept because its contribution counted, but an owner lacks it */
             go(g, m, now_ms);
             changed = true;
         } else if (m->vacant && !m->gone && g->options.on_loss == PSD_ON_LOSS_SHRINK && psd_group_at_place(g, m) == NULL) {
@@ -522,7 +522,7 @@ void psd_group_missing(struct psd_group *g, struct psd_group_member *m, const st
     }
 }
 
-/* True if each owner with variables of the group knows the group, or has reported that it has lost the group. */
+/* True if each owner with variables of the group has reported that it has the group, or that it has lost the group. */
 static bool all_told(const struct psd_group *g)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
@@ -671,9 +671,9 @@ static void recover_members(struct psd_group *g, uint64_t now_ms)
     }
 }
 
-/* After a restart of the directory: find out how many members are still awaited before the rounds open (0: they are open). Each
- * order that adds or removes a member carries this number, and owners report it. While the group has members, the number only
- * falls, so the lowest report is the newest. When the last member leaves, begin_anew() raises it: the highest one is newest. */
+/* After a restart of the directory: find out how many members must have joined before rounds open (0: rounds are open). Each
+ * order that adds or removes a member carries this number, and owners report it. During a training the number only falls, so the
+ * lowest report is the newest. The end of a training raises it, so without active members the highest report is the newest. */
 static void recover_opening(struct psd_group *g)
 {
     uint32_t least = UINT32_MAX, most = 0, complete = 0, active = psd_group_count(g, &complete);
@@ -725,7 +725,7 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        /* if some owners lack the newest round: an owner that has it reported whose contributions it includes (last_taken) */
+        /* if some owners lack the newest round, owners that have it have reported its members: last_taken is this round */
         m->taken = behind && m->last_taken == highest;
     }
     recover_opening(g);
@@ -733,8 +733,8 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     move(g, behind ? PSD_GROUP_COMMITTING : PSD_GROUP_COLLECTING);
 }
 
-/* True if m does not train: m is gone or, in rounds, m waits to enter and replaces no other member. If the others may finish
- * without one worker (may_lack_one()), two more cases: m is lost, or m waits to replace a lost member of another process. */
+/* True if m does not train: m is gone or, in rounds, m waits to enter and replaces no other member. In rounds that can close
+ * without one worker (may_lack_one()) also if m is lost, or waits to replace a lost member of another process. */
 static bool is_out(const struct psd_group *g, const struct psd_group_member *m)
 {
     const struct psd_group_member *before = m->active || m->gone ? NULL : psd_group_at_place(g, m);

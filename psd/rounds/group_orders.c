@@ -126,7 +126,7 @@ static void set_done(struct psd_group *g, uint32_t i, bool end, const struct psi
     } else if (!end) {
         psd_group_fail(g, err);
     } else {
-        o->at = PSD_GROUP_NOT_THERE; /* an owner refuses to end a group only if it does not have the group */
+        o->at = PSD_GROUP_NOT_THERE; /* the owner has refused to end a group: the group counts as ended there */
     }
 }
 

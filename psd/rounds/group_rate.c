@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with one and the same round.
  * The client's request has a random token. The directory notes the rate and answers UNAVAILABLE, until a repetition of the
- * request finds the rate in force. The next attempt to close the round sends the rate with PREPARE and COMMIT; each owner builds
- * new values with the rate, and keeps it from the commit on.
+ * request finds the rate in force. The next attempt to close the round sends the rate with its orders; each owner builds new
+ * values with the rate, and keeps the rate from the commit on.
  *
  * In two cases the answer is OK at once: if no round can be closed soon, or if the round waits for a worker of the asking
  * process. Then no round is closed for a second (HOLD_MS), in which the client sets the rate at each task.
  *
- * Failure: an attempt that fails changes no rate, and the next one sends it again. A restarted directory has forgotten the rate.
- * A client that stops asking has given up. */
+ * Failure: an attempt that fails changes no rate; the next attempt sends the rate again. A restarted directory has forgotten the
+ * rate. If the client stops asking, the rate is forgotten after ASKED_MS. */
 #include "groups.h"
 
 #include "psd/rpc/handlers.h"

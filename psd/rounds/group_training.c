@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remembers which workers have finished a training (groups.h). If the model is lost and made anew, its group is gone; the new
- * group looks up here which workers have finished, and opens its rounds without them.
+/* Remembers which workers have finished a training (groups.h), longer than the group that trains: if the model is lost and made
+ * anew, a new group looks up here which workers have finished, and opens its rounds without them.
  *
  * A SYNC begins a training and gives it an id, which the answers to JOIN carry. LEAVE notes that a worker has finished. After a
  * loss of the model or a RESET, the SYNC of a former member names the id, and the training goes on. When all workers have
@@ -29,7 +29,7 @@ struct psd_training {
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    /* id of the last training that all workers, except lost ones, have finished; 0: no training has ended so */
+    /* id of the last training that all workers, except lost ones, have finished; 0: there was no such training */
     uint64_t over_id;
     /* finished: workers that have finished the present training; before: workers that finished the training over_id */
     struct places finished, before;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests JOIN, STEP and LEAVE of workers that train in synchronous rounds, and the decisions of groups at the end of an
- * event (groups.h).
+/* The requests JOIN, STEP and LEAVE of workers that train in synchronous rounds. At the end of each event psd_groups_turn() lets
+ * the groups decide (groups.h).
  *
  * JOIN makes a member, and is answered when the member has entered. STEP reports that the member's contribution is complete, and
  * is answered when the round is closed, maybe at once. LEAVE is answered when the owners have dropped the member. Failures: a
@@ -333,7 +333,7 @@ void psd_groups_reset(struct psd_task *t, const char *container)
         PSI_IGNORE(psi_fail_as(&w->err, PS_ABORTED, PS_REASON_LOST, "container '%s' is reset, and its rounds with it",
                                container)); /* sent by end() */
         if (w->op == PS_OP_LEAVE) {         /* this LEAVE fails, so the worker has not finished the training */
-            /* the result, whether it had finished before, is not needed */
+            /* the result, whether the worker had finished before, is not needed */
             PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task));
         }
         end(t, w);
@@ -456,8 +456,8 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* True between two trainings, when a SYNC of the chief may set other options. In rounds: a member has finished its data, and no
- * round was closed since. With staleness: a member has finished, and none is at work. In both modes: all are gone or lost. */
+/* True between two trainings, when a SYNC of the chief may set other options: all members are gone, leaving or lost; or a member
+ * has finished its data and since then no round was closed (rounds), or no member is at work (staleness). */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;
@@ -486,7 +486,7 @@ static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOption
     return st;
 }
 
-/* True if a member has this session's job and task: then the session replaces it, even if the group is full. */
+/* True if a member has this session's job and task: the session then replaces that member, even if the group is full. */
 static bool has_place(const struct psd_group *g, const struct psd_record *record)
 {
     struct psi_list *it = NULL;

@@ -35,10 +35,10 @@ struct psd_group_member {
     uint8_t session[16];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool active;   /* takes part in the round under way; otherwise the member enters when that round is closed */
+    bool active;   /* takes part in the round under way; false: waits to enter the group, or is gone */
     bool complete; /* its STEP has reported that its contribution to this round is complete */
     bool taken;    /* the current attempt to close the round includes its contribution */
-    bool lost;     /* its session has no lease any more, or `resigned` or `vacant` is set */
+    bool lost;     /* its session has no lease, and grace_ms is past; or `resigned` or `vacant` is set */
     bool resigned; /* the worker sent LEAVE with data left; it counts as lost */
     bool leaving;  /* the worker has left or is lost, but the contribution counts; the member is gone when the round ends */
     bool departed; /* its worker has finished its data and left */
@@ -64,7 +64,7 @@ enum psd_group_at { PSD_GROUP_NOT_THERE, PSD_GROUP_OTHER /* some group, maybe th
 
 struct psd_group_owner {
     bool part;            /* at least one variable of the group lies on this ps task */
-    enum psd_group_at at; /* if the owner has this group or another group of the container, as far as the directory knows */
+    enum psd_group_at at; /* whether the owner has this group, or another group of the container, as far as the directory knows */
     bool told;            /* the report that the owner is sending now has named this group */
     /* prepared: the owner may hold new values or sums of some attempt. ready: it has computed those of the present attempt */
     bool prepared, ready;
@@ -119,11 +119,11 @@ struct psd_group {
     uint32_t workers;    /* members that must join before the first round opens: full - gone */
     uint32_t full;       /* number of workers in the training, including the finished ones */
     uint32_t gone;       /* workers that have finished and will not come back */
-    bool used;           /* some member has joined since the group was set up or last became empty */
+    bool used;           /* some member has joined since the group was set up, or since the last training ended */
     bool over;           /* a member has finished its data, and since then no round was closed and no training begun */
     /* opened: enough members have entered, so rounds may close. failing: the group fails after the commit of a decided round */
     bool opened, failing;
-    bool anew; /* all members have left; psd_training_over() has not been called for it yet */
+    bool anew; /* a training has ended, and psd_training_over() has not been called for its end yet */
     struct psi_err failure;
     bool noted; /* psd_chief_note_failure() was called for this failure */
     struct psi_list members;
@@ -155,11 +155,11 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
 /** Add a member with an unused id; psd_group_decide() lets it enter later. NULL: no memory. */
 struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, const uint8_t session[16], const char *job,
                                               uint32_t task, uint64_t now_ms);
-/** Remove m from g and free it. g->past remembers it if it has contributed. */
+/** Remove m from g, and free m. g->past remembers m if some round has taken m's contribution. */
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
-/** True if the values include this member's contribution to `round`, the last round for which it sent STEP. False also for a
- * member that was freed so long ago that psd_group.past has lost it. */
+/** True if the values include this member's contribution to `round`, the last round for which the member sent STEP. False also if
+ * the member was freed so long ago that psd_group.past has lost its record. */
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
 /** A number for the client process of a session: a hash of its host and pid, never 0. */
 uint64_t psd_group_process(const struct psd_record *r);
@@ -236,7 +236,7 @@ ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, con
 void psd_groups_list_end(struct psd_task *t, struct psd_peer *p);
 /** Append what this ps task has of groups to l, its report for the directory. */
 void psd_groups_list_add(const struct psd_task *t, struct psd_list *l);
-/** Call when the connection to p is lost: its unanswered orders count as not sent. */
+/** Call when the connection to p is lost: gives up unanswered orders to p. p's next report says which p has carried out. */
 void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p);
 
 /* ---- groups.c: JOIN, STEP, LEAVE ---- */
@@ -252,19 +252,19 @@ void psd_groups_check_invariants(const struct psd_task *t);
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
 /* ---- group_training.c: which workers have finished their data ---- */
-/** For the SYNC request w: continue the training `id` if it is the present one, otherwise begin a training. finished: w's worker
- * has finished its data already. Returns how many workers have finished. */
+/** For the SYNC request w: if the container's present training has this id, it goes on; otherwise begin a training. finished: w's
+ * worker has finished its data already. Returns how many workers have finished. */
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
 /** True if all members have finished the training `id`. Id 0: false. */
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
 /** True if this worker finished its data in the container's training before the present one. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
-/** Note that this worker takes part again, and begin a training if none is known. True: the worker had finished it before. */
+/** Note that this worker takes part again; begin a training if none is known. True: the worker was noted as finished. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** Note that this worker has finished its data, so rounds need not wait for it. Without memory nothing is noted. */
 void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task);
-/** Call when all workers that remain have finished the training: it becomes the previous one, and the next gets a new id. */
+/** Call when a training has ended (psd_group.anew): it becomes the previous training, and the next training gets a new id. */
 void psd_training_over(struct psd_task *t, const char *container);
 void psd_trainings_fini(struct psd_task *t);
 

@@ -2,12 +2,11 @@
 /* SET_RATE: a learning rate that replaces that of one variable's optimizer, or of all optimizers of a container, until it is
  * cleared. The rate is not part of a variable's definition: no INIT changes it, and no comparison of definitions looks at it.
  *
- * Happy path: all variables are checked, then each gets the rate, in one event. The next push that begins uses the rate; a
- * push in progress keeps its own. A container may have a million variables; a SET_RATE of all of them is done in slices: first
- * all variables are checked; then one event puts the rate into force (psd_container_rate()); then slices write it to the
- * variables' records, each with a change; then the client is answered. Meanwhile another SET_RATE in the container is refused
- * with UNAVAILABLE, and its client repeats it. Variables in rounds change together, with one round: that is the directory's
- * part (psd/rounds/group_rate.c).
+ * Happy path: one variable is checked and gets the rate in one event. The next push that begins uses the rate; a push in progress
+ * keeps its own. A container may have a million variables, so a SET_RATE of all of them works in slices. The first slices check
+ * all variables; then one event puts the rate into force (psd_container_rate()); further slices write the rate to each variable's
+ * record, by a change; then the client is answered. Meanwhile another SET_RATE in the container is refused with UNAVAILABLE, and
+ * its client repeats it. In synchronous rounds the directory lets all tasks change the rate with one round (group_rate.c).
  *
  * Failures, after which nothing has changed: an unknown name (the error names the nearest one), a named variable without an
  * optimizer, a rate that an optimizer refuses. A SET_RATE of all variables skips those without an optimizer. */

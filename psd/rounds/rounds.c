@@ -4,15 +4,15 @@
  * computes the values.
  *
  * Happy path: TASK_ROUNDS sets the group, TASK_JOIN adds members. PREPARE computes one slice of the new values at once and the
- * others between turns of the loop (psd_rounds_work()), and is answered when the round is READY. COMMIT exchanges old and new
- * values in one event. With a limit on the joint norm PREPARE is answered with sums of squares, and BUILD when the round is
- * READY.
+ * others between turns of the loop (psd_rounds_work()), and is answered when all new values are computed (READY). COMMIT puts the
+ * new values in place of the old ones in one event. With a limit on the joint norm PREPARE is answered with sums of squares, and
+ * BUILD when the round is READY. A COMMIT without a PREPARE first computes the new values.
  *
- * Failures. A TASK_ROUNDS is refused if this task lacks a variable that it names, or if a variable cannot be trained so. Memory
- * can be short at TASK_ROUNDS and TASK_JOIN only. If members have not contributed to all variables, PREPARE is answered with a
- * list of what is missing, and COMMIT ends ABORTED. PREPARE, BUILD and COMMIT end ABORTED if another of them, or the end of the
- * group, comes before their answer. When a connection ends, its order gets no answer; the values built so far stay, for the next
- * order with these members. A COMMIT without a PREPARE first builds the round. */
+ * Failures. TASK_ROUNDS is refused if this task lacks a named variable, or if a variable cannot be trained in rounds. TASK_ROUNDS
+ * and TASK_JOIN are refused without memory; the other orders need none for values. If members have not contributed to all
+ * variables, PREPARE is answered with a list of what is missing, and COMMIT ends ABORTED. An order that waits for its answer ends
+ * ABORTED if another PREPARE, BUILD or COMMIT comes, or the group ends. When a connection ends, its order gets no answer; the
+ * values computed so far stay, for the next order with these members. */
 #include "rounds.h"
 
 #include "psd/rpc/handlers.h"
@@ -75,7 +75,7 @@ static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_reply(t, c, op, 0, id, 0, NULL, 0, &m, (const uint8_t *)&step);
 }
 
-/* If an order of g waits for its answer: answer it with err. */
+/* If an order of the directory for g waits for its answer: answer it with err. */
 static void refuse_ask(struct psd_task *t, struct psd_rounds *g, const struct psi_err *err)
 {
     struct psd_conn *c = g->ask_conn;
@@ -92,7 +92,7 @@ static void overtake_ask(struct psd_task *t, struct psd_rounds *g, const char *w
     refuse_ask(t, g, &err);
 }
 
-/* If an order of g (PREPARE, BUILD or COMMIT) waits and has its result: answer it. */
+/* If a PREPARE, BUILD or COMMIT for g waits, and its result is complete: answer it. */
 static void look(struct psd_task *t, struct psd_rounds *g)
 {
     struct psd_conn *c = g->ask_conn;
@@ -101,7 +101,7 @@ static void look(struct psd_task *t, struct psd_rounds *g)
     }
     g->ask_conn = NULL;
     if (g->ask_op == PS_OP_COMMIT) {
-        /* a decided round is committed as soon as it is READY, so none is READY here */
+        /* go_on() commits a decided round as soon as it is READY, so no round is READY here */
         PSI_ASSERT(g->build == PSD_BUILD_NONE);
         answer_step(t, c, g, PS_OP_COMMIT, g->ask_id);
     } else {
@@ -264,8 +264,8 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
 
 /* ---- members ---- */
 
-/* Apply the change c, which removes `member` (0: no member). If this discards the round under way, the directory's order that
- * waits for it is answered. */
+/* Apply the change c, which removes `member` (0: no member). If this discards the new values of the round under way, the
+ * directory's order that waits for them is answered: `member` is missing. */
 static void withdraw(struct psd_task *t, struct psd_rounds *g, const struct psd_change *c, uint64_t member)
 {
     bool built = g->source_count > 0, decided = g->decided;
@@ -365,7 +365,7 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
 }
 
 /* Do one slice: copy rows of the last committed round into their variables (overlay.h), unless a checkpoint's copies leave no
- * memory for that; if none are left, compute new values. After the last slice commit the round, if it is decided. */
+ * memory for that; when no such rows are left, compute new values. After the last slice commit the round, if it is decided. */
 static void go_on(struct psd_task *t, struct psd_rounds *g)
 {
     if (psd_rounds_are_not_home(g) && psd_cut_is_full(&t->store)) {

@@ -13,7 +13,7 @@ struct psd_rounds_spec {
     const char *container;
     uint64_t generation;
     struct psd_sync_options options; /* mode 0: end the container's group, of any generation */
-    /* how many members must have joined before the first round opens; 0: it is open. The owner only repeats this in its report */
+    /* how many members must have joined before rounds open; 0: they are open. The owner only repeats this number in its report */
     uint32_t awaited;
     const char *const *names; /* names of the group's variables that lie on this task */
     /* array, one for each name: true if workers contribute rows of the variable, not the whole; NULL: all are false */
@@ -50,19 +50,19 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
  * variable is missing), FAILED_PRECONDITION or INVALID_ARGUMENT (a variable cannot be trained in rounds), RESOURCE_EXHAUSTED (no
  * memory for copies). */
 ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
-/** Add a member, and remove an older one of its job and task. PS_OK without a change if the id is a member already. Errors:
- * ABORTED (LOST): the group is not here; RESOURCE_EXHAUSTED: no memory for the gradients. */
+/** Add a member, and remove an older member of its job and task. PS_OK without a change if the id is a member already. Errors:
+ * ABORTED (LOST): the group is not here; RESOURCE_EXHAUSTED: too many members, or no memory for the gradients. */
 ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
                                struct psi_err *err) PSI_MUST;
 /** Remove a member with its contribution; new values that use the contribution are discarded. Nothing happens if the group or
  * the member is not here. awaited, over: set psd_rounds.awaited and psd_rounds.over. */
 void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member, uint32_t awaited,
                            bool over);
-/** Begin to compute the round's new values. PS_OK also if the round is committed already. Then psd_rounds_here()->build is GOES
- * while slices are left, READY, or MISSING if a contribution is missing. With a limit on the joint norm, sums come first: SUMS
- * while slices are left, SUMMED, or MISSING. With no members in spec, all that was computed is discarded (NONE). Errors:
- * INVALID_ARGUMENT: not in rounds, or too many members; ABORTED (LOST): the group is not here, or has not committed the previous
- * round. */
+/** Begin to compute the round's new values. psd_rounds_here()->build then says how far this is: GOES (slices are left), READY, or
+ * MISSING (a contribution is missing). With a limit on the joint norm, only sums are computed: SUMS (slices are left), SUMMED or
+ * MISSING. Without members in spec, all that was computed is discarded: NONE. PS_OK also if the round is committed already.
+ * Errors: INVALID_ARGUMENT: not in rounds, or too many members; ABORTED (LOST): the group is not here, or has not committed the
+ * previous round. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** After the sums: compute the new values with spec->factor, in a group with a limit on the joint norm. Then `build` is GOES,
  * READY or MISSING. ABORTED (LOST): as in psd_rounds_prepare_here(); INVALID_ARGUMENT: no such limit, or factor not in (0, 1]. */
@@ -78,7 +78,7 @@ void psd_rounds_end_here(struct psd_task *t, const char *container);
 ps_status psd_rate_check(double rate, struct psi_err *err) PSI_MUST;
 /** Set the learning rate of v, without a log line. rate 0: the optimizer's own rate. False: v had this rate already. */
 bool psd_rate_change(struct psd_task *t, const struct psd_variable *v, double rate);
-/** Log that `changed` variables of a container have a new rate. rate 0: their optimizers' own. peer: who asked. */
+/** Log that `changed` variables of a container have a new rate. rate 0: the optimizers' own rates. peer: who asked. */
 void psd_rate_log(struct psd_task *t, const char *peer, const char *container, uint64_t changed, double rate);
 
 /** Handle the request SET_RATE. With many variables, slices first check them all, then one event puts the rate into force for

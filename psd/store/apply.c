@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
- * Happy path: a gradient is applied segment by segment while it is in cache; float16 is first widened in a block on the stack.
- * Values of ADD are added segment by segment. Values of ASSIGN, gradients and values of ADD for an atomic variable, and gradients
- * for LARS, are gathered in staging memory and take effect with the last segment. Gradients for LAMB are measured, and change
- * slots, with each segment. LAMB and LARS make passes over all elements after the last segment: at once or, if the value
- * is large, in slices (rpc/moves.c). Gradients of CONTRIBUTE stay in memory of their own until their round is committed.
- * Mutations of rows are in rows.c.
+ * Happy path: a gradient or an ADD changes the variable segment by segment; float16 is first widened in a block on the stack.
+ * Mutations for which psd_progress_stages() is true, such as ASSIGN, are gathered in memory and take effect with the last
+ * segment. LAMB and LARS make passes over all elements after the last segment: at once or, if the value is large, in slices
+ * (rpc/moves.c). Before that, each segment for LAMB changes the slots and adds to the norms. Gradients of CONTRIBUTE stay in
+ * memory of their own until their round is committed. Mutations of rows are in rows.c.
  *
  * Failure: none; psd/rpc/push.c has refused mutations that do not fit their variable. */
 #include "mutate.h"
@@ -50,8 +49,8 @@ void psd_apply_gradient(const struct psd_progress *g, uint64_t first, const uint
     }
 }
 
-/* Add the squares of elements [first, first + count) to the norms in g->scalars. grad is in the variable's dtype; LAMB also
- * changes its slots by grad. */
+/* First pass of LAMB or LARS over elements [first, first + count): add the squares of values and steps to g->scalars. LAMB also
+ * changes its slots. grad: the gradient of these elements, in the variable's dtype. */
 static void measure(struct psd_progress *g, uint64_t first, const void *grad, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -61,7 +60,7 @@ static void measure(struct psd_progress *g, uint64_t first, const void *grad, ui
                               slots, grad, count);
 }
 
-/* measure() for a segment in the wire dtype g->wire, which is converted to the variable's dtype first. */
+/* measure() for a segment as it comes, in dtype g->wire; float16 and bfloat16 are converted to the variable's dtype first. */
 static void measure_segment(struct psd_progress *g, uint64_t first, const uint8_t *grad, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -143,7 +142,7 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count, b
         }
     } else if (g->staging != NULL) {
         stage(g, g->staging, n->offset, p, count);
-    } else if (psd_progress_moves_last(g)) { /* LAMB: the gradient is measured, not gathered */
+    } else if (psd_progress_moves_last(g)) { /* LAMB: the gradient is used for slots and norms now, not gathered */
         measure_segment(g, n->offset, p, count);
     } else if (psd_push_is_gradient(g->kind)) {
         psd_apply_gradient(g, n->offset, p, (ps_dtype)g->wire, count);
@@ -186,7 +185,7 @@ static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_
     memcpy(&v->optim_state.powers[slot - 1], &g->chief_number, sizeof(v->optim_state.powers[0]));
 }
 
-/* A push, an add or an assign of a slot has changed v: from now on v is not overwritten by a chief that sets up the model. */
+/* A push, an add or an assign of a slot has changed v: from now on no newer chief that sets up the model replaces v's value. */
 static void changed_by_others(struct psd_variable *v)
 {
     if (!v->sealed) {

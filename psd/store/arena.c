@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shared block has 64 KiB, aligned at 64 KiB, so a piece's address, masked, gives its block. The first 64 bytes of a block are
- * its head. Large pieces are anonymous mappings, rounded up to blocks: the kernel hands out zeroed pages at the first touch. */
+/* Happy path: small pieces share blocks of 64 KiB, aligned at 64 KiB, so a piece's address, masked, gives its block. A block
+ * begins with a head of 64 bytes. Large pieces are anonymous mappings of whole blocks: the kernel zeroes their pages. */
 #include "arena.h"
 
 #include "common/mem.h"

@@ -20,7 +20,7 @@ struct psd_chief {
     /* directory: `number` comes from a checkpoint that was loaded while no session was the container's chief */
     bool saved;
     uint64_t cut;       /* serial of the last cut (state saved for a checkpoint: cut.h) that contains this record */
-    uint8_t failed[16]; /* directory: the chief under which the container's rounds failed last */
+    uint8_t failed[16]; /* directory: session of the chief under which the container's rounds failed last */
 };
 
 /* Budget bytes of a record with its map entry. A full budget refuses no record: without a chief training would stop. */

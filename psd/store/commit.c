@@ -39,7 +39,7 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
-    /* the initializer's value replaces an older chief's value, which an ASSIGN may have given: `given` becomes false */
+    /* the initializer's value replaces an older chief's value, which may have come by ASSIGN (`given`) */
     if (c->init.runs && psd_variable_is_provisional(v)) {
         v->given = false;
         memset(v->giver, 0, sizeof(v->giver));
@@ -132,7 +132,7 @@ static void begin(struct psd_task *t, const struct psd_change *c)
     }
 }
 
-/* End the mutation in progress of n, and free its memory; the caller sets n->state. */
+/* End the mutation in progress of sequence number n, and free its memory; the caller sets n->state. */
 static void progress_end(struct psd_task *t, struct psd_record *r, struct psd_number *n)
 {
     struct psd_progress *p = n->progress;
@@ -163,7 +163,7 @@ static void segment(struct psd_task *t, const struct psd_change *c)
         p->scalars = *c->segment.scalars;
     }
     if (psd_number_may_show(n) && !psd_progress_streams(p)) {
-        /* a push that changes the value only after its last byte is counted here, not by its change BEGIN */
+        /* the last byte has come of a push that changes the value only from now on: it is counted here, not in begin() */
         psd_variable_own(p->variable)->in_progress++;
     }
     if (c->segment.last) {
@@ -335,8 +335,8 @@ static bool end_changes_model(const struct psd_change *c)
     return n != NULL && psd_number_is_torn(n);
 }
 
-/* True if the end of the attempt changes the queue as a checkpoint has it: elements are freed or go back to the queue. Items of a
- * WORK queue are not freed. */
+/* True if the end of a queue request's attempt changes what a checkpoint has of the queue: elements are freed or go back to the
+ * queue. Items of a WORK queue are not freed. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
     const struct psd_attempt *a =

@@ -42,7 +42,7 @@ enum psd_change_kind {
     PSD_CHANGE_ABANDON,
     PSD_CHANGE_NAME, /* a name is recorded, or the directory's entry of a name changes */
     PSD_CHANGE_NAME_FORGET,
-    PSD_CHANGE_RESET, /* the reset of a container begins: it is pending */
+    PSD_CHANGE_RESET, /* the reset of a container begins, and is pending until RESET_END */
     /* what a task has still to do for a reset changes; a reset that is not pending is freed when all tasks have done it */
     PSD_CHANGE_RESET_TASK,
     PSD_CHANGE_RESET_END,    /* a reset is no longer pending, and the container's names are forgotten */
@@ -98,7 +98,7 @@ struct psd_change {
             uint64_t chief_number; /* chief number of the session that sends the INIT; 0: the session is no chief */
             /* if `runs`: memory for the new value and slots, some of whose elements may be filled already */
             struct psd_making *making;
-            bool runs; /* true: the initializer makes a new value; false: a chief's INIT changes hyperparameters only */
+            bool runs; /* true: the initializer makes a new value; false: at most the hyperparameters change (a chief's INIT) */
         } init;
         struct {
             /* container of the chief. NULL: `number` is the highest of all containers; record, text and forgotten are unset */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk of a cut: see cut.h.
+/* The walk of a cut: it saves the task's state as of one instant, piece by piece between other events (cut.h).
  *
- * Happy path: the walk encodes, in this order: variables, noting the memory to copy; headers of the files of values, which fix
- * the offset of each value; records, chiefs, names, elements of queues; then it copies the blocks of values, and encodes their
- * CRCs and the last entry. An object that a change touches is encoded before the change. The walk skips the object later,
- * because the object has the cut's serial. Failure: without memory the cut fails and does nothing any more until psd_cut_end().
+ * Happy path: the walk encodes variables, and notes the memory to copy; then headers of the files of values, which fix the offset
+ * of each value; then records, chiefs, names, elements of queues. After that it copies the blocks of values, and encodes their
+ * CRCs and the last entry. If a change is about to touch an object, the object is encoded first, and gets the cut's serial, so
+ * that the walk skips it later. Failure: without memory the cut fails, and does nothing any more until psd_cut_end().
  *
  * The entry of a queue's element has the index that the element had at the cut's instant. In the list psd_queue.elements, the
  * elements that are not encoded yet stand side by side, and only the first of them can be taken out. Elements inserted or given

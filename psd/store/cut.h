@@ -4,15 +4,14 @@
  * The instant of the cut is psd_cut_begin(), which encodes only the numbers of the task and its resets. From then on
  * psd_cut_turn(), between other events, walks over variables, records, names, chiefs and queues. The walk encodes each as an
  * entry of the state file, and copies values block by block (kept.h). Before a change, psd_commit() calls psd_cut_before(), which
- * encodes and copies what the change will touch. Each object has a field `cut`: the serial of the last cut that contains the
- * object. So an object is in the cut once, as it was at the instant. An entry is a whole object: a record with its numbers and
- * the elements that it has taken; an element; the sum of an accumulator.
+ * encodes and copies what the change will touch. An object's field `cut` is the serial of the last cut that contains the object:
+ * so the object is in a cut once, as it was at the instant.
  *
  * psd_cut_next() gives bytes with their place in a file, in any order; the cut owns them until psd_cut_written(). Nothing here
- * uses a disk. A cut holds copies and entries that are not written yet, memory that was freed before it was copied, and grains of
- * blocks of which little has changed (cut_grains.c). The walk pauses when copies and entries reach half of the limit or 8 MiB.
- * What a change needs is copied even above the limit. Then psd_cut_is_full() is true, and these wait: pushes that need a copy
- * (psd/rpc/held.c), building of new values of a round, an INIT (psd/rpc/slow.c), deletes, and moves of elements of queues.
+ * uses a disk. A cut takes memory for copies and entries that are not written yet, for small copied parts of blocks (grains:
+ * cut_grains.c), and for memory that was freed before it was copied. The walk pauses when copies and entries reach 8 MiB, or half
+ * of the limit. What a change needs is copied even above the limit: then psd_cut_is_full() is true, and these wait: pushes that
+ * need a copy (psd/rpc/held.c), building of a round's values, INITs (psd/rpc/slow.c), deletes, and moves of elements of queues.
  *
  * Not in a cut: rounds' contributions and groups, waiting requests, calls, leases, membership, attempts at queues that are gone.
  * Failure: without memory the cut fails (psd_cut_status()); the task goes on. */

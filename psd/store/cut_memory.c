@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of what a cut writes. Blocks of 64 KiB, of values or of the state file, are parts of slabs of 4 MiB, for which the
- * system uses huge pages: page faults of a separate block take several times as long as copying it. Other memory is from malloc.
+/* Memory of what a cut writes. Blocks of 64 KiB with values are parts of slabs of 4 MiB, for which the system may use huge pages:
+ * page faults of a separate block take several times as long as copying it. Other memory is from malloc.
  *
  * Happy path: psd_cut_write_new() -> written -> psd_cut_write_free(); a slab is freed with its last block. Failure: NULL. */
 #include "cut_internal.h"

@@ -44,7 +44,7 @@ static void take_task(struct psi_code *k, struct psd_task *t)
     psi_state_task(k, &x);
     t->position = x.position;
     t->chief_number = x.chief_number;
-    /* the handle of a loaded variable is its psd_variable.order until the serving task takes it over, with a new handle */
+    /* a loaded variable's handle is its psd_variable.order; the serving task that takes the variable over gives it a new one */
     t->store.next_order = t->store.next_handle = x.next_order;
     t->store.dropped = x.dropped;
     t->names.forgotten = x.forgotten;
@@ -254,7 +254,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
     if (v != NULL && v->queue == NULL) {
         psi_code_wrong(k, "an element of no queue");
     }
-    /* files of an older version have deliveries of done items too, which do not count */
+    /* files of an older version have deliveries of done items too; the next epoch counts from 0 */
     x.element.deliveries = x.done ? 0 : x.element.deliveries;
     struct psd_element *e = good(k) ? make_element(k, &t->store, v->queue, &x.element) : NULL;
     if (e != NULL) {
@@ -264,7 +264,7 @@ static void take_element(struct psi_code *k, struct psd_task *t)
 
 static void check_queue(struct psi_code *k, struct psd_queue *q)
 {
-    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* all places of the array are filled */
+    if (q->spec.kind == PSI_QUEUE_SHUFFLE && q->expects.placed == q->expects.size) { /* all elements of the array are read */
         q->size = q->expects.size;
         while (psi_list_pop_front(&q->elements) != NULL) {
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of which a cut needs the content: see kept.h. Happy path: psd_kept_new() -> its blocks are copied by psd_kept_change()
+/* Copies memory for a checkpoint being written (kept.h). Happy path: psd_kept_new() -> its blocks are copied by psd_kept_change()
  * or psd_kept_turn() -> psd_kept_free(). Failure: without memory the cut fails, and later changes copy nothing. */
 #include "cut_internal.h"
 

@@ -21,7 +21,7 @@ void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n)
     s->counted[kind] -= n;
 }
 
-/* How many of n bytes of this kind the budget counts: kinds from PSD_MEMORY_SESSIONS on have PSD_MEMORY_FREE_BYTES free. */
+/* How many of n bytes of this kind the budget counts: all; from PSD_MEMORY_SESSIONS on, those above PSD_MEMORY_FREE_BYTES. */
 static uint64_t over(enum psd_memory kind, uint64_t n)
 {
     const uint64_t beside = kind >= PSD_MEMORY_SESSIONS ? PSD_MEMORY_FREE_BYTES : 0;

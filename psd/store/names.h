@@ -2,7 +2,7 @@
 /* The directory's table of names: all variables with their owner (a ps task) and definition, and the resets that some task has
  * not carried out. Only the directory (the first ps task) has entries. A name is recorded before its owner is asked to create the
  * variable, and stays while the owner is away. A name is forgotten if the owner refuses to create the variable, and after a
- * delete or reset. Which process has confirmed a name is volatile. */
+ * delete or reset. Which process of the owner has confirmed a name is not remembered over a restart. */
 #ifndef PSD_NAMES_H
 #define PSD_NAMES_H
 

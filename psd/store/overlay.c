@@ -3,9 +3,9 @@
  * psd_overlay_flip() -> psd_overlay_home(), in slices. Failure: none: memory is reserved with the members, and rows are checked
  * when they come.
  *
- * A member's area has arrays of max (psd_part.rows_max) rows, one after the other: indices (u64) of the member's contribution,
- * indices of its share of the overlay, gradients of the contribution, new rows of the value, new rows of each slot. Row j of the
- * overlay is row j % max in the share of the round's member j / max. */
+ * A member's area has arrays of max (psd_part.rows_max) entries, one after the other: indices (u64) of the rows that the member
+ * contributes; indices of the rows in the member's share of the overlay; gradients of the contribution; the share's new rows of
+ * the value, then of each slot. Row j of the overlay is row j % max in the share of the round's member number j / max. */
 #include "overlay.h"
 
 #include "kept.h"
@@ -160,7 +160,7 @@ uint64_t psd_overlay_sum(struct psd_rounds *g, uint32_t i)
     return count;
 }
 
-/* The memory (area) of the member that holds row j of the overlay. members: all whose memory holds rows of it, in their order. */
+/* The memory (area) of the member that holds row j of the overlay. members: all members that hold rows, in the group's order. */
 static uint8_t *share_of(const struct view *w, const struct psd_member *const *members, uint64_t j)
 {
     return area_of(members[j / w->p->rows_max], number_of(w->p))->memory;

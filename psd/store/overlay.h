@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows in rounds at one owner (rounds.h; tests/models/rows_rounds_model.py). Members contribute rows to a variable, not a whole
- * gradient, so no whole copy of the variable is made: the new rows of a round lie in an overlay.
+ * gradient, so no whole copy of the variable is made: the new rows of a round lie in a table of their own, the overlay.
  *
  * In each round, CONTRIBUTE_ROWS fills the area of each member with indices and gradients. Then new rows of value and slots are
  * built from the present rows, by rising index: one row for each index that a member of the round has sent. The new rows lie in
  * the areas of these members. The flip puts the overlay in force: readers get its rows by psd_overlay_row() and
- * psd_overlay_read(). Later slices move the rows home: they copy them into the variable's own memory. When all rows are home, the
- * overlay is empty, and the next round can be built. From the building until then, only rounds change the variable
- * (psd_variable_is_built()).
+ * psd_overlay_read(). Later slices copy the rows "home", into the variable's own memory. Then the overlay is empty, and the next
+ * round can be built. From the building until then, no request may change the variable (psd_variable_is_built()).
  *
- * An optimizer that moves all rows (psd_rows_kind_moves_all()) has a whole copy as other variables do, and no overlay. */
+ * A variable whose optimizer changes all rows (psd_rows_kind_moves_all()) has a whole second copy instead of an overlay. */
 #ifndef PSD_OVERLAY_H
 #define PSD_OVERLAY_H
 

@@ -127,9 +127,9 @@ static void settle_orders(struct psd_store *s, struct psd_variable **all)
     s->next_order = all[count - 1]->order < s->next_order ? s->next_order : all[count - 1]->order + 1;
 }
 
-/* Decide whether c can be used with untrained initial values from the checkpoint, while other tasks may have trained their
- * variables of c since. It can if some task had trained c before the checkpoint, or if all tasks got c by this load: `restored`
- * becomes false. Otherwise sealed initial values lose the seal, so that a chief can replace them. */
+/* Initial values from the checkpoint may not fit what other tasks have trained of c since. They are used if some task had trained
+ * c before the checkpoint, or if all tasks got c by this load: `restored` becomes false. Otherwise sealed values of initializers
+ * lose the seal, so that a chief can replace them. */
 static void note_restored(const struct placing *p, const struct psd_container *c, bool trained_elsewhere)
 {
     uint64_t cursor = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Move the containers of a loaded task (load.h), with their variables and memory, into the task that serves; nothing is copied.
- * No client knows the loaded containers, so each gets a new incarnation, and each variable a new creation and handle. No change
- * (commit.h) describes the move, so a replay of changes begins after it. Files of several tasks are loaded one by one, and
+ * No client knows what is loaded: variables get a new creation and handle, containers that the task lacked a new incarnation. No
+ * change (commit.h) describes the move, so a replay of changes begins after it. Files of several tasks are loaded one by one, and
  * psd_place_join() joins them before the move. */
 #ifndef PSD_STORE_PLACE_H
 #define PSD_STORE_PLACE_H
@@ -32,7 +32,7 @@ struct psd_placed {
  * The caller then frees `from`, with what is left in it. RESOURCE_EXHAUSTED: nothing has moved; `to` may have new containers. */
 ps_status psd_place(struct psd_task *to, struct psd_task *from, const struct psd_placed *how, struct psi_err *err) PSI_MUST;
 
-/** Move all of `from` to `to`; each has what one task saved for the checkpoint. The caller then frees `from`. random: as in
+/** Move all of `from` to `to`; both were loaded from files of one checkpoint. The caller then frees `from`. random: as in
  * psd_placed. After an error nothing has moved: FAILED_PRECONDITION (both have a variable of this name), RESOURCE_EXHAUSTED. */
 ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*random)(void *ctx), void *ctx,
                          struct psi_err *err) PSI_MUST;

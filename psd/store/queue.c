@@ -2,9 +2,9 @@
 /* Queues, elements and attempts: see queue.h.
  *
  * Happy path: an element is put at the back of its queue, taken into an attempt, and freed with the attempt. Failure: no memory
- * for an element, its place in the array or an attempt, all of which is reserved before a change is decided. Giving an element
- * back needs no memory, because the array has a place for each element until the element is freed. A queue has size + taken
- * elements (WORK: + done; ACCUMULATOR: + 1 with a sum), and psd_queue.bytes is the length of the data of all these elements. */
+ * for an element, its place in the array or an attempt; all these are reserved before a change. Giving an element back needs no
+ * memory, because the array keeps a place for each element until the element is freed. A queue has size + taken elements (WORK:
+ * done items too; ACCUMULATOR: the sum too), and psd_queue.bytes is the length of the data of all these elements. */
 #include "mutate.h"
 #include "sparse.h"
 
@@ -375,7 +375,8 @@ static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_elem
     psd_element_free(s, e);
 }
 
-/* Take the sum out of the accumulator q; for MEAN, divide it by the number of gradients. The global step rises by one. */
+/* Take the sum out of the accumulator q, whose own global step rises by one. MEAN: the sum is divided by the number of gradients,
+ * each row of a sparse sum by the number of gradients that have this row; MEAN_OF_ALL: by the number of all gradients. */
 static struct psd_element *reduce(struct psd_queue *q)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
@@ -472,7 +473,7 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     }
 }
 
-/* Queue all items of a WORK queue again, in the order that the seed gives for the epoch q->epoch. */
+/* Queue all items of a WORK queue for the epoch q->epoch, in the order that the seed gives; seed 0: as they were inserted. */
 static void begin_epoch(struct psd_queue *q)
 {
     uint64_t items = psd_queue_items(q);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queues of one task, with their elements and attempts. An attempt is the record of the elements that a waiting request has
- * inserted or taken. A queue belongs to a variable without a value, which gives it name, container, handle, creation and
- * references.
+ * inserted or taken. A queue belongs to a variable without a value, which gives the queue name, container, handle and references.
  *
  * psd_element_new() makes an element when its bytes come. The change ENQUEUE puts the element at the back of the queue. DEQUEUE
- * moves the element out of the queue into the attempt of the request that takes it; `size` falls at once, so that one request can
+ * moves an element out of the queue into the attempt of the request that takes it; `size` falls at once, so that one request can
  * take more elements than the capacity. ATTEMPT_END frees the elements of the attempt. With give_back it puts the elements back
- * to the front of the queue instead, in the order in which they were taken (SHUFFLE: to the back). WORK: after an ATTEMPT_END
- * without give_back the session holds the item until WORK_END marks it done or gives it back. Done items stay in memory, and are
- * queued again when all items of the epoch are done.
+ * to the front of the queue instead, in the order in which they were taken (SHUFFLE: to the back).
  *
- * ACCUMULATOR: the first gradient that is put in becomes the sum, later gradients are added to the sum and freed; a DEQUEUE takes
+ * WORK: after an ATTEMPT_END without give_back the session holds the item until WORK_END marks it done or gives it back. Done
+ * items stay in memory, and are queued again when all items of the epoch are done.
+ *
+ * ACCUMULATOR: the first gradient that is put in becomes the sum; later gradients are added to the sum and freed. A DEQUEUE takes
  * the sum, reduced, as an element, and the next gradient begins a new sum. A sum that was given back is taken before the new one.
- * SPARSE_ACCUMULATOR: as ACCUMULATOR, row by row (sparse.h); a gradient with rows that the sum lacks makes a longer sum, whose
- * memory is reserved before. Comments below that name ACCUMULATOR are true of both kinds.
+ * SPARSE_ACCUMULATOR does this row by row (sparse.h); a gradient with rows that the sum lacks makes a longer sum, whose memory is
+ * reserved before. Comments below that name ACCUMULATOR are true of both kinds.
  *
  * A reset or delete frees the elements in the queue and those that sessions hold. Elements that a client has taken and not
  * acknowledged are freed with their attempt, because the answer with them may still be sent.

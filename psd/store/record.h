@@ -94,7 +94,7 @@ struct psd_step {
 struct psd_rival {
     /* volatile: */
     uint8_t session[16];
-    /* challenge made when the rival first asked: a number that a heartbeat of this session must return. Its return proves that
+    /* challenge made when the rival first asked: a number that a heartbeat of this session must return. If the heartbeat does,
      * this session is alive, and the rival is refused for good. 0: there is no rival */
     uint64_t number;
 };
@@ -215,8 +215,8 @@ static inline bool psd_push_cuts_rows(uint8_t kind, const struct psd_variable *v
            PS_SEGMENT_BYTES / sizeof(double) % v->row_elements != 0;
 }
 /** True if a mutation of v is gathered, and takes effect as a whole after its last segment. Reasons: v is atomic; the optimizer
- * needs a norm of the whole gradient; segments would end within rows; or rows with their indices come in several segments for a v
- * of only one segment, of which readers must never see half a mutation. */
+ * needs a norm of the whole gradient; segments would end within rows; or v has at most one segment, of which readers must never
+ * see half a mutation, but the mutation is of rows, which may come in several segments with their indices. */
 static inline bool psd_push_is_whole(uint8_t kind, const struct psd_variable *v)
 {
     return v->atomic || (psd_push_is_rows(kind) && v->bytes <= PS_SEGMENT_BYTES) || psd_push_cuts_rows(kind, v) ||
@@ -233,7 +233,7 @@ static inline bool psd_progress_stages(const struct psd_progress *p)
     return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && psd_push_is_whole(p->kind, p->variable));
 }
 
-/** True if p changes the value only after its last byte has come, maybe in slices (rpc/moves.c): its optimizer needs norms. */
+/** True if p's optimizer needs norms, so that passes over all elements follow p's last byte, maybe in slices (rpc/moves.c). */
 static inline bool psd_progress_moves_last(const struct psd_progress *p)
 {
     return !p->variable->atomic && psd_push_is_applied(p->kind) && !psd_push_is_rows(p->kind) &&
@@ -284,7 +284,7 @@ static inline bool psd_number_is_torn(const struct psd_number *n)
     return psd_number_may_show(n) && n->offset > 0;
 }
 
-/** Bytes of memory in which p is gathered; 0: p changes the variable at once, or the variable has no elements. */
+/** Bytes of memory in which p is gathered; 0: p is not gathered, or has no elements. */
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
@@ -293,7 +293,7 @@ static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
            : v->dtype == PS_STRING     ? p->total
                                        : psd_variable_bytes_of(v, psd_push_slot(p->kind));
 }
-/** Bytes that the first n elements of p take where p is gathered. */
+/** Bytes that the first n elements of p take in the memory in which p is gathered. */
 static inline uint64_t psd_progress_staged_bytes(const struct psd_progress *p, uint64_t n)
 {
     const struct psd_variable *v = p->variable;
@@ -305,15 +305,15 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
 void psd_record_free(struct psd_record *r);
 /** The entry of sequence number `number`. NULL: the record does not have it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
-/** True if a request with this sequence number may begin. False if the number is PS_WINDOW or more below the highest, because a
- * newer number may have its entry, or if its entry is that of a number in progress. */
+/** True if a request with this sequence number may begin. False if the number is PS_WINDOW or more below the highest number, as a
+ * newer number may have its entry; or PS_WINDOW or more above a number in progress. 0 and UINT64_MAX: false. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** Write the session into buf for logs, and return buf: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** Note a heartbeat that reports this global step (0 to INT64_MAX) of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
-/** 1 + the last global step that the session reported; 0: it has reported none. Also 0 if the session began before since_ms, the
- * time of the last restore, unless r->steps has at least two steps, all reported after since_ms. */
+/** 1 + the last global step that the session reported; 0: no report counts. The reports of a session that began before since_ms,
+ * the time of the last restore, count once r->steps has at least two steps, all reported after since_ms. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /** Global steps per second, from the first to the last report in r->steps. 0: fewer than two reports, or the last is older than
  * stale_ms. If a report has a lower step than the report before, only it and later reports count. */

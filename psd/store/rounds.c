@@ -542,7 +542,7 @@ static void capture(const struct psd_rounds *g, uint32_t i, struct psd_optim_sca
     psd_variable_capture_at(v, g->round_step, g->set_rate ? g->rate : psd_variable_rate(v), factor_of(g, i), out);
 }
 
-/* True if g has built, or is building, new values or sums from the contributions of exactly these members. */
+/* True if g has new values or sums, complete or not, that are built from the contributions of exactly these members. */
 static bool is_of(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
 {
     return g->build > PSD_BUILD_MISSING && g->source_count == count && memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
@@ -572,7 +572,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     bool same = g->missing_count == 0 && is_of(g, sources, found);
     const bool joint = psd_sync_is_joint(&g->options);
     const bool kept = same && decided && (!joint || g->round_factor > 0);
-    /* if kept, this order repeats an earlier one. Rate and step then stay: a restarted directory does not know them */
+    /* kept: what an earlier order built stays, and with it rate and step, which a restarted directory does not know */
     if (!kept) {
         take_rate(g, rate, step);
     }
@@ -718,8 +718,8 @@ static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v
 }
 
 /* Call when g->squares has the squares of the whole average of variable g->part: notes their sum, and goes on to the next
- * variable. After the last one g begins to build new values if the limit is on each variable's norm. If it is on all norms
- * together, g waits (SUMMED) for the directory's factor. */
+ * variable. After the last variable: if norms are limited one by one, g begins to build new values (GOES); if they are limited
+ * together, g waits for the directory's factor (SUMMED). */
 static void summed(struct psd_rounds *g)
 {
     g->sums[g->part++] = psi_squares_sum(&g->squares);

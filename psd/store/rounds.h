@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rounds at one owner (docs/ARCHITECTURE.md: The life of one round). A group has the trainable variables of one container and its
  * global step, which may be on several tasks; this file is about one owner's variables. The directory decides when a round
- * closes, and psd/rounds/rounds.h carries out its orders.
+ * closes, and psd/rounds/rounds.h carries out the directory's orders.
  *
  * A round at an owner has three steps. The CONTRIBUTEs of each member (changes BEGIN, SEGMENT) fill the member's area for each
  * variable. psd_rounds_build(), called for a piece at a time, adds the gradients by ascending task index of their members,
- * divides the sum once by their number, and makes new values and slots from this average, beside those in use. The change
+ * divides the sum once by their number, and makes new values and slots from this average; the old ones stay in use. The change
  * FLIP replaces the old values by the new ones, for all variables at once, and drops all contributions. A replay of changes
  * builds at the FLIP.
  *
@@ -42,7 +42,7 @@ struct psd_sync_options {
     /* remembered: */
     uint32_t mode;          /* enum psd_sync_mode */
     uint32_t workers;       /* number of workers that train; 0: all workers of the cluster spec */
-    uint32_t replicas;      /* number of contributions that close a round; 0: one of each worker */
+    uint32_t replicas;      /* number of members whose contributions close a round; 0: all active members */
     uint32_t on_loss;       /* enum psd_on_loss */
     uint32_t staleness;     /* STALENESS: number of steps by which a member may be ahead of the slowest one */
     uint32_t max_norm_each; /* 1: max_norm limits each variable by itself; 0: all variables together */
@@ -104,7 +104,7 @@ enum psd_build {
     PSD_BUILD_NONE,
     PSD_BUILD_MISSING, /* not built: `missing` says which contributions are missing */
     PSD_BUILD_SUMS,    /* averages are being computed, and the squares of their elements added up */
-    PSD_BUILD_SUMMED,  /* `sums` are complete; a BUILD must bring the joint factor for max_norm */
+    PSD_BUILD_SUMMED,  /* `sums` are complete; a BUILD or COMMIT must bring the joint factor for max_norm */
     PSD_BUILD_GOES,    /* new values are being built */
     PSD_BUILD_READY    /* the new values are complete; the old values are still in use */
 };
@@ -180,7 +180,7 @@ bool psd_variable_in_group(const struct psd_variable *v);
 ps_status psd_part_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /** Check that members can contribute rows to v, which has passed psd_part_check(). INVALID_ARGUMENT, UNIMPLEMENTED. */
 ps_status psd_part_rows_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
-/** True if new values of p's variable are built in a copy of it; false: row by row in an overlay, or not at all (STALENESS). */
+/** True if new values of p's variable are built in a copy of the variable; false: in an overlay, or not at all (STALENESS). */
 bool psd_part_has_copy(const struct psd_part *p);
 /** Check that v can be the global step: one integer element that has a value. INVALID_ARGUMENT, FAILED_PRECONDITION. */
 ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
@@ -229,12 +229,12 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
 /** True if max_norm limits the norm of all averages together: the directory then gives each round a factor for all variables. */
 bool psd_sync_is_joint(const struct psd_sync_options *o);
 /** Begin to build new values for the current round from the contributions of these members. A member named twice counts once.
- * Sets g->build: MISSING if contributions are missing; SUMS if norms have a limit and `factor` is not known (SUMMED if there is
- * nothing to sum); otherwise GOES (READY if there is nothing to build). Building that began earlier from exactly these members
- * goes on if the round will certainly be committed (decided) and no joint factor is lacking, or if neither the optimizers'
- * scalars nor the factor have changed; otherwise building begins anew. rate: learning rate to build with, which the variables
- * keep after the commit; 0: the optimizers' own; NULL: the rates in force. step: 1 + global step of the round; 0: not known.
- * factor: factor of the limit on all norms together; 0: not known, so that with such a limit only sums are made. */
+ * g->build becomes MISSING if contributions are missing, SUMS if norms have a limit and `factor` is 0, otherwise GOES. Without a
+ * variable to build it becomes READY; SUMMED if only a joint factor is missing. What was built earlier from exactly these members
+ * is kept in two cases: the round is decided and lacks no joint factor; or scalars of optimizers and factor have not changed.
+ * decided: the round will certainly be committed. rate: learning rate to build with, which the variables keep after the commit;
+ * 0: the optimizers' own rates; NULL: the rates in force. step: 1 + global step of the round; 0: not known. factor: joint factor
+ * by which max_norm scales all averages; 0: not known, or no joint limit. */
 void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate,
                             uint64_t step, float factor);
 /** True if g sums up averages, or builds new values: psd_rounds_build() must be called until it returns true. */

@@ -2,10 +2,10 @@
 /* Pushes of rows: their checks, and the effect of a segment.
  *
  * Happy path: a segment's indices are checked -> by the kind of mutation, the optimizer applies each row, or the row is added or
- * written; the CRCs of the value's segments in which the row lies are forgotten. For an atomic variable the rows are gathered,
- * each behind its index, and take effect with the last one. Some optimizers change all rows: rows that the push lacks get a
- * gradient of 0 before the push's next row is applied, or with the last segment. Failure: an index that does not rise or is above
- * the last row's index, which the first frame announces; a last row with another index. Rows that are applied stay. */
+ * written; the CRCs of the value's segments in which the row lies are forgotten. If psd_push_is_whole(), the rows are gathered,
+ * each behind its index, and take effect with the last row. Some optimizers change all rows: rows that the push lacks get a
+ * gradient of 0 before the push's next row is applied, or with the last segment. Failure: an index that does not rise, or exceeds
+ * the last index that the first frame announced; a last row with another index. Rows that were applied before stay applied. */
 #include "rows.h"
 
 #include "commit.h"

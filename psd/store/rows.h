@@ -31,10 +31,10 @@ static inline bool psd_rows_move_all(const struct psd_progress *p)
 }
 /** A copy of `scalars` for rows that a push changes although it does not contain them: l2 and weight decay are 0 in the copy. */
 struct psd_optim_scalars psd_rows_moved_scalars(const struct psd_optim_scalars *scalars);
-/** For psd_progress_fits(): true if its variable can have p, a mutation of rows read from a checkpoint, in progress. */
+/** True if p, a mutation of rows read from a checkpoint, can be in progress on its variable (for psd_progress_fits()). */
 bool psd_rows_fit(const struct psd_progress *p);
-/** Check p, read from a checkpoint: can `offset` of its rows, but not all, have come, the last of them with index p->last_index?
- * Also true if p is no mutation of rows. */
+/** Check p, read from a checkpoint: true if `offset` rows of p, but not all, can have come, the last of them with the index
+ * p->last_index. Also true if p is no mutation of rows. */
 bool psd_rows_may_stand(const struct psd_progress *p, uint64_t offset);
 /** Check the indices of the next `count` rows of n. last: these rows end the mutation. OUT_OF_RANGE, INVALID_ARGUMENT. */
 PSI_MUST ps_status psd_rows_check(const struct psd_number *n, const uint8_t *indices, uint64_t count, bool last,

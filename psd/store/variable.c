@@ -634,7 +634,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
-    /* if another mutation gathers in first_value, that memory counts in the budget from now on as `value` did until now */
+    /* if another mutation gathers in first_value, the variable's share of the budget is for `value` from now on */
     v->first_value = NULL;
     v->value = value;
     psd_variable_resize(s, v, bytes);

@@ -25,7 +25,7 @@ struct psd_queue;
 struct psd_rounds;
 struct psd_task;
 
-/* A push or pull reads only the first PSD_VARIABLE_HOT_BYTES: with many variables, each further cache line is a miss. */
+/* What each push or pull reads is in the first PSD_VARIABLE_HOT_BYTES: with many variables, each cache line read is a miss. */
 struct psd_variable {
     /* remembered: */
     struct psd_container *container; /* NULL: the variable was dropped */
@@ -38,7 +38,7 @@ struct psd_variable {
     uint64_t pushes;
     ps_dtype dtype;
     bool initialised, sealed, restored;
-    /* an ASSIGN, not an initializer, gave the first value or the value that a chief may still replace: it counts as trained */
+    /* an ASSIGN gave the value: the first one, a chief's, or one that a newer chief may still replace; false: an initializer */
     bool given;
     bool atomic; /* a push is gathered first, and then takes effect as a whole; a pull sends the value of one version */
     /* volatile: */
@@ -61,7 +61,7 @@ struct psd_variable {
     double rate;   /* learning rate set by SET_RATE in place of the optimizer's; 0: not set */
     uint64_t step; /* highest global step that a push carried; 0: no push carried a step */
     struct psd_optim_state optim_state;
-    /* number of the chief (the session that sets the model up) that gave or, once sealed, sealed the value; 0: no chief did */
+    /* number of the chief (the session that sets the model up) that gave or sealed the value; 0: no chief, or changed since */
     uint64_t chief_value;
     /* NULL: this is a variable. Otherwise a queue (psd/store/queue.h), without dtype, elements and value */
     struct psd_queue *queue;
@@ -106,7 +106,7 @@ struct psd_container {
     uint64_t number;   /* serial number in this process, from 0 on */
     uint64_t cut;      /* serial of the last cut (state saved for one checkpoint: psd/store/cut.h) that contains the container */
     uint32_t cut_file; /* index of the newest file of this cut that gets values of the container; 0: no file so far */
-    /* what the cut notes about the container: bits of enum ps_file_notes. PS_NOTE_NAMED: the cut has a variable of it */
+    /* what the cut notes about the container: bits of enum ps_file_notes; PS_NOTE_NAMED: the cut has one of its variables */
     uint32_t cut_notes;
     uint64_t cut_step; /* 1 + global step of the container in cut `cut`; 0: the container had no usable global step */
     char *cut_bare;    /* name of the first variable that had no value at cut `cut`, owned; NULL: each had one */
@@ -173,7 +173,7 @@ struct psd_store {
     uint64_t budget_bytes;
     /* bytes of the budget set aside for values and slots, elements of queues, gathered pushes, copies and calls */
     uint64_t promised_bytes;
-    bool budget_lowered; /* the budget was lowered below the promised bytes */
+    bool budget_lowered; /* the budget was below the bytes taken when it was set, or after a load */
     struct psi_list free_attempts;
     /* new containers get this value as psd_container.moved: in checkpoints up to it, other tasks may have their values */
     uint64_t moved;
@@ -252,8 +252,8 @@ struct psd_span {
     uint64_t at, bytes;
 };
 struct psd_span psd_variable_span(const struct psd_variable *v, uint32_t which, uint64_t first, uint64_t count);
-/** For a push that is applied only after its last byte (psd_progress_moves_last()): true if its last pass writes the value (which
- * 0) or slot `which`. The pass writes the value, its moving average and, if the gradient was gathered, all slots. */
+/** True if the last pass of a push whose optimizer needs norms (psd_progress_moves_last()) writes the value (which 0) or slot
+ * `which`. The pass writes the value, its moving average and, if the gradient was gathered, all slots. */
 static inline bool psd_variable_moves_array(const struct psd_variable *v, uint32_t which)
 {
     return which == 0 || psi_optimizer_is_staged(v->optimizer.kind) ||
@@ -290,7 +290,7 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
 /* ---- memory for changes (commit.h): reserved before a change is decided, so that the change cannot fail ---- */
 ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err) PSI_MUST;
 /** Reserve memory for one more variable, and set budget aside for its value and slots. RESOURCE_EXHAUSTED: they do not fit in the
- * rest of the budget; FAILED_PRECONDITION: they are larger than the whole budget. */
+ * rest of the budget, or there are too many variables; FAILED_PRECONDITION: they are larger than the whole budget. */
 ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *c, const char *name,
                                const struct psd_definition *d, struct psd_variable **out, struct psi_err *err) PSI_MUST;
 /** Allocate the slots that v does not have yet, before it gets its first value. RESOURCE_EXHAUSTED: no memory. */
@@ -315,7 +315,7 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes) PSI_MUST;
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m);
 /** Allocate memory to gather the first value of v, which the budget counts as the value. NULL: v has a value or is of strings,
- * another mutation gathers in that memory, or there is none. psd_variable_unstage_kept() frees the memory p. */
+ * another mutation gathers its first value, or memory is short. psd_variable_unstage_kept() frees the memory p. */
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
