@@ -8,7 +8,7 @@
 
 #include <ps_nn.h>
 
-/* most bytes of the first layer's weights if examples are sparse, and of a batch of sparse examples as a dense tensor */
+/* for sparse examples: most bytes of the first layer's weights, and of a batch that is converted to a dense tensor */
 #define INPUT_BYTES_MAX (INT64_C(1) << 30)
 
 struct input {

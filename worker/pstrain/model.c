@@ -176,7 +176,7 @@ static void tables_of(struct model *m)
 
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 {
-    const ps_optimizer rule = *optimizer; /* a copy: *optimizer may lie in the memory that ps_glorot() and its like use below */
+    const ps_optimizer rule = *optimizer; /* a copy: ps_glorot() below may reuse the memory in which *optimizer lies */
     char name[MODEL_NAME_BYTES];
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know about each other: whether the chief is alive, who has finished. A sign is a variable outside
- * the model with a session's id or a goal. A chief signs a model by writing the signs listed in team.c. */
+/* What the workers of a model know about each other: whether the chief is alive, who has finished. A chief "signs" a model: it
+ * writes its session's id, and the goal of the run, into variables outside the model, the signs (listed in team.c). */
 #ifndef PSTRAIN_TEAM_H
 #define PSTRAIN_TEAM_H
 
@@ -14,7 +14,7 @@ struct team {
     ps_session *session;
     const char *container;
     int64_t chief; /* session id of the chief that has signed the model, or is about to */
-    int64_t run;   /* session id of the chief that began the run; the names of the run's shards have this id */
+    int64_t run;   /* session id of the chief that began the run; the name of the run's work queue has this id */
     /* session id of the chief that last began a run with --fresh, as this worker read it at its start; 0: none. A later
      * difference means that the model was replaced: team_is_replaced() */
     int64_t fresh;
@@ -51,8 +51,8 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
  * the end. 0; -1: an error, printed. */
 int team_begin(struct team *t, int others);
 /** For the chief: write the signs (team.c). begins: this session begins a run; false: it takes over a run. goal: in rounds the
- * global step at which the run ends; 0: not signed. *out_before: session id of the previous run's chief; 0: none. 0; -1: error,
- * printed. */
+ * global step at which the run ends; 0: no goal is written. *out_before: session id of the previous run's chief; 0: no run.
+ * Returns 0; -1: error, printed. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
 enum team_goal {
     TEAM_COMES, /* the worker begins to train: it reads the goal if there is a chief, or if rounds are under way */
@@ -60,7 +60,7 @@ enum team_goal {
     TEAM_ASKS,
     TEAM_TELLS /* the worker trains: it writes the goal, because a new chief may not know it */
 };
-/** Read or write the signed goal, so that a late worker ends with the others. If no goal is signed, or the signed one has passed,
+/** Read the goal that a chief has written, so that a late worker ends with the others. If there is none, or its step is reached,
  * *goal stays as it is. TEAM_TELLS: write *goal. 1: done; 0: no chief is there, ask again later; -1: an error, printed. */
 int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
 /** For a worker that has done its steps: true if the chief is gone and this session becomes chief. Waits two leases at most. */

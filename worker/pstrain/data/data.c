@@ -105,7 +105,7 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
     }
 }
 
-/* Name a file's compression, by its first bytes, and a remedy: zlib takes others than gzip for plain bytes. NULL: none known. */
+/* Name the compression of a file, by its first bytes, and a remedy; zlib takes it for plain bytes. NULL: gzip, or not known. */
 static const char *remedy_of(const uint8_t *head, size_t n)
 {
     static const struct {
