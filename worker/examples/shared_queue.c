@@ -26,8 +26,7 @@ static void must(ps_status st)
     }
 }
 
-static psd_server *begin(const char *cluster, const char *job,
-                         uint32_t task) /* for both roles: serve, and open session and queue */
+static psd_server *begin(const char *cluster, const char *job, uint32_t task) /* both roles: serve, open session and queue */
 {
     psd_server *server = NULL;
     psd_server_options serve;
@@ -110,8 +109,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 0; i <= workers; i++) {
         if (fork() == 0) {
-            if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 ||
-                getppid() != parent) { /* like Python's Process(daemon=True): the child ends with its parent */
+            /* like Python's Process(daemon=True): the child ends with its parent */
+            if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) {
                 return 1;
             }
             psd_server *server = begin(cluster, i == 0 ? "ps" : "worker", i == 0 ? 0 : (uint32_t)i - 1);

@@ -8,8 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Compute n elements from a and b. A step is 1, or 0 for an input of one element. Returns n, or the index of the first
- * failure. */
+/* Compute n elements from a and b. Step 1: n elements of that input are used; 0: one is. Returns n, or the index that failed. */
 typedef int64_t (*loop_fn)(const void *a, const void *b, void *out, int64_t n, int64_t a_step, int64_t b_step);
 
 /* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */

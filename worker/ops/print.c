@@ -107,7 +107,7 @@ static uint32_t edges(const ps_shape *shape, int64_t i)
 {
     uint32_t count = 0;
     int64_t size = 1;
-    /* not the first dimension, which gets no brackets of its own: the line has brackets around each value */
+    /* leave out the first dimension: its brackets are those around the whole value */
     for (uint32_t d = shape->rank; d-- > 1;) {
         size *= shape->dims[d];
         if (i % size != 0) {

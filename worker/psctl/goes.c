@@ -158,7 +158,7 @@ static bool was_there(const struct containers *before, const struct container_on
     return false;
 }
 
-/* True if the container was restored, which gives it another incarnation on each task (docs/DURABILITY.md 7.5). */
+/* True if the container was restored: on some task it has another incarnation than before (docs/DURABILITY.md 7.5). */
 static bool went_back(const struct containers *before, const struct containers *now, const char *name)
 {
     for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {
