@@ -218,8 +218,8 @@ struct rotation {
     char before[PSI_KEY_ID_BYTES + 1]; /* key id in the name's last line, which has its newest key so far */
 };
 
-/* A psi_key_change.line function, called for each line of the file: the new key gets the role in the last line of its name and,
- * without --cluster, the first cluster in these lines. */
+/* psi_key_change.line, called for each line of the file: the new key gets the role in the last line of its name and, without
+ * --cluster, the first cluster in these lines. Fails if the name has two keys that have not expired. */
 static ps_status see_line(void *ctx, const struct psi_keys *keys, const struct psi_key *key, enum psi_key_becomes *out,
                           struct psi_err *err)
 {

@@ -24,7 +24,7 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     s->found = info->number == s->number ? *info : s->found;
 }
 
-/* Write "step 3500" into buf: the container's present global_step; "" if it has none. */
+/* Write the container's present global_step into buf: "step 3500", "no global_step", or why it is not known. Returns buf. */
 static const char *step_text(struct psctl *c, const char *container, char *buf, size_t n)
 {
     ps_variable *v = NULL;

@@ -283,7 +283,7 @@ struct psctl_copy {
     int64_t started_ms, drawn_ms;
     uint64_t bytes;
     json_t *taken, *left_out, *kept; /* names of variables or tensors, for an import of a part of a file; else NULL */
-    bool full;                       /* the three lists have reached their limit: further names are dropped */
+    bool full;                       /* memory ran out: some names are missing in the three lists */
     /* import: number of the checkpoint that was saved afterwards; 0: none, because the cluster makes no checkpoints */
     uint64_t saved;
 };
@@ -312,7 +312,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 json_t *psctl_saves_value(const ps_saves_info *saves);
 
 /* ---- cmd_workers.c ---- */
-/* without --all, psctl workers shows a session for this long after it ended; a task remembers it for --session_keep */
+/* how long psctl workers without --all shows a session whose connection ended, from when it was last heard */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
 /** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session that ended long ago, or
  * that was replaced: its process has recovered with a new session. */

@@ -27,8 +27,8 @@ void stop_session(ps_session *s);
 void stop_aside(ps_session *opened, const ps_session *closed);
 /** True if a signal is ending the process: sessions are closed, and errors caused by that are not to be printed. */
 bool stop_is_ending(void);
-/** Set what the first signal does. gently: stop_signal() returns it, so that the worker can finish its step; a later signal
- * that means "at once" (stop_insists()) ends the process. Not gently: it ends the process, as stop_watch() says. */
+/** Set what the first signal does. gently: stop_signal() returns its number, so that the worker can finish its step; a
+ * later signal that means "at once" (stop_insists()) ends the process. Not gently: the first signal does, as in stop_watch(). */
 void stop_gently(bool gently);
 /** Limit the time from a noted signal to the process's end, in ms: a step may wait for lost workers. 0: no limit. */
 void stop_within(int64_t ms);

@@ -13,7 +13,7 @@ struct team {
     const struct cluster *c;
     ps_session *session;
     const char *container;
-    int64_t chief; /* session id of the chief that has signed the model, or is about to */
+    int64_t chief; /* session id of the chief, read from pstrain/chief or to be written there */
     int64_t run;   /* session id of the chief that began the run; the name of the run's work queue has this id */
     /* session id of the chief that last began a run with --fresh, as this worker read it at its start; 0: none. A later
      * difference means that the model was replaced: team_is_replaced() */
@@ -25,23 +25,23 @@ struct team {
     int64_t next_ms; /* when team_step() next looks for other workers, in ms */
 };
 
-/** Prepare t for the training session s; borrows s, f and c. Signs are used through other, short sessions: if the training
- * session had them, it would treat them as a part of the model after a recovery. */
+/** Prepare t for the training session s; borrows s, f and c. pstrain/chief and so on are used through other, short sessions: the
+ * training session would treat them as a part of the model after a recovery. */
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
-/** For a chief with --fresh: empty the container of the model and that of its signs on all ps tasks. */
+/** For a chief with --fresh: empty the model's container, and that of pstrain/chief, run and goal, on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** Set t->fresh to the session that last began a run with --fresh. begins: write the sign first, with this session. 0; -1: error,
- * printed. */
+/** Set t->fresh to the session that last began a run with --fresh. begins: first write this session's id into
+ * pstrain/fresh. 0; -1: error, printed. */
 int team_note_fresh(struct team *t, bool begins);
 /** True if another run with --fresh has begun since team_note_fresh(), so that the model is not this run's any more. */
 bool team_is_replaced(const struct team *t);
 /** With --work shards: true if another run has begun since this worker learnt t->run. */
 bool team_is_over(const struct team *t);
 /**
- * For a worker with --fresh or --work shards: wait until a living chief has signed the model.
+ * For a worker with --fresh or --work shards: wait until a connected chief has written its session's id into pstrain/chief.
  *
- * Returns  PS_OK            t->chief is alive and has signed the model for the run t->run. With --work shards also: a chief has
- *          come meanwhile and ended; this session has become chief; or --steps is reached, so no chief is needed
+ * Returns  PS_OK            t->chief is connected, and its run is t->run. With --work shards also: a chief has come and ended
+ *                           meanwhile; this session has become chief; or --steps is reached, so no chief is needed
  *          PS_ABORTED       the container was reset: call again with a new session
  *          PS_OUT_OF_RANGE  no shard is left, a worker has reported the end of the job, and no chief has
  *                           begun another run in time; printed, like all other errors
@@ -50,9 +50,9 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
 /** For the chief, when its session is ready or has recovered: note the session's id, and for how many other workers to wait at
  * the end. 0; -1: an error, printed. */
 int team_begin(struct team *t, int others);
-/** For the chief: write the signs (team.c). begins: this session begins a run; false: it takes over a run. goal: in rounds the
- * global step at which the run ends; 0: no goal is written. *out_before: session id of the previous run's chief; 0: no run.
- * Returns 0; -1: error, printed. */
+/** For the chief: write pstrain/chief, run and goal (team.c). begins: this session begins a run; false: it takes over a run.
+ * goal: in rounds the global step at which the run ends; 0: none is written. *out_before: the value of pstrain/run until now; 0:
+ * it had none. Returns 0; -1: error, printed. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
 enum team_goal {
     TEAM_COMES, /* the worker begins to train: it reads the goal if there is a chief, or if rounds are under way */

@@ -146,8 +146,8 @@ static int take_over(struct trainer *t)
     return status;
 }
 
-/* When the model is ready: number the data by the labels and lowest index stored beside the model, and check the classes. These
- * facts may be missing while a chief makes a lost model anew; models of older pstrains never have them. */
+/* When the model is ready: number classes and columns as the facts stored beside the model say, and check the number of classes.
+ * These facts may be missing while a chief makes a lost model anew; models of older pstrains never have them. */
 static int compare(struct trainer *t)
 {
     struct source_match match;

@@ -7,8 +7,8 @@
  * ascending, unless labels are numbers to be predicted. Column 0 is index 0 if that occurs, else index 1. Indices of a line may
  * come in any order; zeros are not stored. Without a test file a fixed fifth of the examples is for the test.
  *
- * Failure modes, with FILE:LINE and what was expected: not a number; an index twice, if not to be added up or overwritten; an
- * index too high for any model; a line too long; several labels in a line; labels that are measurements and not classes; a
+ * Failure modes, with FILE:LINE and what was expected: not a number; an index twice in a line, unless the options allow that;
+ * an index too high for any model; a line too long; several labels in a line; labels that are measurements and not classes; a
  * precomputed kernel, whose index 0 numbers the examples. */
 #include "data.h"
 
