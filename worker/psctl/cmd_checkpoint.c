@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints. save and restore may
- * take longer than --timeout: psctl waits on while the directory task reports progress. Disks that sync show none: then psctl
+ * take longer than --timeout: psctl waits on while the directory task reports progress. While disks sync there is none: psctl
  * prints that it waits, and waits SYNCS_TIMES * --timeout at most. Failure modes, exit 1: the directory task is down; a task has
  * no checkpoint_dir, a disk is full, a file is bad (the library's text). */
 #include "goes.h"

@@ -12,8 +12,8 @@
 /** Fill *set with the signals that end a serving process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void stop_set(sigset_t *set);
 /** Call it for each signal that asks for the end. *first_ms: 0 before the first signal, then its time. True: this signal is a
- * second or more later than the first, and means "at once". Within a second timeout(1) and the parent of --local may send two. A
- * signal handler may call it. */
+ * second or more later than the first, and means "at once". Signals within a second count as one: timeout(1) and the parent of
+ * --local may send two. A signal handler may call this function. */
 bool stop_insists(int64_t *first_ms);
 /** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);

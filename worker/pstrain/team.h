@@ -70,7 +70,7 @@ void team_step(struct team *t);
 /**
  * For the chief: wait until the global step is goal, or the others have ended, or nothing has moved for a while.
  *
- * by_step  --steps, the goal of all workers, is reached: wait only for their last steps.
+ * by_step  --steps or --patience has ended the run: wait only for the steps that others are still making.
  * Returns  0, also when a signal came (stop_signal()); -1: the session has failed.
  */
 int team_wait(struct team *t, int64_t goal, bool by_step);
