@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ps and two workers, each a process with a server of its own. The workers add ones to `var` on the ps, and put the result of
+/* A ps and its workers, each a process with a server of its own. The workers add ones to `var` on the ps, and put the result of
  * each addition into a queue there. So the queue gets every number once, and at the end the ps takes all of them out. */
 #include <ps.h>
 #include <psd.h>

@@ -314,8 +314,8 @@ json_t *psctl_saves_value(const ps_saves_info *saves);
 /* ---- cmd_workers.c ---- */
 /* how long psctl workers without --all shows a session whose connection ended, from when it was last heard */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
-/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session that ended long ago, or
- * that was replaced: its process has recovered with a new session. */
+/** True if psctl workers shows session i of sessions [count]. Without `all` (--all) it hides a session whose connection ended
+ * long ago, or whose process has a newer session. */
 bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all);
 
 /* ---- checkpoint_list.c ---- */

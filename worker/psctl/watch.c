@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* longest wait for answers in one round, in ms: an interrupt takes effect only after it */
+/* longest wait for answers in one round, in ms; an interrupt takes effect after this wait */
 enum { ROUND_MS_MAX = 2000 };
 enum { ROWS_BESIDES = 4 }; /* rows of the terminal beside the table's rows: time, headings, the line "N more", the cursor */
 

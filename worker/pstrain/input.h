@@ -15,7 +15,7 @@ struct input {
     int64_t count;     /* examples of the batch */
     ps_tensor *dense;  /* (count, features); NULL: they are sparse, in `rows` */
     ps_csr rows;       /* the sparse examples in CSR form; points into the arrays below */
-    const char *error; /* why a call has failed; "": none has */
+    const char *error; /* why a call has failed; "" or NULL: none has */
     /* the arrays of `rows` */
     int64_t room; /* how many examples fit into the arrays */
     int64_t *examples;

@@ -45,7 +45,7 @@ enum {
 enum {
     STILL_MS = 10000,
     STILL_BY_STEP_MS = 3000,
-    ALONE_LOOKS = 3 /* the chief must find no other worker so many times: after a reset a worker has no session for a moment */
+    ALONE_LOOKS = 3 /* the chief must find no other worker so often in a row: after a reset workers lack a session for a moment */
 };
 
 static const char *container_of(const struct flags *f)

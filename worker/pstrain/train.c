@@ -443,7 +443,7 @@ static int begin_training(struct trainer *t)
         return -1;
     }
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
-    stop_gently(true); /* from now on a signal lets the step end; set before the next line, whose reader may send one */
+    stop_gently(true); /* from now on a signal lets the step end; set before printing, which may make a reader send one */
     say_found(t, found);
     if (t->chief && !t->reached && t->f->serial == 0) {
         say_rate(t);
