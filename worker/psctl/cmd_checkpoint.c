@@ -149,7 +149,8 @@ static struct failure follow(struct psctl *c, struct watched *w)
         (void)nanosleep(&pause, NULL); /* sleep: the directory task reports progress only when asked */
         goes_on = goes_on_now(c, w, &last);
         if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
-            goes_on = goes_on_now(c, w, &last); /* ask once more before the wait ends: a single request may fail by chance */
+            goes_on = goes_on_now(
+                c, w, &last); /* ask the directory once more before the wait ends: a single request may fail by chance */
         }
         if (w->state != before) {
             psctl_restart_clock(c);
