@@ -154,7 +154,7 @@ enum { BESIDE_DRAIN_MS = 1000 };
 static struct {
     pthread_mutex_t lock;
     bool started; /* under lock: `task` runs */
-    bool ends;    /* under lock: training is over, so the server is not to be started any more */
+    bool ends;    /* under lock: training is over, so a server that starts only now is freed again */
     struct task task;
 } beside = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
