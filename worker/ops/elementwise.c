@@ -75,7 +75,7 @@ FLOOR_DIV(div_i64, int64_t, uint64_t)
 /* How the elements of two inputs and of the result are visited together. The result's elements are consecutive. */
 struct walk {
     uint32_t rank;                          /* number of dimensions, at least 1 */
-    int64_t size[PS_RANK_MAX];              /* [rank] last dimension first; those of size 1 are left out, and neighbours merged */
+    int64_t size[PS_RANK_MAX];              /* [rank], the last dimension first; sizes of 1 are left out, and neighbours merged */
     int64_t a[PS_RANK_MAX], b[PS_RANK_MAX]; /* elements that each input advances for a step in each dimension */
     int64_t at[PS_RANK_MAX];
 };

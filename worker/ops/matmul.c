@@ -43,7 +43,7 @@ struct block {
 
 /* A macro argument that is a type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* Sums of a tile over `inner`: a is [inner][ROWS], b [inner][COLUMNS]. A row of the tile is one vector of VECTOR_BYTES, which
- * the compiler splits for CPUs with shorter ones. From plain loops gcc 12 makes code that keeps the sums in memory. */
+ * the compiler splits for CPUs with shorter ones. Vector types, because gcc 12 keeps the sums of plain loops in memory. */
 #define TILE(name, type, COLUMNS)                                                                                                \
     PSI_CLONES static void name(const type *a, const type *b, int64_t inner, type *sums)                                         \
     {                                                                                                                            \

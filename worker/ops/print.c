@@ -101,8 +101,8 @@ static void append_element(struct line *l, const struct psi_value *v, int64_t i)
     append_text(l, text);
 }
 
-/* Number of rows, matrices and so on that begin at element i; as many end with element i - 1. Between the two elements this many
- * brackets are closed, and as many are opened. */
+/* Number of rows, matrices and so on that begin at element i. As many end just before, so before element i this many brackets are
+ * closed, and as many are opened. */
 static uint32_t edges(const ps_shape *shape, int64_t i)
 {
     uint32_t count = 0;

@@ -37,7 +37,7 @@ int batches_next(struct batches *b);
 int64_t batches_back(struct batches *b, int64_t steps);
 /** With shards: begin a shard, order[first] to order[first + count - 1] of an epoch. b->rows is 0 until batches_next(). */
 void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count);
-/** In rounds (--sync): gather worker `trainer`'s batch for this global step. It depends on step, seed and shares alone, so a
+/** In rounds (--sync): gather worker `trainer`'s batch for this global step. The batch depends on step, seed and shares alone: a
  * worker that comes back, or whose step was dropped, goes on where the others are. Returns 0; -1: see b->x.error. */
 int batches_round(struct batches *b, int64_t step, int trainer);
 

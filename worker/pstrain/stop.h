@@ -17,7 +17,7 @@ void stop_set(sigset_t *set);
 bool stop_insists(int64_t *first_ms);
 /** From now on, until stop_gently(): SIGINT or SIGTERM closes this process's sessions and ends the process (exit 128 + N). */
 void stop_watch(void);
-/** Make signals wait while a session is opened or closed: meanwhile the tasks may know a session that this process does not.
+/** Make signals wait while a session is opened or closed: meanwhile the process cannot say goodbye to the tasks for that session.
  * stop_session() or stop_aside() ends the wait. */
 void stop_hold(void);
 /** End stop_hold(). s: the training session, to be closed when a signal comes; NULL: there is none. */

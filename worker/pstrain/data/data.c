@@ -158,7 +158,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* After a short read: -1, with a line in err, if zlib has met an error. zlib's own text, with a descriptor, is not used. */
+/* After a short read: -1, with a line in err, if zlib has met an error. The text of gzerror() is not used: it names no path. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;
